@@ -2,8 +2,7 @@
 
 From Python, ``open_trace`` reads a recording and ``check`` judges it; ``mcpproxy.api`` has the documentation.
 
-Nothing is imported here before somebody asks for one of these names: every wrapped server's start passes
-through this file.
+These names are imported when they are first used, because every wrapped server's start runs this file.
 """
 
 __version__ = "0.1.0"

@@ -76,7 +76,7 @@ class Call:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the recording holds an answer."""
+        """Whether the recording has an answer."""
         return self.answer_frame is not None
 
     @property
@@ -127,7 +127,7 @@ class Trace:
 
     @property
     def header(self) -> Header:
-        """What was known before the first byte: transport, command, label and start time."""
+        """The first line of the file: transport, command, label, start time and more."""
         return self._trace.header
 
     @property
@@ -141,7 +141,7 @@ class Trace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing, or what these methods left out: one sentence fragment each.
+        """What is missing from the recording, and what these methods leave out: one sentence fragment each.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -193,11 +193,12 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings of one recording; ``str(report)`` is what ``mcpproxy check`` prints.
+    """The findings of one recording; ``str(report)`` is the text that ``mcpproxy check`` prints.
 
-    ``findings`` are in the order they arose. ``revision`` is the negotiated protocol revision. ``frames``
-    counts the judged frames. If ``complete`` is false, ``notes`` says what is missing: only what was
-    recorded is judged.
+    ``findings`` are in the order in which they were found. ``revision`` is the protocol revision at the end
+    of the recording: the negotiated one, or in revisions without a handshake that of the requests; ``None``
+    if the recording does not show it. ``frames`` is the number of judged frames. If ``complete`` is false, a
+    part of the session was not recorded and so not judged, and ``notes`` says which.
     """
 
     path: str
@@ -208,26 +209,26 @@ class Report:
     notes: tuple[str, ...]
     _text: str = field(repr=False)
     more: tuple[Repeated, ...] = ()
-    """Counts of repeated findings beyond the first hundred of each cause."""
+    """How many more findings of a cause there are than the first hundred, which are in ``findings``."""
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors. Warnings and notes do not count."""
+        """Whether there are no errors. Findings of severity ``warning`` and ``info`` do not count."""
         return self.errors == 0
 
     @property
     def errors(self) -> int:
-        """The number of findings that break a MUST."""
+        """The number of errors: findings that break a MUST."""
         return self._counts["error"]
 
     @property
     def warnings(self) -> int:
-        """The number of findings that break a SHOULD."""
+        """The number of warnings: findings that break a SHOULD."""
         return self._counts["warning"]
 
     @property
     def infos(self) -> int:
-        """The number of findings about something allowed but worth knowing."""
+        """The number of findings of severity ``info``: something is allowed but worth knowing."""
         return self._counts["info"]
 
     def __str__(self) -> str:
@@ -274,14 +275,14 @@ def check(
     selection = Selection.of(known.catalogue, _texts(select), _texts(ignore), option="")
     judged = judging.judge(opening.open_trace(path), known.and_also(selection.wanted or ()), selection)
     return Report(
-        judged.path,
-        judged.findings,
-        judged.revision,
-        judged.frames,
-        judged.complete,
-        judged.notes,
-        "\n".join(text.lines(JudgedTraces((judged,)))),
-        judged.more,
+        path=judged.path,
+        findings=judged.findings,
+        revision=judged.revision,
+        frames=judged.frames,
+        complete=judged.complete,
+        notes=judged.notes,
+        _text="\n".join(text.lines(JudgedTraces((judged,)))),
+        more=judged.more,
     )
 
 
@@ -309,17 +310,17 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
     is_error = isinstance(message, ErrorResponse)
     error = message.error if isinstance(message, ErrorResponse) else None
     return Call(
-        entry.sender,
-        request.method,
-        request.id,
-        _present(request.params),
-        result,
-        _present(error),
-        is_error or (isinstance(result, dict) and result.get("isError") is True),
-        entry.seq,
-        answer.seq if answer else None,
-        entry.at_ns,
-        answer.at_ns - entry.at_ns if answer else None,
+        sender=entry.sender,
+        method=request.method,
+        id=request.id,
+        params=_present(request.params),
+        result=result,
+        error=_present(error),
+        is_error=is_error or (isinstance(result, dict) and result.get("isError") is True),
+        frame=entry.seq,
+        answer_frame=answer.seq if answer else None,
+        at_ns=entry.at_ns,
+        latency_ns=answer.at_ns - entry.at_ns if answer else None,
     )
 
 

@@ -1,7 +1,7 @@
 """Everything that a Python file in a ``--rules`` folder needs to import.
 
-Such a file defines checks and ends with ``FAMILY``, a ``RuleFamily``. The rows of the family say which
-messages each check looks at; a check yields a ``Violation`` for each requirement that the message breaks.
+Such a file defines checks and ends with ``FAMILY``, a ``RuleFamily``. The rows of the family say for which
+messages each check is called; a check yields a ``Violation`` for each requirement that the message breaks.
 ``rules/README.md`` has an example.
 """
 

@@ -3,10 +3,10 @@
     McpProxyError
     ├── TraceError                  a recording, or the rest of it, cannot be read
     │   └── ForeignJournalError     a recording must not be completed in place
-    ├── UsageError                  the arguments cannot be followed
+    ├── UsageError                  the arguments are not valid
     ├── RuleError                   a rule table cannot be used
     ├── CustomRuleError             the user's own rules cannot be used
-    ├── UnfitRuleOptionsError       a session cannot be judged by the rules asked for
+    ├── UnfitRuleOptionsError       a session cannot be judged by the rules that its recording names
     ├── NotARecordError             a line of a recording is not a record; the reader says where
     ├── WithheldError               a replayed message needs a name that the live server has not given
     └── ValidateError               a server does not do what a probe or a pin needs
@@ -53,14 +53,14 @@ class TraceError(McpProxyError):
 
 
 class UsageError(McpProxyError):
-    """Arguments that cannot be followed. The text says where, what is wrong, and what to do instead."""
+    """Arguments that are not valid. The text says where, what is wrong, and what to do instead."""
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
         super().__init__(f"{where}: {fact}; {next_step}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that the user probably meant by ``name``."""
+    """Return the one of ``names`` that the user probably meant by ``name``; ``None`` if none is similar."""
     from difflib import get_close_matches
 
     by_fold = {known.casefold(): known for known in names}

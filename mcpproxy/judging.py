@@ -1,7 +1,7 @@
 """Judge a recording again by its frames alone, for the command, the Python API and the pytest plugin.
 
-Recorded findings are ignored. A recording made by an older mcpproxy gets the findings of this version,
-and no trace has to be trusted about itself.
+Recorded findings are ignored. So a recording made by an older mcpproxy gets the findings of this version, and
+an edited trace cannot hide any.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Event, Finding, Frame
 from mcpproxy.trace.reader import Trace
 
-_OFTEN: Final = 2048
-"""Frames between two progress reports: some hundredths of a second."""
+_FRAMES_PER_PROGRESS: Final = 2048
+"""How many frames are judged between two calls of ``progress``: some hundredths of a second."""
 
 
 def judge(
@@ -33,7 +33,7 @@ def judge(
         TraceError: the trace cannot be read.
         CustomRuleError: one of the user's own rules failed.
     """
-    # If only a part is shown, the findings beyond a bound could be all of that part.
+    # Normally only the first findings of a cause are listed; all of those that are shown could be later ones.
     observer = rules.observer(
         joined_late=trace.joined_late, redacted=trace.redacted, lists_all=shown is not None
     )
@@ -44,7 +44,7 @@ def judge(
         # Nearly all events are frames, and nearly all frames are correct.
         if type(event) is Frame:
             frames += shown is None or shown(event)
-            if progress is not None and event.seq % _OFTEN == 0:
+            if progress is not None and event.seq % _FRAMES_PER_PROGRESS == 0:
                 progress(trace.read_bytes)
         elif isinstance(event, Finding):
             continue
@@ -63,5 +63,5 @@ def judge(
         tuple(findings),
         notes,
         more=more,
-        unfolded=trace.unfolded,
+        journal_fault=trace.journal_fault,
     )

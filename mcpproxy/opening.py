@@ -32,7 +32,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     is_recording = not trouble and os.path.lexists(journal.folder(first))
     if aside:
         files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
-        return read_trace(name, trouble=trouble, files=files, aside=os.path.dirname(aside))
+        return read_trace(name, trouble=trouble, files=files, copy_folder=os.path.dirname(aside))
     try:
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
     except TraceError as fault:
@@ -59,12 +59,12 @@ def _recovered(first: str) -> tuple[str, str]:
         except ForeignJournalError as fault:
             where = "the journal beside it" if fault.path == journal.folder(first) else "the trace"
             aside = recover_copy(first)
-            said = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
-            return aside, said if aside else ""
+            note = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
+            return aside, note if aside else ""
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
-        return "", f"the journal beside it could not be folded in: {reason}"
+        return "", f"the journal beside it could not be recovered: {reason}"
     return "", ""
 
 
@@ -76,9 +76,10 @@ def _foreign(name: str) -> Trace | None:
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
-    """Yield the recording from its start, then what is added, until it is closed or its writer is gone.
+    """Yield the events of a recording from its start, and wait for more until it ends.
 
-    ``poll_s`` is the polling interval in seconds.
+    It ends when its trace is closed, or when no recorder writes it any more. ``poll_s`` is the polling
+    interval in seconds.
 
     Raises:
         TraceError: as ``open_trace`` and ``Trace.events``.
@@ -86,7 +87,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     name = os.fspath(path)
     first = chain.first_of(name)
     trace = _wait_for_trace(first, poll_s)
-    if type(trace) is not Trace or trace.is_copy:  # nobody appends to it
+    if type(trace) is not Trace or trace.is_copy:  # no recorder appends to it
         yield from trace.events()
         return
     files = [first]
@@ -103,7 +104,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
 
 def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
     while not os.path.exists(name) and _is_under_way(first):
-        time.sleep(poll_s)  # the name is known a moment before the file exists
+        time.sleep(poll_s)  # the previous file names this one a moment before it exists
     with open_file(name) as file:
         number = 0
         line = b""
@@ -115,7 +116,7 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
                 is_over = False
                 if number > 1 and line.strip():
                     try:
-                        record = decode(upgrades.climb(line, trace.rungs))
+                        record = decode(upgrades.upgrade_line(line, trace.upgrade_steps))
                     except NotARecordError as fault:
                         refuse(name, number, str(fault))
                     match record:
@@ -139,7 +140,7 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
             elif _is_under_way(first):
                 time.sleep(poll_s)
             else:
-                is_over = True  # closing the trace removes the journal: look once more
+                is_over = True  # the last lines may have been written before the journal was removed
 
 
 def _wait_for_trace(name: str, poll_s: float) -> Trace:
@@ -154,10 +155,10 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
 
 
 def _is_under_way(first: str) -> bool:
-    """Whether a recorder is still writing it; what a killed recorder left is completed.
+    """Whether a recorder is still writing the trace ``first``. If it was killed, complete the trace.
 
     Raises:
-        TraceError: it cannot be completed.
+        TraceError: the trace cannot be completed.
     """
     if not os.path.isdir(journal.folder(first)):
         return False
@@ -169,4 +170,4 @@ def _is_under_way(first: str) -> bool:
     except ForeignJournalError:
         return is_recording(first)
     except OSError as fault:
-        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "see to it") from None
+        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "correct that first") from None

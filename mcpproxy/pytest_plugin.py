@@ -40,10 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mcp-record",
         choices=MODES,
         default="once",
-        help="once: record what has no recording (default); none: only replay; all: record anew; "
-        "new: replay, and record what is missing",
+        help="once: record what has no recording (default); none: only replay; all: record everything "
+        "again; new: replay, and record what is missing",
     )
-    parser.addini("mcp_recordings_dir", "folder of recordings, from the test's file", default="recordings")
+    parser.addini(
+        "mcp_recordings_dir", "folder of recordings, relative to the test's file", default="recordings"
+    )
     parser.addini("mcp_findings_level", f"mildest finding that fails: {', '.join(LEVELS)}", default="error")
 
 
@@ -53,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "mcp_recording(name=None, *, command=None, url=None): the recording of this test, and the server to "
         "record: its command, or its URL",
-        "mcp_findings(level=None, *, select=None, ignore=None, rules=None): what mcp_findings judges by",
+        "mcp_findings(level=None, *, select=None, ignore=None, rules=None): which findings fail this test",
     ):
         config.addinivalue_line("markers", line)
 
@@ -111,7 +113,7 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail the test itself if its sessions have ended by then; otherwise fixture teardown fails."""
+    """Fail the test itself if all its sessions have ended after it; otherwise its teardown fails."""
     recording = item.stash.get(_RECORDING, None)
     try:
         result = yield

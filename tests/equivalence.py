@@ -1,9 +1,9 @@
-"""Whether two checkouts judge and record alike: ``python -m tests.equivalence > FILE`` in each, then diff.
+"""Compares how two checkouts judge and record: ``python -m tests.equivalence > FILE`` in each, then diff.
 
-Every fixture and recording gives a line with the hash of its findings; every one of ``SESSIONS`` random
-sessions, written as the journal that a killed proxy leaves behind, gives a line with the hash of the trace
-that is made of it. The journals are written here byte by byte, so nothing is imported that a restructuring
-moves but the fixtures' own reader.
+The output has a line with the hash of the findings of each fixture and recording. It also has a line for each
+of ``SESSIONS`` random sessions: the session is written as the journal that a killed proxy leaves behind, and
+the line has the hash of the trace that recovery makes from it. The journals are written here byte by byte, so
+that little is imported that a restructuring could move.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "202
 
 
 def message(random: random.Random) -> tuple[int, bytes]:
-    """A message that somebody may send, and who sends it; one in ten is none."""
+    """Return a random line and its sender; one line in ten is not a message."""
     sender = random.choice((CLIENT, SERVER))
     if random.random() < 0.1:
         return sender, random.choice(ODD_LINES)
@@ -105,7 +105,7 @@ def start(transport: str) -> bytes:
 
 
 def stdio(random: random.Random) -> Iterator[tuple[int, bytes, int]]:
-    """The records of a session on stdio: lines in chunks that end anywhere."""
+    """Yield the records of a session on stdio: kind, payload and connection. Chunks may end within a line."""
     yield START, start("stdio"), 0
     left = {CLIENT: b"", SERVER: b"", STDERR: b""}
     for _ in range(random.randrange(1, 25)):
@@ -126,7 +126,7 @@ def stdio(random: random.Random) -> Iterator[tuple[int, bytes, int]]:
 
 
 def http(random: random.Random) -> Iterator[tuple[int, bytes, int]]:
-    """The records of connections over HTTP: posts, answered with JSON or a stream of events."""
+    """Yield the records of connections over HTTP: POSTs, answered with JSON or a stream of events."""
     yield START, start("http"), 0
     for number in range(1, random.randrange(2, 6)):
         yield CONNECT, b'{"client":"127.0.0.1:5","upstream":"127.0.0.1:3001"}', number
@@ -150,7 +150,7 @@ def http(random: random.Random) -> Iterator[tuple[int, bytes, int]]:
 
 
 def trace_of(seed: int, folder: Path) -> bytes:
-    """The trace that recovery makes of session ``seed``."""
+    """Return the trace that recovery makes of session ``seed``."""
     chance = random.Random(seed)
     records = http(chance) if seed % 10 < 3 else stdio(chance)
     trace = folder / f"{seed}.jsonl"

@@ -1,7 +1,7 @@
-"""All findings of all fixtures and recordings, as JSON on stdout.
+"""Prints all findings of all fixtures and recordings as JSON.
 
     python -m tests.every_finding               with the revisions as they are
-    python -m tests.every_finding 2027-06-30    with one more, appended as the recipe says
+    python -m tests.every_finding 2027-06-30    with another revision appended, as the recipe says
 
 The recipe appends a name to ``REVISIONS`` and does nothing else. The modules of mcpproxy read that tuple when
 they are imported, so a revision is appended to the module's text, in a process of its own.
@@ -72,7 +72,7 @@ def of_recordings(newest: str, spoken: str | None = None) -> Findings:
 
 
 def _judged(events: Iterator[Any]) -> Iterator[dict[str, Any]]:
-    """The findings of one recording, whatever findings it holds."""
+    """Yield the findings of one recording, judged again; recorded findings are ignored."""
     from mcpproxy.observer import Observer
     from mcpproxy.ruleset import catalogue
     from mcpproxy.session.frame import Finding

@@ -1,4 +1,4 @@
-"""A folder with two rules of somebody's own, and a journal's way of naming it."""
+"""Writes a folder with two custom rules, for tests."""
 
 from pathlib import Path
 from typing import Final
@@ -47,11 +47,11 @@ FAMILY = RuleFamily(
     )
 )
 """
-"""HOUSE-001 is decided by a request alone, HOUSE-002 by an answer. Both print, as people do."""
+"""HOUSE-001 is decided by a request alone, HOUSE-002 by an answer. Both print, as custom rules may."""
 
 
 def build(where: Path, checks: str = CHECKS) -> str:
-    """The folder, with ``checks`` for the rules of ``TABLES``."""
+    """Write the folder into ``where``, with ``checks`` for the rules of ``TABLES``; return its path."""
     folder = where / "house"
     folder.mkdir(exist_ok=True)
     (folder / "house.toml").write_text(TABLES)

@@ -1,7 +1,7 @@
-"""The ladder of packages, read from the imports of every module. ``python -m tests.ladder`` draws it.
+"""The ladder of packages: which may import which, and a drawing of the actual imports.
 
-``LADDER`` is the only thing written by hand: a package (or a module beside the packages) imports from the
-rungs above its own line and from nothing else.
+A package, or a module beside the packages, is a rung. It imports only rungs that are above its own line in
+``LADDER``. ``python -m tests.ladder`` draws the ladder from the imports of all modules.
 """
 
 import ast
@@ -44,7 +44,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the package by its dotted name; a package is its ``__init__``."""
+    """Return the path of every module by its dotted name; a package is its ``__init__``."""
     return {_dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -54,7 +54,7 @@ def _dotted(path: Path) -> str:
 
 
 def imported(path: Path, known: Mapping[str, object]) -> Iterator[str]:
-    """The modules of the package that the file ``path`` imports, at its start or later."""
+    """Yield the modules of mcpproxy that the file ``path`` imports, at its top or in functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
@@ -68,18 +68,18 @@ def imported(path: Path, known: Mapping[str, object]) -> Iterator[str]:
 
 
 def graph() -> dict[str, set[str]]:
-    """What each module imports of the package."""
+    """Return for each module the modules of mcpproxy that it imports."""
     known = modules()
     return {name: set(imported(path, known)) - {name} for name, path in known.items()}
 
 
 def rung_of(module: str) -> str:
-    """The part of the package that ``module`` belongs to; empty for the package itself."""
+    """Return the rung that ``module`` belongs to; empty for ``mcpproxy`` itself."""
     return module.split(".")[1] if "." in module else ""
 
 
 def rungs(imports: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """What each rung imports of the others."""
+    """Return for each rung the other rungs that it imports."""
     found: dict[str, set[str]] = {}
     for module, used in imports.items():
         below = found.setdefault(rung_of(module), set())
@@ -88,7 +88,7 @@ def rungs(imports: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:
-    """A circle of modules that import each other, if there is one."""
+    """Return a circle of modules that import each other; empty if there is none."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -97,7 +97,7 @@ def circle(imports: Mapping[str, set[str]]) -> list[str]:
 
 
 def drawing() -> str:
-    """The ladder as a Mermaid graph: an arrow from each rung to the nearest ones that it needs."""
+    """Return the ladder as a Mermaid graph: an arrow from each rung to the nearest rungs that it imports."""
     used = rungs(graph())
     order = [name for name, _ in LADDER]
     lines = ["graph BT"]

@@ -1,4 +1,4 @@
-"""A project that uses the pytest plugin: a weather server that notes what it is asked, and a small client."""
+"""A project that uses the pytest plugin: a weather server that logs its requests, a client, and tests."""
 
 import os
 import pkgutil
@@ -11,7 +11,7 @@ import pytest
 
 import mcpproxy
 
-# Where mcpproxy is not installed, its plugin is imported as any module: of that pytest would warn.
+# If mcpproxy is not installed, its plugin is imported like any module, and without this pytest would warn.
 pytest.register_assert_rewrite("mcpproxy.pytest_plugin")
 
 ROOT: Final = Path(__file__).parent.parent
@@ -147,9 +147,10 @@ def started():
 
 @cache
 def load_mcpproxy() -> None:
-    """Import all of it: what a run within this process imports first, pytester forgets after the run.
+    """Import all modules of mcpproxy.
 
-    Two copies of a module would not know each other's classes.
+    After a run in this process pytester removes the modules that the run imported first. A second import
+    would give another copy, whose classes differ from those of the first one.
     """
     for module in pkgutil.walk_packages(mcpproxy.__path__, "mcpproxy."):
         if not module.name.endswith("__main__"):
@@ -157,7 +158,7 @@ def load_mcpproxy() -> None:
 
 
 class Project:
-    """A folder with tests of somebody's, which are run within this process."""
+    """A folder with the tests of a user, which are run in this process."""
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -170,7 +171,7 @@ class Project:
         pytester.makeconftest(CONFTEST)
 
     def run(self, tests: str, *options: str) -> pytest.RunResult:
-        """Run these tests; ``asked`` is told anew."""
+        """Run these tests; ``asked`` starts empty."""
         (self._pytester.path / "asked").unlink(missing_ok=True)
         self._pytester.makepyfile(test_weather=HEAD + tests)
         plugin = ("-p", "mcpproxy.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "--strict-markers")
@@ -178,12 +179,12 @@ class Project:
 
     @property
     def asked(self) -> list[str]:
-        """What the real server was asked, without the handshake."""
+        """The methods that the real server received, without those of the handshake."""
         log = self._pytester.path / "asked"
         said = log.read_text().split() if log.exists() else []
         return [method for method in said if method not in ("initialize", "notifications/initialized")]
 
     def cities(self, name: str = "weather") -> list[str]:
-        """What a recording holds, by the arguments of its calls."""
+        """Return the cities in the calls of a recording."""
         calls = mcpproxy.open_trace(self.recordings / f"{name}.jsonl").calls("tools/call")
         return [call.params["arguments"]["city"] for call in calls]

@@ -1,8 +1,8 @@
-"""How ``pytest -n auto`` shares the tests out: what takes long first, and what shares something together.
+"""How ``pytest -n auto`` distributes the tests among its workers: long tests first.
 
-A test that drives programs waits for them most of its time, so there are more workers than cores. Files stay
-whole, so that what a module reads or judges once is read or judged once. The exception are tests of real
-peers: they go out one by one, but those of a pair of peers together, which lets them share one recording.
+A test that drives programs mostly waits for them, so there are more workers than cores. The tests of a file
+run in one worker, so that what the module reads or judges once is not repeated. Long tests run one by one, in
+any worker, but tests of the same pair of real peers run together, because they share a recording.
 """
 
 import os
@@ -21,7 +21,7 @@ SINGLY: Final = (
     "tests/recorder/test_memory.py",
     "tests/test_oauth.py",
 )
-"""Files, or folders of them, with long tests: they go out first and one by one."""
+"""Files, or folders of files, with long tests: they are distributed first, test by test."""
 
 EARLY: Final = (
     "tests/test_pytest_plugin.py",
@@ -32,18 +32,18 @@ EARLY: Final = (
     "tests/recorder/",
     "tests/test_survival.py",
 )
-"""What takes long as a whole: it goes out next. All the rest follows."""
+"""Files that take long as a whole: they are distributed next, and all others after them."""
 
 
 class Schedule(LoadScopeScheduling):
-    """Gives a worker a file, a pair of real peers or a single long test, in the order of :func:`rank`."""
+    """Gives a worker a file, the tests of a pair of peers, or one long test, in the order of :func:`rank`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
 
 
 def scope(nodeid: str) -> str:
-    """The name of what goes to one worker as a whole.
+    """Return the name of the group of tests, run by one worker, that a test belongs to.
 
     A case such as ``python 1 - everything, python 2`` belongs to the pair before its comma.
     """
@@ -55,12 +55,12 @@ def scope(nodeid: str) -> str:
 
 
 def rank(nodeid: str) -> int:
-    """The place of a test in the queue; equals keep their order."""
+    """Return the position of a test in the queue; tests of the same rank keep their order."""
     files = SINGLY + EARLY
     return next((place for place, file in enumerate(files) if nodeid.startswith(file)), len(files))
 
 
 def workers() -> int:
-    """How many processes run tests at a time."""
+    """Return the number of processes that run tests."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + min(cores, 2)

@@ -186,7 +186,9 @@ def test_rules_are_chosen(
 
 def test_a_rule_that_is_none(tmp_path: Path) -> None:
     path = recordings.write(tmp_path / "t.jsonl", CLEAN)
-    with pytest.raises(mcpproxy.UsageError, match=r"^select: 'PROTOO' is no rule .*did you mean PROTO"):
+    with pytest.raises(
+        mcpproxy.UsageError, match=r"^select: 'PROTOO' is neither a rule .*did you mean PROTO"
+    ):
         mcpproxy.check(path, select="PROTOO")
 
 

@@ -117,14 +117,14 @@ def test_two_branches_that_were_merged_are_one(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "no JSON": ("hello", "is no baseline of mcpproxy; "),
-    "JSON of others": ('{"version": "2.1.0", "runs": []}', "is no baseline of mcpproxy; "),
-    "a list": ("[]", "is no baseline of mcpproxy; "),
+    "no JSON": ("hello", "is not a baseline of mcpproxy; "),
+    "JSON of others": ('{"version": "2.1.0", "runs": []}', "is not a baseline of mcpproxy; "),
+    "a list": ("[]", "is not a baseline of mcpproxy; "),
     "of tomorrow": ('{"mcpproxy_baseline": 2}', "a baseline of format 2, this mcpproxy reads up to 1; "),
-    "without findings": ('{"mcpproxy_baseline": 1}', "a baseline without findings; "),
+    "without findings": ('{"mcpproxy_baseline": 1}', "is a baseline without findings; "),
     "no entry": (
         '{"mcpproxy_baseline": 1, "findings": [7]}',
-        "finding 1: it is an entry that is no object; ",
+        "finding 1: it is an entry that is not an object; ",
     ),
     "half an entry": (
         '{"mcpproxy_baseline": 1, "findings": [{"fingerprint": "f"}]}',
@@ -150,7 +150,7 @@ def test_what_is_no_baseline_is_refused(text: str, said: str, tmp_path: Path) ->
 def test_a_baseline_that_is_not_there_is_empty_only_if_it_may_be(tmp_path: Path) -> None:
     path = str(tmp_path / "none.json")
     assert baseline.read(path, may_be_missing=True) == Baseline(path, {})
-    with pytest.raises(UsageError, match="there is no such baseline; --write-baseline makes one"):
+    with pytest.raises(UsageError, match="there is no such baseline; --write-baseline writes one"):
         baseline.read(path)
     with pytest.raises(UsageError, match="is a directory"):
         baseline.read(str(tmp_path))

@@ -15,8 +15,8 @@ import mcpproxy
 from mcpproxy.checks import decided_rules
 from mcpproxy.checks.acp import acp_sessions
 from mcpproxy.checks.basic import lifecycle, rpc
-from mcpproxy.checks.opt_in.implementations import pinned
-from mcpproxy.checks.opt_in.pins import Approved, held
+from mcpproxy.checks.opt_in.implementations import range_checks
+from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server import resources, tools
 from mcpproxy.checks.stateless import subscriptions
 from mcpproxy.checks.transports import stdio, streams
@@ -144,8 +144,8 @@ def judged(rule: Rule, revision: str | None) -> list[Finding]:
     """What the judge says about the example, alone or in a session that speaks ``revision``."""
     read: JSONObject = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
     families = {
-        "VER": pinned(compiled("", {"any": {"files": ">=1"}})),
-        "PIN": held({"files": Approved(("2025-11-25",), None, {"read": read})}),
+        "VER": range_checks(compiled("", {"any": {"files": ">=1"}})),
+        "PIN": pin_checks({"files": Approved(("2025-11-25",), None, {"read": read})}),
     }
     more = [family for name, family in families.items() if rule.code.startswith(name)]
     observer = Observer(BUILT_IN, Ruleset(BUILT_IN).and_also({rule.code}, more).dispatch, revision=revision)
@@ -311,19 +311,19 @@ BROKEN: Final = [
     ("LOUD-001 R-900: text is missing or empty", requirement_with(text="")),
     ("LOUD-001 R-900: blame is client, server or either, not 'proxy'", requirement_with(blame="proxy")),
     ("LOUD-001 R-900: keyword: a table is needed", requirement_with(keyword=["MUST"])),
-    ("LOUD-001 R-900: keyword 'SHALL' is none of MUST, ", requirement_with(keyword="SHALL")),
-    ("LOUD-001 R-900: keyword 'must' is none of MUST, ", requirement_with(keyword={"2024-11-05": "must"})),
+    ("LOUD-001 R-900: keyword is one of MUST, ", requirement_with(keyword="SHALL")),
+    ("LOUD-001 R-900: keyword is one of MUST, ", requirement_with(keyword={"2024-11-05": "must"})),
     (
-        "LOUD-001 R-900: '2025-01-01' is no published revision",
+        "LOUD-001 R-900: '2025-01-01' is not a published revision",
         requirement_with(keyword={"2025-01-01": "MUST"}),
     ),
-    ("LOUD-001 R-900: '2025' is no published revision", requirement_with(keyword="MUST", since="2025")),
-    ("LOUD-001 R-900: until names a published revision", requirement_with(until="draft")),
+    ("LOUD-001 R-900: '2025' is not a published revision", requirement_with(keyword="MUST", since="2025")),
+    ("LOUD-001 R-900: until is not a published revision", requirement_with(until="draft")),
     (
-        "LOUD-001 R-900: '2025-01-01' is no published revision",
+        "LOUD-001 R-900: '2025-01-01' is not a published revision",
         requirement_with(source={"2025-01-01": "basic"}),
     ),
-    ("LOUD-001 R-900: '2024-11-05' is no published revision", requirement_with(source={"2024-11-05": 3})),
+    ("LOUD-001 R-900: '2024-11-05' is not a published revision", requirement_with(source={"2024-11-05": 3})),
     ("LOUD-001 R-900: no source for 2025-03-26", requirement_with(source={"2025-06-18": "schema#tool"})),
     ("LOUD-001 R-900: source: a table is needed", requirement_with(source=None)),
 ]
@@ -337,7 +337,7 @@ def test_a_broken_table_is_refused_and_named(complaint: str, table: object) -> N
 
 def test_a_rule_stands_in_the_table_of_its_family(tmp_path: Path) -> None:
     (tmp_path / "noise.toml").write_text("[LOUD-001]\n", encoding="utf-8")
-    with pytest.raises(RuleError, match=r"^noise\.toml: rule LOUD-001 belongs into another table$"):
+    with pytest.raises(RuleError, match=r"^noise\.toml: rule LOUD-001 belongs in another table$"):
         list(catalogue.read(str(tmp_path)).rules)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcpproxy.observer import Observer, attribution, update_http
 from mcpproxy.observer import http_judge as judge
 from mcpproxy.protocol.jsontext import several_texts
-from mcpproxy.protocol.mirrors import mirrors
+from mcpproxy.protocol.mirrors import read_mirrors
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import (
     Close,
@@ -72,8 +72,8 @@ def test_several_json_texts_in_one_body(raw: bytes, several: bool) -> None:
 
 
 def test_what_is_no_schema_has_no_annotations() -> None:
-    assert mirrors(True).headers == ()
-    assert mirrors({"x-mcp-header": "Root"}).faults
+    assert read_mirrors(True).headers == ()
+    assert read_mirrors({"x-mcp-header": "Root"}).faults
 
 
 def test_events_of_exchanges_that_nobody_began_are_let_pass() -> None:

@@ -13,8 +13,8 @@ import pytest
 from mcpproxy.protocol.revisions import REVISIONS
 from tests.every_finding import Findings
 
-NEXT: Final = "2027-06-30"
 NEWEST: Final = REVISIONS[-1]
+NEXT: Final = f"{int(NEWEST[:4]) + 1}-06-30"
 
 OPEN: Final = {"DISC-002", "PROTO-008", "STAT-001", "STAT-002"}
 """Rules about requests that name no version, or one that nobody has published. Such a request may be of any

@@ -10,6 +10,7 @@ import pytest
 from mcpproxy.checks.opt_in.pins import Approved
 from mcpproxy.checks.server.definitions import canonical, changes, definition
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.reports import pin_file
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, Outcome, mcpproxy, state_dir
@@ -210,9 +211,7 @@ def test_what_is_masked_is_not_pinned(mcpproxy: Mcpproxy, tmp_path: Path) -> Non
     masked = {**READ, "description": "masked(len=11,visible=no,hash=0123456789ab)"}
     pinned = mcpproxy("pin", recorded(tmp_path / "a.jsonl", [masked]), "-o", "-")
     assert pinned.code == 2
-    assert (
-        "a part of what frame 5 says is masked; pin from the recording before it was redacted" in pinned.err
-    )
+    assert "a part of frame 5 is masked; pin from the recording before it was redacted" in pinned.err
 
 
 def test_a_pin_that_was_edited_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -221,7 +220,7 @@ def test_a_pin_that_was_edited_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) ->
     file.write_text(file.read_text().replace("Reads a file", "Eats a file"))
     checked = mcpproxy("check", trace, "--pins", str(file))
     assert checked.code == 2
-    assert 'the definition of tool "read" does not fit its hash' in checked.err
+    assert 'the definition of tool "read" does not match its hash' in checked.err
 
 
 def test_what_cannot_be_seen_is_written_out() -> None:
@@ -245,7 +244,10 @@ def test_what_cannot_be_seen_is_written_out() -> None:
             '{"pins": 1, "servers": {"files": {"revisions": [], "tools": {"a": {}}}}}',
             'tool "a" has no definition',
         ),
-        ('{"pins": 1, "servers": {"s": {"revisions": [], "tools": {}, "instructions": 1}}}', "are no text"),
+        (
+            '{"pins": 1, "servers": {"s": {"revisions": [], "tools": {}, "instructions": 1}}}',
+            "are not a text",
+        ),
     ],
 )
 def test_a_file_that_is_no_file_of_pins(mcpproxy: Mcpproxy, tmp_path: Path, text: str, said: str) -> None:
@@ -287,7 +289,7 @@ def test_a_live_server_is_asked_for_all_pages(mcpproxy: Mcpproxy, tmp_path: Path
     pinned = mcpproxy("pin", "-o", file, "--", *before)
     assert (pinned.code, pinned.err) == (0, "")
     assert pin_file.read(file)["files"].tools.keys() == {"read", "write"}
-    assert pin_file.read(file)["files"].revisions == (("2025-11-25",) if stateful else ("2026-07-28",))
+    assert pin_file.read(file)["files"].revisions == (STATEFUL if stateful else STATELESS)[-1:]
 
     told = mcpproxy("pin", "-o", file, "--", *server([READ], [{**WRITE, "title": "W"}], stateful=stateful))
     assert told.code == 1

@@ -63,8 +63,8 @@ def test_once_does_not_record_what_is_new(project: Project) -> None:
             "*- Captured mcpproxy call -*",
             f"mcp_recording: 1 request not in {project.recordings / 'weather.jsonl'}:",
             "  tools/call *forecast*nearest is frame *Oslo*",
-            "--mcp-record=new adds what is missing, --mcp-record=all records anew",
-            "what passed: mcpproxy show *session.jsonl",
+            "--mcp-record=new adds what is missing, --mcp-record=all records everything again",
+            "the messages: mcpproxy show *session.jsonl",
         ]
     )
     assert (project.asked, project.cities()) == ([], ["Oslo"])
@@ -159,7 +159,7 @@ def test_no_server_to_record_is_said(project: Project) -> None:
     result = project.run(OSLO.replace("def", "@pytest.mark.mcp_recording(command=[])\ndef"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*weather.jsonl: cannot be recorded: the mark names no command of a server; *"]
+        ["*weather.jsonl: cannot be recorded: the mark gives no command of a server; *"]
     )
 
 
@@ -213,7 +213,7 @@ def test_findings_fail_a_test(project: Project) -> None:
             "mcp_findings: 1 finding in what this test's client and server said",
             "  error PROTO-007 server answered * (frame 5*",
             "    https://modelcontextprotocol.io/specification/2025-11-25/*",
-            "  what passed: mcpproxy show *session.jsonl",
+            "  the messages: mcpproxy show *session.jsonl",
             "what a rule means: mcpproxy explain PROTO-007",
         ]
     )
@@ -338,7 +338,7 @@ def test_over_http_a_miss_is_told_when_the_test_is_over(http_project: Project) -
     result = http_project.run(OVER_HTTP_OSLO.replace('"Oslo")', '"Lima")'))
     result.assert_outcomes(failed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["mcp_recording: 1 request not in *", "  tools/call *", "what passed: *http.jsonl"]
+        ["mcp_recording: 1 request not in *", "  tools/call *", "the messages: *http.jsonl"]
     )
 
 
@@ -362,7 +362,7 @@ def test_over_http_new_passes_on_to_the_command(http_project: Project) -> None:
 def test_a_url_cannot_be_recorded_from_a_command(http_project: Project) -> None:
     result = http_project.run(OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)\n", ""))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*cannot be recorded: the mark names no url of a server; *"])
+    result.stdout.fnmatch_lines(["*cannot be recorded: the mark gives no url of a server; *"])
 
 
 # A real client

@@ -55,7 +55,7 @@ def folder(where: Path, table: str = TABLE, check: str = CHECK) -> str:
     return str(where / "house")
 
 
-def test_a_rule_of_ones_own_is_reported_beside_the_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+def test_a_custom_rule_is_reported_with_the_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recordings.write(tmp_path / "t.jsonl", CLEAN)
     checked = mcpproxy("check", trace, "--rules", folder(tmp_path))
     assert checked.code == 1
@@ -82,7 +82,7 @@ def test_it_can_be_selected_and_ignored_by_name(mcpproxy: Mcpproxy, tmp_path: Pa
             r"HOUSE-001: no check reports",
         ),
         (TABLE.replace("HOUSE-001", "PROTO-001"), CHECK, r"house: there is a rule PROTO-001 already"),
-        (TABLE.replace("contract", "OUGHT"), CHECK, r"HOUSE-001 H-001: keyword 'OUGHT' is none of"),
+        (TABLE.replace("contract", "OUGHT"), CHECK, r"HOUSE-001 H-001: keyword is one of .*, not 'OUGHT'"),
         (TABLE + "[", CHECK, r"house\.toml: not readable as TOML"),
         (TABLE, CHECK.replace("H-001", "H-002"), r"house\.py:5: it reported HOUSE-001 H-002"),
         (
@@ -92,7 +92,7 @@ def test_it_can_be_selected_and_ignored_by_name(mcpproxy: Mcpproxy, tmp_path: Pa
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_one_line(
+def test_an_error_in_a_custom_rule_is_one_line(
     mcpproxy: Mcpproxy, tmp_path: Path, table: str, check: str, said: str
 ) -> None:
     trace = recordings.write(tmp_path / "t.jsonl", CLEAN)

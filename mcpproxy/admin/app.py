@@ -1,4 +1,4 @@
-"""What the admin port answers: ``/healthz``, ``/readyz``, ``/metrics``."""
+"""The web application of the admin port: ``/healthz``, ``/readyz`` and ``/metrics``."""
 
 from collections.abc import Collection
 
@@ -15,21 +15,21 @@ from mcpproxy.relay.http.request_head import split_authority
 
 
 def make_app(metrics: Metrics) -> Starlette:
-    """The web application for the metrics of one recording."""
+    """Return the application that serves ``metrics``."""
 
     async def healthz(request: Request) -> Response:
-        """The recorder runs."""
+        """Answer 200: the recorder runs."""
         del request
         return PlainTextResponse("ok\n")
 
     async def readyz(request: Request) -> Response:
-        """The trace can be written; 503 with the reason if not."""
+        """Answer 200 if the trace can be written, else 503 with the reason."""
         del request
         if metrics.trouble:
             return PlainTextResponse(f"{metrics.trouble}\n", 503)
         return PlainTextResponse("ok\n")
 
-    async def figures(request: Request) -> Response:
+    async def metrics_text(request: Request) -> Response:
         del request
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
@@ -37,26 +37,26 @@ def make_app(metrics: Metrics) -> Starlette:
         routes=[
             Route("/healthz", healthz),
             Route("/readyz", readyz),
-            Route("/metrics", figures),
+            Route("/metrics", metrics_text),
         ]
     )
 
 
 def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
-    """``app``, but 403 for requests whose Host is neither a name of this machine nor one of ``names``."""
+    """Return ``app``, answering 403 if the Host is neither a name of this machine nor in ``names``."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]
-        if scope["type"] == "http" and not all(_is_ours(host, names) for host in hosts):
-            said = "Host is no name of this machine (DNS rebinding?)\n"
-            await PlainTextResponse(said, 403)(scope, receive, send)
+        if scope["type"] == "http" and not all(_is_known_host(host, names) for host in hosts):
+            reason = "Host is not a name of this machine (DNS rebinding?)\n"
+            await PlainTextResponse(reason, 403)(scope, receive, send)
             return
         await app(scope, receive, send)
 
     return guard
 
 
-def _is_ours(authority: bytes, names: Collection[str]) -> bool:
+def _is_known_host(authority: bytes, names: Collection[str]) -> bool:
     try:
         host, _ = split_authority(authority)
     except ValueError:

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 LIFE_S: Final = 5.0
 """How long a connection may take; request and answer are short."""
 
-MOST: Final = 64
+MAX_CONNECTIONS: Final = 64
 """How many connections may be open."""
 
 _numbers: Final = count()
@@ -31,7 +31,7 @@ class BriefConnection(H11Protocol):
         super().connection_made(transport)
         self.number = next(_numbers)
         self._end = self.loop.call_later(self.life_s, transport.abort)
-        if len(self.connections) > MOST:
+        if len(self.connections) > MAX_CONNECTIONS:
             others = [one for one in self.connections if isinstance(one, BriefConnection)]
             min(others, key=_number).transport.abort()
 

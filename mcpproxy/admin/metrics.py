@@ -1,7 +1,9 @@
 """The Prometheus metrics of a recording.
 
 The recorder's thread counts and the web server's thread reads; the client library is thread-safe. Dashboards
-depend on names and labels: add new ones, never rename one. No label takes a value that a peer can invent."""
+depend on names and labels: add new ones, never rename one. No label has a value that a peer can choose
+freely, because every value makes a separate time series.
+"""
 
 from typing import Final
 
@@ -11,11 +13,11 @@ from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
 
 LATENCY_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-"""Upper bounds of the histogram: from a server on this machine to a tool that takes minutes."""
+"""The upper bounds of the latency histogram, in seconds."""
 
 
 class Metrics:
-    """The metrics of one recording, in a registry of their own."""
+    """The metrics of one recording, in their own registry."""
 
     def __init__(self) -> None:
         self.registry: Final = CollectorRegistry()
@@ -32,7 +34,9 @@ class Metrics:
         )
         self._open = self._gauge("open_exchanges", "Exchanges under way.")
         self._streams = self._gauge("open_streams", "SSE streams under way.")
-        self._lag = self._gauge("recorder_lag_seconds", "How old the latest record was when it was filed.")
+        self._lag = self._gauge(
+            "recorder_lag_seconds", "How old the latest record was when it was written to the trace."
+        )
         self._stuck = self._gauge("recorder_stuck", "1 while the trace cannot be written.")
         self._asked_ns: dict[int, int] = {}
         self._streaming: set[int] = set()

@@ -1,10 +1,11 @@
 """The admin port: a web server in a thread of the recorder, whose faults do not affect the recording.
 
-The port is bound before anything heavy is imported, so that a failure is known at once. A later failure is
-reported once, and the recording goes on without the port.
+The port is opened in the constructor, before the web server is imported, so that a failure is raised there. A
+later failure is reported once, and the recording goes on without the port.
 
-On loopback it only answers requests whose Host is a name of this machine, so a web page whose name was made
-to point here (DNS rebinding) gets nothing. Elsewhere it cannot know its own names, and answers every request.
+On loopback only requests whose Host is a name of this machine are answered, so a web page whose name was made
+to point here (DNS rebinding) gets nothing. On another address the names of the machine are not known, and
+every request is answered.
 """
 
 import socket
@@ -21,7 +22,7 @@ _BACKLOG: Final = 64
 class AdminPort:
     """Serves ``metrics`` on ``host:port`` until the process ends; port 0 picks one.
 
-    ``tell`` is called with a failure, in the thread.
+    ``tell`` is called with a later failure, in the thread of the web server.
 
     Raises:
         OSError: the port cannot be opened.

@@ -48,7 +48,7 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
     """Return the content of the regular file ``name``.
 
     Raises:
-        OSError: it cannot be read, is something else, or holds more than ``limit`` bytes.
+        OSError: it cannot be read, is something else, or has more than ``limit`` bytes.
     """
     with open(open_regular(name, follows=follows), "rb") as file:
         data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
@@ -61,7 +61,7 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
     """Replace the file ``path`` atomically by one with the content ``parts``. Links are not followed.
 
     Raises:
-        OSError: it cannot be written. The old file is kept.
+        OSError: it cannot be written. The old file is unchanged.
     """
     draft = f"{path}.{os.getpid()}.partial"
     fd = os.open(draft, os.O_WRONLY | _NEW, mode)
@@ -105,6 +105,11 @@ class Folder:
         return sorted(os.listdir(self.path if self._fd is None else self._fd))
 
     def stat(self, name: str) -> os.stat_result:
+        """Return the status of an entry of the folder; of a symbolic link, that of the link itself.
+
+        Raises:
+            OSError: there is no such entry, or it cannot be looked up.
+        """
         return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
 
     def has(self, name: str) -> bool:
@@ -136,6 +141,11 @@ class Folder:
         os.replace(self._at(draft), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def unlink(self, name: str) -> None:
+        """Remove an entry of the folder.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
         os.unlink(self._at(name), dir_fd=self._fd)
 
     def _at(self, name: str) -> str:
@@ -148,6 +158,7 @@ def is_mine(found: os.stat_result) -> bool:
 
 
 def is_writable_by_others(found: os.stat_result) -> bool:
+    """Whether its group or every user may write the file. Always false on Windows."""
     return hasattr(os, "geteuid") and bool(found.st_mode & _WRITABLE_BY_OTHERS)
 
 

@@ -29,10 +29,10 @@ _LAUNCHERS = frozenset(
         "sh",
     )
 )
-_SCRIPT_LETTERS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
+_SCRIPT_OPTIONS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
 """Per launcher, the option letters that are followed by a script; ``c`` for all others."""
 
-_TELLING = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
+_SECRET_PARTS = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
 """Every name of an option that takes a secret contains one of these."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
@@ -59,9 +59,9 @@ def make_private(folder: str) -> None:
     Raises:
         OSError: one of them cannot be made.
     """
-    above = os.path.dirname(folder)
-    if above and above != folder and not os.path.lexists(above):
-        make_private(above)
+    parent = os.path.dirname(folder)
+    if parent and parent != folder and not os.path.lexists(parent):
+        make_private(parent)
     try:
         os.mkdir(folder or ".", 0o700)
     except FileExistsError:
@@ -119,7 +119,11 @@ def _launched(launcher: str, arguments: list[str]) -> str:
 
 def _takes_secret(option: str) -> bool:
     """Whether the value of the option is a secret."""
-    if not option.startswith("--") or "=" in option or not any(part in option.lower() for part in _TELLING):
+    if (
+        not option.startswith("--")
+        or "=" in option
+        or not any(part in option.lower() for part in _SECRET_PARTS)
+    ):
         return False
     from mcpproxy.base.secret_names import names_secret  # few commands need it
 
@@ -131,13 +135,13 @@ def _is_script(launcher: str, option: str) -> bool:
     name = option.partition("=")[0]
     if name.startswith("--"):
         return name in ("--eval", "--print", "--command", "--call")
-    return any(letter in name for letter in _SCRIPT_LETTERS.get(launcher, "c"))
+    return any(letter in name for letter in _SCRIPT_OPTIONS.get(launcher, "c"))
 
 
 def safe(text: str) -> str:
     """Return ``text`` without characters unsafe in a file name, at most 40 characters long."""
-    kept = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
-    return kept.strip("-.")[:40]
+    cleaned = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
+    return cleaned.strip("-.")[:40]
 
 
 def _base(path: str) -> str:

@@ -7,38 +7,38 @@ from typing import Any
 
 
 def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]]) -> Any:
-    """Return the object that ``name`` was the old name of in ``module``, and warn about the new name.
+    """Return the object that ``module`` used to call ``name``, with a warning that gives its new name.
 
-    ``names`` maps each old name to its present module and its name there.
+    ``names`` maps each old name to the object's module and its name there.
 
     Raises:
         AttributeError: ``module`` never had such a name.
     """
     if name not in names:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    now, called = names[name]
+    new_module, new_name = names[name]
     warnings.warn(
-        f"{module}.{name} is {now}.{called} now; the next release removes the old name",
+        f"{module}.{name} is {new_module}.{new_name} now; the next release removes the old name",
         DeprecationWarning,
         stacklevel=3,
     )
-    return getattr(import_module(now), called)
+    return getattr(import_module(new_module), new_name)
 
 
 class OldName:
     """An attribute under its old name, in the body of a class: ``strays = OldName("unsolicited")``."""
 
-    def __init__(self, now: str) -> None:
-        self._now = now
-        self._name = now
+    def __init__(self, new_name: str) -> None:
+        self._new_name = new_name
+        self._name = new_name
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"{owner.__name__}.{name}"
 
     def __get__(self, instance: object, owner: type) -> Any:
         warnings.warn(
-            f"{self._name} is {self._now} now; the old name goes with the next release",
+            f"{self._name} is {self._new_name} now; the next release removes the old name",
             DeprecationWarning,
             stacklevel=2,
         )
-        return getattr(instance, self._now)
+        return getattr(instance, self._new_name)

@@ -31,9 +31,9 @@ HARMLESS_WORDS = frozenset(
         "allow credentials",
     )
 )  # fmt: skip
-"""Names that end with such a word but are not secrets: cursors, progress tokens, a field of CORS."""
+"""Endings of names that are not secrets, although they end with such a word: cursors, a field of CORS."""
 
-GLUED = (
+UNSEPARATED = (
     "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",
     "refreshtoken", "sessiontoken", "bearertoken", "idtoken", "securitytoken", "clientsecret", "sessionid",
     "sessid", "password", "passwd", "passphrase", "dpop",
@@ -41,15 +41,15 @@ GLUED = (
 """Endings of names whose words are not separated: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
 
 _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header", "sha", "md", "ed", "v"))
-"""Words that may follow without changing the meaning: ``tokenValue``, ``X-Hub-Signature-256``."""
+"""Words that may follow the name of a secret without changing its meaning: ``tokenValue``."""
 
-LONGEST = 100
+MAX_NAME_CHARACTERS = 100
 """A longer name is treated as text, not as a name."""
 
 
 def names_secret(name: str) -> bool:
     """Whether a value of this name is a secret."""
-    if len(name) > LONGEST or any(char in name for char in "<>\"'\n\r\t(){}"):
+    if len(name) > MAX_NAME_CHARACTERS or any(char in name for char in "<>\"'\n\r\t(){}"):
         return False
     words = words_of(name)
     while words and (words[-1].isdigit() or words[-1] in _SUFFIXES):
@@ -57,7 +57,7 @@ def names_secret(name: str) -> bool:
     ends = [" ".join(words[-length:]) for length in (1, 2) if length <= len(words)]
     if not HARMLESS_WORDS.isdisjoint(ends):
         return False
-    return not SECRET_WORDS.isdisjoint(ends) or "".join(words).endswith(GLUED)
+    return not SECRET_WORDS.isdisjoint(ends) or "".join(words).endswith(UNSEPARATED)
 
 
 def words_of(name: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.base.secret_names import names_secret, words_of
 
-SHAPES: Final[tuple[re.Pattern[str], ...]] = tuple(
+FORMATS: Final[tuple[re.Pattern[str], ...]] = tuple(
     re.compile(pattern)
     for pattern in (
         r"\b(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}\b",  # AWS
@@ -27,7 +27,7 @@ SHAPES: Final[tuple[re.Pattern[str], ...]] = tuple(
 )
 """Patterns of secrets anywhere in a text. If a pattern has a group, the group is the secret."""
 
-_BESIDE: Final = re.compile(
+_AFTER_NAME: Final = re.compile(
     r"(?i)(?<![A-Za-z0-9])[A-Za-z0-9_.-]{0,40}?(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|secret"
     r"|passw(?:or)?d|passphrase|(?<![A-Za-z])(?:[A-Za-z]{1,20}[-_])?token|(?<![A-Za-z])pwd)"
     r"(?:=|[\"']? ?: ?(?=[\"']|[^\s\"',;]*[0-9]))[\"']?([^\s\"',;&]{6,})"
@@ -35,15 +35,15 @@ _BESIDE: Final = re.compile(
 """``api_key=...``, and ``password: ...`` if the value does not look like a word."""
 
 
-def names_a_secret(name: str) -> bool:
-    """Whether a member, a parameter or a header of this name holds a secret."""
+def names_credential(name: str) -> bool:
+    """Whether a member, a parameter or a header of this name has a credential as its value."""
     if name.lower() == "auth":
         return True
     # A session id in the arguments of a tool links its calls and is not a credential.
     return names_secret(name) and words_of(name)[-1] not in ("id", "sessionid", "sessid", "phpsessid")
 
 
-def beside(names: Iterable[str]) -> re.Pattern[str]:
+def value_after(names: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern of the value that follows one of these names and ``=`` or ``:`` in a text."""
     listed = "|".join(map(re.escape, names))
     return re.compile(
@@ -51,5 +51,5 @@ def beside(names: Iterable[str]) -> re.Pattern[str]:
     )
 
 
-TEXTS: Final = (*SHAPES, _BESIDE)
+PATTERNS: Final = (*FORMATS, _AFTER_NAME)
 """All patterns of secrets in a text."""

@@ -13,8 +13,8 @@ __all__ = ["field", "slotted"]
 T = TypeVar("T")
 
 _NONE: Final = object()
-_FEW: Final = 8
-"""The number of instances filled without ``__init__``: compiling it costs more than filling these."""
+_MAX_UNCOMPILED: Final = 8
+"""How many instances are filled without ``__init__``: compiling it takes longer than filling these."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
@@ -56,20 +56,20 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
         members: dict[str, Any] = {
             name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")
         }
-        own = [name for name in _METHODS if members.get(name) is not None]
+        defined = [name for name in _METHODS if members.get(name) is not None]
         fields: dict[str, _Field] = {}
         for name in cls.__annotations__:
-            given = members.pop(name, _NONE)
-            fields[name] = given if isinstance(given, _Field) else _Field(given, None, True, {})
+            default = members.pop(name, _NONE)
+            fields[name] = default if isinstance(default, _Field) else _Field(default, None, True, {})
         members["__slots__"] = tuple(fields)
         members["__match_args__"] = tuple(name for name, f in fields.items() if f.init)
-        members["__dataclass_fields__"] = _Described(fields)
+        members["__dataclass_fields__"] = _LazyFields(fields)
         if frozen:
             members |= _FROZEN
         for name in _METHODS if eq and frozen else _METHODS[:3] if eq else _METHODS[:2]:
-            if name not in own:
-                members[name] = _written_later(name, fields, frozen, lambda: made)
-        if eq and not frozen and "__hash__" not in own:
+            if name not in defined:
+                members[name] = _compiled_later(name, fields, frozen, lambda: made)
+        if eq and not frozen and "__hash__" not in defined:
             members["__hash__"] = None  # mutable instances have no hash
         made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
         made.__qualname__ = cls.__qualname__
@@ -78,7 +78,7 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
     return decorate
 
 
-def _written_later(
+def _compiled_later(
     name: str, fields: Mapping[str, _Field], frozen: bool, made: Callable[[], Any]
 ) -> Callable[..., Any]:
     """Return a placeholder: its first call generates the method, which replaces the placeholder."""
@@ -88,13 +88,13 @@ def _written_later(
         nonlocal calls
         if name == "__init__":
             calls += 1
-            if calls <= _FEW and _is_filled(self, fields, args, more):
+            if calls <= _MAX_UNCOMPILED and _is_filled(self, fields, args, more):
                 return None
-            written: Any = _init(made(), fields, frozen)
+            compiled: Any = _init(made(), fields, frozen)
         else:
-            written = getattr(_twin(made(), fields, name), name)
-        setattr(made(), name, written)
-        return written(self, *args, **more)
+            compiled = getattr(_twin(made(), fields, name), name)
+        setattr(made(), name, compiled)
+        return compiled(self, *args, **more)
 
     return method
 
@@ -103,20 +103,20 @@ def _is_filled(
     self: Any, fields: Mapping[str, _Field], args: tuple[object, ...], more: dict[str, object]
 ) -> bool:
     """Fill the instance as ``__init__`` would; return false if the arguments do not fit."""
-    given = dict(zip(self.__match_args__, args, strict=False)) | more
-    if len(given) < len(args) + len(more):
+    arguments = dict(zip(self.__match_args__, args, strict=False)) | more
+    if len(arguments) < len(args) + len(more):
         return False
     values: list[object] = []
     for name, f in fields.items():
-        if f.init and name in given:
-            values.append(given.pop(name))
+        if f.init and name in arguments:
+            values.append(arguments.pop(name))
         elif f.factory is not None:
             values.append(f.factory())
         elif f.default is not _NONE:
             values.append(f.default)
         else:
             return False
-    if given:
+    if arguments:
         return False
     for name, value in zip(fields, values, strict=True):
         object.__setattr__(self, name, value)
@@ -129,26 +129,26 @@ def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[...
     scope: dict[str, Any] = {"_none": _NONE}
     head, body = ["self"], ["pass"]
     for name, f in fields.items():
-        given, kept = name, f"_{name}"
+        value, default = name, f"_{name}"
         if f.factory is not None:
-            scope[kept] = f.factory
+            scope[default] = f.factory
             head += [f"{name}=_none"] * f.init
-            given = f"{kept}() if {name} is _none else {name}" if f.init else f"{kept}()"
+            value = f"{default}() if {name} is _none else {name}" if f.init else f"{default}()"
         elif f.default is not _NONE:
-            scope[kept] = f.default
-            head += [f"{name}={kept}"] * f.init
-            given = name if f.init else kept
+            scope[default] = f.default
+            head += [f"{name}={default}"] * f.init
+            value = name if f.init else default
         else:
             head.append(name)
         if frozen:
             scope[f"_set_{name}"] = slots[name].__set__
-            body.append(f"_set_{name}(self, {given})")
+            body.append(f"_set_{name}(self, {value})")
         else:
-            body.append(f"self.{name} = {given}")
+            body.append(f"self.{name} = {value}")
     exec(f"def __init__({', '.join(head)}):\n  " + "\n  ".join(body), scope)  # as dataclasses does it
-    written = scope["__init__"]
-    written.__qualname__ = f"{made.__qualname__}.__init__"
-    return written
+    compiled = scope["__init__"]
+    compiled.__qualname__ = f"{made.__qualname__}.__init__"
+    return compiled
 
 
 def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
@@ -156,12 +156,12 @@ def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
     import dataclasses
 
     def described(f: _Field) -> Any:
-        given: dict[str, Any] = {"init": f.init, **f.more}
+        options: dict[str, Any] = {"init": f.init, **f.more}
         if f.factory is not None:
-            given["default_factory"] = f.factory
+            options["default_factory"] = f.factory
         elif f.default is not _NONE:
-            given["default"] = f.default
-        return dataclasses.field(**given)
+            options["default"] = f.default
+        return dataclasses.field(**options)
 
     return dataclasses.make_dataclass(
         made.__name__,
@@ -174,7 +174,7 @@ def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
     )
 
 
-class _Described:
+class _LazyFields:
     """Computes ``__dataclass_fields__`` when ``dataclasses.fields``, ``replace`` or ``asdict`` needs it."""
 
     __slots__ = ("_fields",)
@@ -184,7 +184,7 @@ class _Described:
 
     def __get__(self, _: object, owner: type) -> Any:
         described = _twin(owner, self._fields).__dataclass_fields__
-        owner.__dataclass_fields__ = described  # pyright: ignore[reportAttributeAccessIssue] # nor would the other
+        owner.__dataclass_fields__ = described  # pyright: ignore[reportAttributeAccessIssue] # any class may get it
         return described
 
 

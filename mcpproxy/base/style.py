@@ -68,7 +68,7 @@ def decoded(raw: bytes) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 frame``, ``2 frames``."""
+    """Return a number with its noun: ``1 frame``, ``2 frames``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -100,6 +100,6 @@ def _three_digits(value: float) -> str:
 
 
 def tally(errors: int, warnings: int, infos: int) -> str:
-    """``2 errors, 1 warning``; ``no findings`` when there are none."""
+    """Return the numbers of findings in words: ``2 errors, 1 warning``, or ``no findings``."""
     named = ((errors, "error"), (warnings, "warning"), (infos, "note"))
     return ", ".join(count(n, noun) for n, noun in named if n) or "no findings"

@@ -8,9 +8,9 @@ through ``visible``. The stderr of the wrapped server is forwarded unchanged.
 The relay imports this before its server starts, so it imports nothing itself.
 """
 
-_SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
-_BLANK = frozenset(
+_INVISIBLE = frozenset(
     map(
         chr,
         (
@@ -27,9 +27,8 @@ _BLANK = frozenset(
         ),
     )
 )
-"""Invisible characters whose category is that of letters and marks. All other invisible characters are found
-by
-``str.isprintable``: controls, format characters (bidirectional, zero-width, tags), surrogates, unassigned
+"""Invisible characters that ``str.isprintable`` accepts, because their category is that of letters or marks.
+It finds all others: controls, format characters (bidirectional, zero-width, tags), surrogates, unassigned
 code points, and spaces other than U+0020."""
 
 
@@ -38,19 +37,19 @@ def visible(text: str) -> str:
 
     The escapes are those of JSON, so a JSON text keeps its value.
     """
-    if text.isprintable() and (text.isascii() or _BLANK.isdisjoint(text)):
+    if text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text)):
         return text
-    return "".join([c if c.isprintable() and c not in _BLANK else _escape(c) for c in text])
+    return "".join([c if c.isprintable() and c not in _INVISIBLE else _escape(c) for c in text])
 
 
 def visible_lines(text: str) -> str:
-    """Return ``text`` escaped in the same way, with its line feeds kept."""
+    """Return ``text`` escaped as by ``visible``, except for its line feeds."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def _escape(char: str) -> str:
-    if char in _SHORT:
-        return _SHORT[char]
+    if char in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[char]
     code = ord(char)
     if code < 0x10000:
         return f"\\u{code:04x}"

@@ -1,4 +1,4 @@
-"""Shared by all commands: argument parsing, its errors, and suggestions for misspelt names."""
+"""The argument parser of all commands, their common argument types, and their usage errors."""
 
 import argparse
 from typing import Final, NoReturn
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of fixed width: measuring the terminal would add a sixth to the imports of a command."""
+    """Help of a fixed width: to measure the terminal would add a sixth to the imports of a command."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=HELP_COLUMNS)
@@ -54,19 +54,19 @@ def positive(text: str) -> int:
 def seconds(text: str) -> float:
     """An argparse type: a duration of up to a day."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = -1
-    if not 0 < found <= 86_400:  # false for NaN as well
+        value = -1
+    if not 0 < value <= 86_400:  # false for NaN as well
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return found
+    return value
 
 
 def header(text: str) -> tuple[str, str]:
     """An argparse type: name and value of a header. Errors omit the value: it may be a credential."""
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text:
-        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
+        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is not a header such as 'Name: value'")
     return name.strip(), value.strip()
 
 
@@ -74,11 +74,11 @@ def url(text: str) -> str:
     """An argparse type: the URL of an HTTP server."""
     if not text.startswith(("http://", "https://")):
         example = "http://127.0.0.1:3000/mcp"
-        raise argparse.ArgumentTypeError(f"{text!r} is no URL such as {example} (put -- before a command)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as {example} (put -- before a command)")
     return text
 
 
 def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
     """Return the arguments before ``--``, and the command after it."""
-    at = argv.index("--") if "--" in argv else len(argv)
-    return argv[:at], argv[at + 1 :]
+    separator = argv.index("--") if "--" in argv else len(argv)
+    return argv[:separator], argv[separator + 1 :]

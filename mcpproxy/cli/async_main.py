@@ -1,4 +1,4 @@
-"""Run an asynchronous function from a command: SIGTERM ends it cleanly, like an interrupt."""
+"""Run an asynchronous function from a command; SIGTERM cancels it, as Ctrl-C does."""
 
 import asyncio
 import signal
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def run_until_terminated(coroutine: Coroutine[None, None, T]) -> T:
-    """Run it and return its result.
+    """Run ``coroutine`` and return its result.
 
     Raises:
-        KeyboardInterrupt: SIGINT or SIGTERM was received, and it has cleaned up.
+        KeyboardInterrupt: SIGINT or SIGTERM was received. The coroutine was cancelled and has ended.
     """
 
     async def main() -> T:

@@ -1,4 +1,4 @@
-"""The baseline of ``mcpproxy check`` and ``validate``: which findings are accepted, new or fixed."""
+"""``--baseline`` and ``--write-baseline`` of ``mcpproxy check`` and ``validate``."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -28,16 +28,16 @@ def read(options: argparse.Namespace) -> "Baseline | None":
     from mcpproxy.reports import baseline  # most runs have none
 
     if options.write_baseline:
-        output.check(options.baseline)
+        output.check_writable(options.baseline)
     return baseline.read(options.baseline, may_be_missing=options.write_baseline)
 
 
 def compared(
     result: "Validation", accepted: "Baseline", known: Catalogue, options: argparse.Namespace
 ) -> "tuple[Validation, tuple[Entry, ...]]":
-    """Return the validation with known findings marked, and the fixed entries.
+    """Return the validation with known findings marked, and the entries that were not found (the fixed ones).
 
-    The file is written first if that was requested.
+    With ``--write-baseline`` the file is written first, so all findings are known.
 
     Raises:
         UsageError: it cannot be written.
@@ -45,7 +45,7 @@ def compared(
     from mcpproxy.reports import validated  # not needed to check recordings
 
     found = validated.located(result.checks)
-    judged = validated.judged(result, known.rules.__contains__)
+    judged = validated.was_tried(result, known.rules.__contains__)
     if not options.write_baseline:
         fixed = accepted.fixed(found, judged)
         tell_fixed(accepted.path, fixed)
@@ -61,4 +61,4 @@ def tell_fixed(path: str, fixed: "tuple[Entry, ...]") -> None:
     for entry in fixed:
         tell(f"{path}: fixed: {entry.rule} {visible(entry.message)}")
     if fixed:
-        tell(f"{path}: --write-baseline takes out what is fixed")
+        tell(f"{path}: --write-baseline removes them")

@@ -13,7 +13,7 @@ from mcpproxy.reports.judged_traces import JudgedTraces
 
 
 def report(
-    verdict: JudgedTraces, known: Catalogue, format: str, path: str | None, look: Style, *, streamed: bool
+    verdict: JudgedTraces, known: Catalogue, format: str, path: str | None, style: Style, *, streamed: bool
 ) -> None:
     """Print the report, or write it to ``path``. With ``streamed``, only its end is still to be printed.
 
@@ -21,9 +21,9 @@ def report(
         UsageError: the file cannot be written.
     """
     if path:
-        output.deliver(path, _lines(verdict, known, format, PLAIN), text.summary_lines(verdict))
+        output.write_with_summary(path, _lines(verdict, known, format, PLAIN), text.summary_lines(verdict))
     else:
-        emit(text.summary_lines(verdict, look) if streamed else _lines(verdict, known, format, look))
+        emit(text.summary_lines(verdict, style) if streamed else _lines(verdict, known, format, style))
     if format == "github":
         from mcpproxy.reports import markdown
 
@@ -31,7 +31,7 @@ def report(
         output.add_to_step_summary(markdown.lines(heading, verdict.located, verdict.remarks, known))
 
 
-def _lines(verdict: JudgedTraces, known: Catalogue, format: str, look: Style) -> Iterable[str]:
+def _lines(verdict: JudgedTraces, known: Catalogue, format: str, style: Style) -> Iterable[str]:
     match format:
         case "json":
             from mcpproxy.reports import json
@@ -55,8 +55,8 @@ def _lines(verdict: JudgedTraces, known: Catalogue, format: str, look: Style) ->
         case "github":
             from mcpproxy.reports import github
 
-            said = map(github.harmless, text.summary_lines(verdict))
+            summary = map(github.escape_commands, text.summary_lines(verdict))
             found = github.lines(verdict.located, verdict.remarks, known, base=output.workspace())
-            return chain(found, said)
+            return chain(found, summary)
         case _:
-            return text.lines(verdict, look)
+            return text.lines(verdict, style)

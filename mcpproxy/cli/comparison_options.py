@@ -1,4 +1,4 @@
-"""Shared by ``mcpproxy diff`` and ``mcpproxy replay client``: comparison options and the report."""
+"""The options and the report of a comparison, for ``mcpproxy diff`` and ``mcpproxy replay client``."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.cli import report_options
-from mcpproxy.cli.http_sessions import called
-from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.http_sessions import find_session
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.diff.session_diff import Pairing, compare_sessions, pair_requests
@@ -17,10 +17,10 @@ from mcpproxy.replay.server.replay_source import ReplaySource, merged
 from mcpproxy.reports import comparison as reports
 
 EPILOG: Final = """\
-What differs each time counts for nothing: ids, _meta of a message, progress tokens, the version in
-serverInfo, and of cursors, request states, names and times of tasks all but that they are there.
+Values that differ in every run do not count: ids, _meta of a message, progress tokens, the version in
+serverInfo. Of cursors, request states, task ids and task times only the presence counts.
 
-exit codes: 0 all the same, 1 differences, 2 it could not be run
+exit codes: 0 no difference, 1 differences, 2 it could not be run
 """
 
 
@@ -29,7 +29,7 @@ class ComparisonRules:
     """What is compared: rules for values, and methods that are left out."""
 
     rules: DiffRules
-    leaves_out: tuple[str, ...] = ()
+    ignored_methods: tuple[str, ...] = ()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_ignored,
-        help="what does not count: /result/structuredContent/now, with * for one step and /** at the end for "
-        "all below; or a method, such as notifications/progress",
+        help="what does not count: a JSON Pointer such as /result/structuredContent/now (* is one step, "
+        "/** at the end is all below), or a method such as notifications/progress",
     )
     add(
         "--alike",
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     report_options.add_format(parser, report_options.COMPARISON_FORMATS)
 
 
-def counting(options: argparse.Namespace) -> ComparisonRules:
+def rules_from(options: argparse.Namespace) -> ComparisonRules:
     """Return the comparison rules that the arguments give."""
     ignored: list[str] = options.ignore
     alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
@@ -63,40 +63,45 @@ def counting(options: argparse.Namespace) -> ComparisonRules:
     return ComparisonRules(rules, tuple(each for each in ignored if not each.startswith("/")))
 
 
-def sessions_of(material: ReplaySource) -> list[RecordedSession]:
-    """Return the recording split into sessions; what precedes the first session id is in the first."""
-    unnamed = material.unnamed
-    if not material.sessions:
+def sessions_of(source: ReplaySource) -> list[RecordedSession]:
+    """Return the sessions of a recording.
+
+    Messages without a session id are a session of their own if a request is among them; otherwise they belong
+    to the first session.
+    """
+    unnamed = source.unnamed
+    if not source.sessions:
         return [unnamed] if unnamed.messages else []
     if not unnamed.messages:
-        return list(material.sessions)
-    asked = any(isinstance(said.message, Request) for said in unnamed.messages)
-    if not asked:
-        return [merged([unnamed, material.sessions[0]]), *material.sessions[1:]]
-    return sorted((unnamed, *material.sessions), key=lambda session: session.messages[0].seq)
+        return list(source.sessions)
+    if not any(isinstance(entry.message, Request) for entry in unnamed.messages):
+        return [merged([unnamed, source.sessions[0]]), *source.sessions[1:]]
+    return sorted((unnamed, *source.sessions), key=lambda session: session.messages[0].seq)
 
 
-def chosen(path: str, sessions: Sequence[RecordedSession], id: str) -> RecordedSession:
-    """Return the one of ``sessions`` whose name begins with ``id``; ``path`` is their file, for errors.
+def choose_session(path: str, sessions: Sequence[RecordedSession], id: str) -> RecordedSession:
+    """Return the one of ``sessions`` whose name begins with ``id``; ``path`` is for error messages.
 
     Raises:
         UsageError: there is none, or more than one.
     """
-    return called(path, id, {session.name: session for session in sessions if session.name})
+    return find_session(path, id, {session.name: session for session in sessions if session.name})
 
 
 def compare(
     into: Comparison,
     expected: RecordedSession | None,
     found: RecordedSession | None,
-    how: ComparisonRules,
+    comparison_rules: ComparisonRules,
     pairing: Pairing | None = None,
 ) -> None:
-    """Add the items of two sessions; ``None`` for one that does not exist."""
+    """Add the compared items of two sessions to ``into``; ``None`` is a session that one side lacks."""
     expected, found = expected or RecordedSession(), found or RecordedSession()
-    pairing = pairing or pair_requests(expected, found, how.rules)
+    pairing = pairing or pair_requests(expected, found, comparison_rules.rules)
     name = expected.name or found.name
-    items = compare_sessions(expected, found, pairing, how.rules, how.leaves_out)
+    items = compare_sessions(
+        expected, found, pairing, comparison_rules.rules, comparison_rules.ignored_methods
+    )
     into.items += [replace(item, session=name) for item in items] if name else items
 
 
@@ -108,7 +113,7 @@ def report(comparison: Comparison, format: str) -> int:
         case "junit":
             emit(reports.junit(comparison))
         case _:
-            emit(reports.text(comparison, style()))
+            emit(reports.text(comparison, terminal_style()))
     for note in comparison.notes:
         tell(note)
     return 1 if comparison.differs else 0

@@ -1,7 +1,7 @@
-"""``--enforce RULE,...``: which rules are refused instead of only flagged, on ``run`` and on ``http``.
+"""``--enforce RULE,...`` of ``run`` and ``http``: refuse requests that break these rules.
 
-It is imported only if rules are enforced, because it imports all of the judge. A custom rule is enforced like
-any other; if it fails, a message says so, and from then on it refuses no request.
+This module imports the whole judge, so it is imported only if the option is given. A custom rule is enforced
+like any other. If its code fails, a message on stderr says so, and the rule refuses no more requests.
 """
 
 import sys
@@ -24,15 +24,20 @@ if TYPE_CHECKING:
     from mcpproxy.ruleset.guards import CustomRuleError
 
 
-def enforced(where: str, values: Iterable[str], terms: RuleOptions | None = None) -> frozenset[str]:
-    """Return the rules that the values of ``--enforce`` name: codes or names, comma-separated.
+def rules_to_enforce(
+    where: str, values: Iterable[str], rule_options: RuleOptions | None = None
+) -> frozenset[str]:
+    """Return the codes of the rules that ``values``, the values of ``--enforce``, name.
 
-    ``terms`` are the rules that the session is judged by, if they are not the default ones.
+    Args:
+        where: the command, for error messages.
+        values: codes or names, comma-separated.
+        rule_options: which rules the session is judged by; ``None`` for the default ones.
 
     Raises:
-        UsageError: a name is not that of a single rule, or a rule cannot be enforced.
+        UsageError: a name is not the name of a single rule, or a rule cannot be enforced.
     """
-    rules, selection = (terms or RuleOptions()).resolve()
+    rules, selection = (rule_options or RuleOptions()).resolve()
     known, possible = rules.catalogue, enforceable(rules.dispatch)
     found: set[str] = set()
     for named in filter(None, (name.strip() for name in ",".join(values).split(","))):
@@ -44,12 +49,12 @@ def enforced(where: str, values: Iterable[str], terms: RuleOptions | None = None
         if not codes <= possible:
             raise UsageError(
                 where,
-                f"--enforce {named}: it is not decided by a request alone, so nothing could be refused",
-                f"what can be: {', '.join(sorted(possible))}",
+                f"--enforce {named}: a request alone does not show whether it is broken",
+                f"these can be enforced: {', '.join(sorted(possible))}",
             )
         if not all(map(selection.takes, codes)):
             raise UsageError(
-                where, f"--enforce {named}: --select or --ignore leaves it out", "judge by it as well"
+                where, f"--enforce {named}: --select or --ignore leaves it out", "select it as well"
             )
         found |= codes
     if not found:
@@ -57,55 +62,61 @@ def enforced(where: str, values: Iterable[str], terms: RuleOptions | None = None
     return frozenset(found)
 
 
-def gated(
-    where: str, values: Iterable[str], terms: RuleOptions | None = None
+def enforcing_relay_factory(
+    where: str, values: Iterable[str], rule_options: RuleOptions | None = None
 ) -> "Callable[[Journal | None, Signals, float, bool], EnforcingRelay]":
     """Return a factory of the relay for a stdio session that enforces the rules in ``values``.
 
     Raises:
-        UsageError: as ``enforced``, or stdio is pumped by threads.
+        UsageError: as for ``rules_to_enforce``, or the platform is Windows.
     """
     if sys.platform == "win32":
         raise UsageError(
             where, "--enforce is not available on Windows", "leave it out: rules are still flagged"
         )
-    rules = enforced(where, values, terms)
+    rules = rules_to_enforce(where, values, rule_options)
 
     def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "EnforcingRelay":
         from mcpproxy.enforce.stdio import EnforcingRelay
 
         relay = EnforcingRelay(
-            journal, signals, grace_s, quiet, lambda: _enforcer(rules, terms, lambda said: relay.say(said))
+            journal,
+            signals,
+            grace_s,
+            quiet,
+            lambda: _enforcer(rules, rule_options, lambda said: relay.say(said)),
         )
         return relay
 
     return make
 
 
-def gated_http(
-    where: str, values: Iterable[str], endpoint: str, terms: RuleOptions | None = None
+def enforcing_proxy_factory(
+    where: str, values: Iterable[str], endpoint: str, rule_options: RuleOptions | None = None
 ) -> "Callable[[Settings, socket.socket, Journal | None], EnforcingProxy]":
-    """Return a factory like that of ``gated``, for the proxy before an HTTP server.
+    """Return a factory like that of ``enforcing_relay_factory``, for the proxy before an HTTP server.
 
     Raises:
-        UsageError: as ``enforced``.
+        UsageError: as for ``rules_to_enforce``.
     """
-    rules = enforced(where, values, terms)
+    rules = rules_to_enforce(where, values, rule_options)
 
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
         from mcpproxy.enforce.http import EnforcingProxy
 
-        enforcer = _enforcer(rules, terms, lambda said: proxy.stderr_log.say(said))
+        enforcer = _enforcer(rules, rule_options, lambda said: proxy.stderr_log.say(said))
         proxy = EnforcingProxy(settings, listener, journal, enforcer, endpoint)
         return proxy
 
     return make
 
 
-def _enforcer(rules: frozenset[str], terms: RuleOptions | None, say: "Callable[[str], None]") -> Enforcer:
+def _enforcer(
+    rules: frozenset[str], rule_options: RuleOptions | None, say: "Callable[[str], None]"
+) -> Enforcer:
     def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
         if lost := ", ".join(sorted(rules.intersection(codes))):
             say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
 
-    known, _ = (terms or RuleOptions()).resolve(leave_out)
+    known, _ = (rule_options or RuleOptions()).resolve(leave_out)
     return Enforcer(known.catalogue, rules, known.dispatch)

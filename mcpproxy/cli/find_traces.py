@@ -13,7 +13,7 @@ JOURNAL_SUFFIX = ".jsonl.journal"
 def expand(path: str) -> list[str]:
     """Return the traces that ``path`` names: itself, or all below a folder, sorted.
 
-    A journal folder stands for its trace.
+    For the path of a journal folder, the trace of that journal is returned.
 
     Raises:
         UsageError: the folder holds no traces.
@@ -27,8 +27,8 @@ def expand(path: str) -> list[str]:
     raise UsageError(path, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded")
 
 
-def whole(paths: list[str]) -> list[str]:
-    """Return ``paths`` with only one path, the first named, for each rotated recording."""
+def one_path_per_recording(paths: list[str]) -> list[str]:
+    """Return ``paths``, keeping only the first of those that are files of the same rotated recording."""
     named: dict[str, str] = {}
     for path in paths:
         named.setdefault(os.path.abspath(chain.first_of(path)), path)

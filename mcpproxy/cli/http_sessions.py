@@ -21,18 +21,18 @@ from mcpproxy.trace.session_labels import exchanges_of
 
 T = TypeVar("T")
 
-Shown: TypeAlias = Callable[[Event | Finding], bool]
+EventFilter: TypeAlias = Callable[[Event | Finding], bool]
 """Whether an event or a finding is wanted. It is called in the order of the recording."""
 
 
-def only(trace: Trace, session: str, shown: Shown = lambda _: True) -> Shown:
-    """Restrict ``shown`` to the session whose name begins with ``session``.
+def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: True) -> EventFilter:
+    """Return a filter that keeps what ``shown`` keeps of the session whose name begins with ``session``.
 
     Raises:
         TraceError: the trace cannot be read.
         UsageError: there is no such session, or more than one.
     """
-    exchanges = called(trace.path, session, exchanges_of(trace.events()))
+    exchanges = find_session(trace.path, session, exchanges_of(trace.events()))
     connections: set[int] = set()
     numbers: set[int] = set()
 
@@ -58,8 +58,8 @@ def only(trace: Trace, session: str, shown: Shown = lambda _: True) -> Shown:
     return lambda event: belongs(event) and shown(event)
 
 
-def number_of(event: Event | Finding) -> int | None:
-    """Return the number of a head or a frame, or of the one that a finding is about."""
+def frame_number(event: Event | Finding) -> int | None:
+    """Return the number of a frame or head; for a finding, the number of the frame that it is about."""
     match event:
         case Frame() | RequestHead() | ResponseHead():
             return event.seq
@@ -69,7 +69,7 @@ def number_of(event: Event | Finding) -> int | None:
             return None
 
 
-def called(path: str, id: str, known: Mapping[str, T]) -> T:
+def find_session(path: str, id: str, known: Mapping[str, T]) -> T:
     """Return the value in ``known`` for the session whose name begins with ``id``.
 
     ``path`` is the recording, for error messages.
@@ -80,6 +80,6 @@ def called(path: str, id: str, known: Mapping[str, T]) -> T:
     found = [name for name in known if name.startswith(id.lower())]
     if len(found) == 1:
         return known[found[0]]
-    fact = f"{id} is the beginning of {len(found)} sessions" if found else f"no session {id} in it"
+    fact = f"{len(found)} sessions begin with {id}" if found else f"no session {id} in it"
     names = ", ".join(sorted(found or known))
     raise UsageError(path, fact, f"there are {names}" if names else "no session in it has an id")

@@ -1,8 +1,7 @@
-"""The ``mcpproxy`` command: find the command that was meant and call its module.
+"""The ``mcpproxy`` program: selects a command by the arguments and runs it.
 
-Wrapping a server comes first and imports nothing beforehand, because every wrapped server starts here. The
-other commands are a table of names; only the requested one is imported. Errors meant for people are printed
-here as one line, with exit code 2.
+Every wrapped server starts here, so this module imports almost nothing, and of the commands only the one that
+was requested. An ``McpProxyError`` is printed as one line, and the exit code is 2.
 """
 
 import sys
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "Record": {
         "run": ("mcpproxy.cli.commands.run", "wrap a stdio server: forward, record and judge every message"),
-        "http": ("mcpproxy.cli.commands.http", "stand before an HTTP server and do the same there"),
+        "http": ("mcpproxy.cli.commands.http", "the same before an HTTP server, as a proxy"),
         "demo": ("mcpproxy.cli.commands.demo", "watch it work on a small bundled server"),
     },
     "Read": {
@@ -22,7 +21,7 @@ COMMANDS = {
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
     },
     "Replay": {
-        "replay": ("mcpproxy.cli.commands.replay", "a recording stands in for the server or for the client"),
+        "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
         "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),
@@ -35,12 +34,12 @@ COMMANDS = {
         "validate": ("mcpproxy.cli.commands.validate", "connect to a server as a client, probe it, report"),
         "check": ("mcpproxy.cli.commands.check", "judge recordings again; exit code 1 if a rule was broken"),
         "rules": ("mcpproxy.cli.commands.rules", "all rules and how strict each protocol revision is"),
-        "pin": ("mcpproxy.cli.commands.pin", "approve of the tools of a server, for check --pins"),
+        "pin": ("mcpproxy.cli.commands.pin", "approve the tools of a server, for check --pins"),
         "versions": ("mcpproxy.cli.commands.versions", "which implementation spoke which revision"),
         "explain": ("mcpproxy.cli.commands.explain", "what a rule means, why it matters, what to do instead"),
     },
 }
-"""Group -> command -> the module with its ``run(argv) -> int``, and its line in the help."""
+"""Group -> command -> the name of its module, which has ``run(argv) -> int``, and its line in the help."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -66,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _wraps(args: list[str]) -> bool:
-    """Whether ``args`` wrap a server, or were meant to: ``run`` reports best what is missing."""
+    """Whether ``args`` wrap a server, or begin with an option of ``run``, which reports what is missing."""
     if not args or args[0] == "--" or not args[0].startswith("--"):
         return bool(args) and args[0] in ("run", "--")
     from mcpproxy.cli.new_recording import OPTIONS  # ``run`` needs it anyway
@@ -76,7 +75,7 @@ def _wraps(args: list[str]) -> bool:
 
 
 def _command(args: list[str]) -> int:
-    """Run any command except wrapping a server; the reader of its output may leave early."""
+    """Run any command except wrapping a server. It is no error if the reader of stdout leaves early."""
     sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] # a TextIO in name, a TextIOWrapper in fact
     try:
         code = _dispatch(args)
@@ -112,7 +111,7 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _imported(name: str) -> "Any":
-    """Import the module of a command and exempt it from garbage collection: it never becomes garbage."""
+    """Import the module of a command without garbage collection: modules never become garbage."""
     import gc
     from importlib import import_module
 

@@ -1,7 +1,7 @@
-"""A new recording: the options of ``run`` and ``http`` for it, its file name, its first journal record.
+"""Begin a recording, for ``run`` and ``http``: their common options, the file name, the first journal record.
 
-A wrapped server waits for this, so nothing slow is imported here; argparse alone takes longer to import than
-Python takes to start.
+A wrapped server starts only after this, so nothing slow is imported here; argparse alone takes longer to
+import than Python takes to start.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from mcpproxy.ruleset.rule_options import RuleOptions
 
 OPTIONS = (
-    ("--trace", "FILE", "record into FILE; if it exists, into FILE-2 and so on, never over it"),
+    ("--trace", "FILE", "record into FILE; if it exists, into FILE-2 and so on"),
     ("--trace-dir", "DIR", "record into a new file in DIR (default: {folder})"),
-    ("--rotate", "SIZE|DURATION", "go on in a new file after so much (100M) or so long (12h)"),
+    ("--rotate", "SIZE|DURATION", "begin a new file after this size (100M) or time (12h)"),
     ("--label", "NAME", "what to call the server (default: {label})"),
-    ("--live", "text|json|off", "how findings are told on stderr while they happen (default: text)"),
-    ("--quiet", "", "say nothing on stderr; a wrapped server's own stderr still passes"),
+    ("--live", "text|json|off", "how findings are written to stderr when they happen (default: text)"),
+    ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
     (
         "--enforce",
         "RULE,...",
@@ -36,11 +36,11 @@ OPTIONS = (
     ),
     ("--rules", "DIR", "judge by the rules in this folder too; may be given again"),
     ("--select", "RULE,...", "judge by these rules only"),
-    ("--extend-select", "RULE,...", "judge by these too, off by default"),
+    ("--extend-select", "RULE,...", "judge by these rules too, which are off by default"),
     ("--ignore", "RULE,...", "leave these rules out"),
     ("--app-errors", "", "judge error envelopes in tool results too (APP)"),
 )
-"""The options that ``run`` and ``http`` share: name, placeholder of the value (empty for a switch), help."""
+"""The options that ``run`` and ``http`` share: name, metavariable (empty for a switch), help."""
 
 _REPEATABLE = ("--enforce", "--rules", "--select", "--extend-select", "--ignore")
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
@@ -66,7 +66,7 @@ class RecordingOptions:
         self.is_quiet = False
         self.app_errors = False
         self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
-        self.terms: RuleOptions | None = None
+        self.rule_options: RuleOptions | None = None
 
     def set(self, name: str, value: str) -> None:
         """Take one option; ``value`` is ignored for a switch.
@@ -102,32 +102,32 @@ class RecordingOptions:
             refuse(self.where, "--trace and --trace-dir both say where to record", "leave one of them out")
 
     def resolve_rules(self) -> None:
-        """Set ``terms`` if the options say by which rules to judge.
+        """Set ``rule_options`` if an option selects rules.
 
         Raises:
-            McpProxyError: something named is not a rule, or a folder holds no usable rules.
+            McpProxyError: a name is not the name of a rule, or a folder holds no usable rules.
         """
         lists = [self.lists[name] for name in _REPEATABLE if name != "--enforce"]
         if self.app_errors or any(lists):
             from mcpproxy.cli import recording_rules
 
-            self.terms = recording_rules.terms(self.where, *lists, app_errors=self.app_errors)
+            self.rule_options = recording_rules.rule_options(self.where, *lists, app_errors=self.app_errors)
 
     def members(self) -> dict[str, str]:
         """Return the members of the START record for these options; each value is JSON text."""
         judged_by = "null"
-        if self.terms is not None:
+        if self.rule_options is not None:
             from mcpproxy.cli import recording_rules
 
-            judged_by = recording_rules.member(self.terms)
+            judged_by = recording_rules.as_json(self.rule_options)
         return {
-            "salt": quoted(os.urandom(32).hex()),  # for the masks; it is deleted with the journal
+            "salt": quoted(os.urandom(32).hex()),  # the key of the masks; it is deleted with the journal
             "rotate": self.rotate,
             "judged_by": judged_by,
         }
 
     def begin(self, label: str, members: Mapping[str, str]) -> tuple[str, Journal | None, str]:
-        """Begin the recording; ``label`` and ``members`` are as for the function ``begin``.
+        """Begin the recording; ``label`` and ``members`` are as for ``create_recording``.
 
         Returns:
             The path of the trace, its journal, and a sentence for stderr. On a full disk there is no journal,
@@ -137,25 +137,27 @@ class RecordingOptions:
             UsageError: nothing can be written in the place that the options name.
         """
         try:
-            trace, journal = begin(self.trace, self.trace_dir, label, members)
+            trace, journal = create_recording(self.trace, self.trace_dir, label, members)
         except OSError as error:
             if error.errno in _DISK_FULL:
                 return "", None, f"not recording ({error.strerror}); the traffic goes on"
             place = self.trace or self.trace_dir or paths.state_dir()
-            fact = f"cannot be recorded to ({error.strerror})"
+            fact = f"cannot be written ({error.strerror})"
             refuse(place, fact, "name another place with --trace-dir")
         return trace, journal, f"recording to {trace}"
 
 
 def refuse(where: str, fact: str, next_step: str) -> NoReturn:
-    """Raise a ``UsageError``, which is imported only here."""
+    """Raise a ``UsageError``; only an error imports it."""
     from mcpproxy.cli.arguments import UsageError
 
     raise UsageError(where, fact, next_step) from None
 
 
-def begin(trace: str, trace_dir: str, label: str, members: Mapping[str, str]) -> tuple[str, Journal]:
-    """Choose an unused name for the recording; creating the journal's folder reserves it.
+def create_recording(
+    trace: str, trace_dir: str, label: str, members: Mapping[str, str]
+) -> tuple[str, Journal]:
+    """Choose an unused file name and create the journal beside it, whose folder reserves the name.
 
     Args:
         trace: the file to record into; a number is appended if it exists. Empty for a generated name.
@@ -208,7 +210,7 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
 
 
 def _boot_id() -> str:
-    """Return the boot id, as in ``mcpproxy.recorder.liveness``, which takes too long to import here."""
+    """Return the boot id, as ``mcpproxy.recorder.liveness`` does, which takes too long to import here."""
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Write reports to files: a file holds either the whole report or its previous content."""
+"""Write reports to files. A file is replaced as a whole, so a failure leaves its previous content."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from mcpproxy.cli.terminal import tell
 _NEXT_STEP: Final = "name a file in a folder that you may write to"
 
 
-def check(path: str) -> None:
+def check_writable(path: str) -> None:
     """Check early that ``path`` can be written.
 
     Raises:
@@ -22,7 +22,7 @@ def check(path: str) -> None:
     _refuse_link(path)
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        raise UsageError(path, "its folder does not exist", "make it first")
+        raise UsageError(path, "its folder does not exist", "create it first")
     if os.path.isdir(path):
         raise UsageError(path, "is a folder", _NEXT_STEP)
 
@@ -36,7 +36,7 @@ def write(path: str, lines: Iterable[str]) -> None:
     _refuse_link(path)
     try:
         if _is_special(path):
-            _fill(path, "w", lines)
+            _write_lines(path, "w", lines)
         else:
             files.replace(path, (_encoded(line) for line in lines))
     except (OSError, ValueError) as fault:
@@ -50,12 +50,12 @@ def append(path: str, lines: Iterable[str]) -> None:
         UsageError: it cannot be written.
     """
     try:
-        _fill(path, "a", lines)
+        _write_lines(path, "a", lines)
     except (OSError, ValueError) as fault:
         raise _refused(path, fault) from None
 
 
-def deliver(path: str, report: Iterable[str], summary: Iterable[str]) -> None:
+def write_with_summary(path: str, report: Iterable[str], summary: Iterable[str]) -> None:
     """Write ``report`` to ``path``, and its ``summary`` to stderr for the user.
 
     Raises:
@@ -68,14 +68,14 @@ def deliver(path: str, report: Iterable[str], summary: Iterable[str]) -> None:
 
 
 def workspace() -> str:
-    """Return the folder that build servers resolve paths from: the checkout, or else the current folder."""
+    """Return the folder for relative paths: the checkout of GitHub Actions, or the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
 
 
 def add_to_step_summary(lines: Iterable[str]) -> None:
     """Append ``lines`` to the summary page of a GitHub Actions step, if there is one.
 
-    If it cannot be written, a message says so: the log has the annotations.
+    A failure is only a message on stderr, because the annotations are in the log anyway.
     """
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
@@ -84,7 +84,7 @@ def add_to_step_summary(lines: Iterable[str]) -> None:
             tell(str(fault))
 
 
-def _fill(path: str, mode: str, lines: Iterable[str]) -> None:
+def _write_lines(path: str, mode: str, lines: Iterable[str]) -> None:
     with open(path, f"{mode}b") as file:
         file.writelines(_encoded(line) for line in lines)
 
@@ -96,12 +96,12 @@ def _encoded(line: str) -> bytes:
 
 def _refuse_link(path: str) -> None:
     """Refuse a link: a stranger's checkout may link to any file of the user. Links in /dev are safe."""
-    if os.path.islink(path) and not _is_of_system(path):
-        raise UsageError(path, "is a symbolic link, which is not written through", "name what it points to")
+    if os.path.islink(path) and not _is_system_path(path):
+        raise UsageError(path, "is a symbolic link, which is not followed", "name the file that it points to")
 
 
-def _is_of_system(path: str) -> bool:
-    """Whether it is in /dev, as /dev/stdout is."""
+def _is_system_path(path: str) -> bool:
+    """Whether ``path`` is in /dev or /proc, as /dev/stdout is."""
     return os.path.realpath(os.path.dirname(os.path.abspath(path))).startswith(("/dev", "/proc/"))
 
 

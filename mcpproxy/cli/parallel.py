@@ -1,6 +1,6 @@
-"""Process several traces in parallel, on all processors: judging is CPU-bound, and a process uses one.
+"""Process several traces at a time, in a process per processor.
 
-Where processes cannot be forked, traces are processed one after another.
+Without ``fork`` the traces are processed one after another.
 """
 
 import os
@@ -10,21 +10,22 @@ from typing import Final, TypeVar, cast
 R = TypeVar("R")
 
 WORTH_BYTES: Final = 4 << 20
-"""Traces smaller than this in total are read faster than processes start."""
+"""Traces that are smaller than this in total are judged in less time than it takes to start processes."""
 
 _work: Callable[[str], object] | None = None
 
 
 def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
-    """Yield the result of ``work`` for each path, in the order of the paths, as soon as possible.
+    """Yield the result of ``work`` for each path, in the order of the paths, each as soon as it is known.
 
-    ``work`` must not raise for an error in a path, and its result must be picklable.
+    ``work`` must not raise an exception, and its result must be picklable.
     """
     workers = min(len(paths), _processors())
     if workers < 2 or not hasattr(os, "fork") or not _is_worth_it(paths):
         yield from map(work, paths)
         return
-    # Not at the top of the module: importing these takes a fifth of the time of a short reading.
+    # Not at the top of the module: importing these takes a fifth of the time that judging a short trace
+    # takes.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 

@@ -1,6 +1,6 @@
-"""Show the progress of reading files as a bar on a terminal, if it takes longer than a second.
+"""A progress bar for reading files, shown on a terminal if reading takes longer than a second.
 
-tqdm draws it. If stderr is not a terminal, nothing is drawn and tqdm is not imported.
+tqdm draws it, and is imported only if stderr is a terminal.
 """
 
 import os
@@ -13,22 +13,22 @@ _DELAY_S: Final = 1.0
 
 
 class ReadProgress:
-    """Counts the bytes read of several files; ``bar`` shows them, if there is one."""
+    """Counts the bytes that were read of several files, and shows them in ``bar`` if there is one."""
 
     def __init__(self, bar: Any = None) -> None:
         self._bar = bar
         self._pid: Final = os.getpid()
         self._done = 0
 
-    def within(self, count: int) -> None:
-        """Set how many bytes of the current file are read. Only the process that draws calls it."""
+    def set_bytes_read(self, count: int) -> None:
+        """Set how many bytes of the current file were read. In a forked process this does nothing."""
         if self._bar is not None and os.getpid() == self._pid:
             self._bar.update(self._done + count - self._bar.n)
 
     def done(self, path: str) -> None:
         """Count the file as read."""
         self._done += _size(path)
-        self.within(0)
+        self.set_bytes_read(0)
 
     def clear(self) -> None:
         """Clear the bar for a line of output; the next count draws it again."""
@@ -38,7 +38,7 @@ class ReadProgress:
 
 @contextmanager
 def reading(paths: Sequence[str]) -> Generator[ReadProgress]:
-    """Return the progress of reading ``paths``."""
+    """Yield the progress of reading ``paths``; the bar is removed at the end."""
     bar = _bar(sum(map(_size, paths))) if sys.stderr.isatty() else None
     try:
         yield ReadProgress(bar)
@@ -50,7 +50,7 @@ def reading(paths: Sequence[str]) -> Generator[ReadProgress]:
 def _bar(total: int) -> Any:
     from tqdm import tqdm
 
-    # ``leave`` would keep the bar among the results; the delay avoids flicker in short readings.
+    # ``leave=False`` removes the bar, so that it is not left among the results.
     return tqdm(total=total, unit="B", unit_scale=True, delay=_DELAY_S, leave=False, file=sys.stderr)
 
 

@@ -1,7 +1,7 @@
-"""``--rules``, ``--select``, ``--extend-select``, ``--ignore`` and ``--app-errors`` of a recording.
+"""``--rules``, ``--select``, ``--extend-select``, ``--ignore`` and ``--app-errors`` of ``run`` and ``http``.
 
-It is imported only if one of them is given, because it imports all of the judge. Errors in them are reported
-before the server starts.
+This module imports the whole judge, so it is imported only if one of these options is given. Their values are
+checked before the server starts.
 """
 
 import os
@@ -12,7 +12,7 @@ from mcpproxy.cli.arguments import UsageError
 from mcpproxy.ruleset.rule_options import RuleOptions
 
 
-def terms(
+def rule_options(
     where: str,
     folders: Sequence[str] = (),
     select: Sequence[str] = (),
@@ -21,14 +21,14 @@ def terms(
     *,
     app_errors: bool = False,
 ) -> RuleOptions:
-    """Return the options that say which rules to judge by, checked; the lists are the values as given.
+    """Check the values of the options that select rules, and return them as ``RuleOptions``.
 
-    Custom rules are code, which may print. From here on that goes to stderr: stdout may be the connection to
-    a peer.
+    If there are custom rules, ``sys.stdout`` becomes stderr: their code may print, and stdout may be the
+    connection to a peer.
 
     Raises:
-        CustomRuleError: what a folder holds cannot be used.
-        UsageError: a name is not that of a rule.
+        CustomRuleError: the rules in a folder cannot be used.
+        UsageError: a name is not the name of a rule, or no rule is left.
     """
     if app_errors:
         extend = (*extend, "APP")
@@ -43,8 +43,8 @@ def terms(
     return wanted.sealed()
 
 
-def member(terms: RuleOptions) -> str:
-    """Return ``terms`` as JSON, for the START record."""
+def as_json(rule_options: RuleOptions) -> str:
+    """Return ``rule_options`` as JSON, for the START record."""
     import json
 
-    return json.dumps(terms.to_json())
+    return json.dumps(rule_options.to_json())

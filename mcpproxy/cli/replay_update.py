@@ -1,7 +1,7 @@
 """``--update``: record a live server while a recording is played to it, and replace that recording.
 
-The server is wrapped in the same way as by a user. The old recording is replaced atomically when the new one
-is complete. Until then, and if recording fails, it is unchanged.
+The server runs behind a second mcpproxy, as if a user had wrapped it. The old recording is replaced
+atomically when the new one is complete; if recording fails, it is unchanged.
 """
 
 import os
@@ -30,7 +30,7 @@ _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 @dataclass(slots=True)
 class Renewal:
-    """How to reach the server; set ``keeps`` to keep what was recorded."""
+    """How to reach the recorded server: ``url`` or ``command``. ``keeps``: replace the old recording."""
 
     url: str
     command: Sequence[str]
@@ -39,7 +39,7 @@ class Renewal:
 
 @contextmanager
 def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
-    """Yield the same server, recorded if that is ``wanted``.
+    """Yield how to reach the server at ``url`` or of ``command``, behind a recorder if that is ``wanted``.
 
     Raises:
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.
@@ -51,7 +51,7 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
     if not _is_ours(path):
         raise UsageError("--update", f"{recording.path} was not recorded by mcpproxy", "import it first")
     if len(chain.files_of(path)) > 1:
-        raise UsageError("--update", f"{recording.path} goes on in other files", "leave --update out")
+        raise UsageError("--update", f"{recording.path} continues in other files", "leave --update out")
     try:
         folder = tempfile.mkdtemp(prefix=".renewed-", dir=os.path.dirname(path))
     except OSError as fault:
@@ -62,7 +62,7 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
     proxy = [sys.executable, "-m", "mcpproxy"]
     try:
         if url:
-            with _standing_before(url, [*proxy, "http", "--trace", new]) as here:
+            with _proxy_before(url, [*proxy, "http", "--trace", new]) as here:
                 renewal = Renewal(here, ())
                 yield renewal
         else:
@@ -77,7 +77,7 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
 
 
 def _is_ours(path: str) -> bool:
-    """Whether it is a trace of mcpproxy, not a recording of another program."""
+    """Whether ``path`` is a trace of mcpproxy, not a recording of another program."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_HEADER)) == _HEADER
@@ -86,20 +86,22 @@ def _is_ours(path: str) -> bool:
 
 
 @contextmanager
-def _standing_before(url: str, command: list[str]) -> Generator[str]:
+def _proxy_before(url: str, command: list[str]) -> Generator[str]:
     """Run a proxy before ``url`` during the context; yield the URL it listens on."""
     command = [*command, "--upstream", url, "--listen", "127.0.0.1:0", "--live", "off"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        said: list[str] = []
+        printed: list[str] = []
         for line in process.stderr:
-            said.append(line)
+            printed.append(line)
             if found := _LISTENING.search(line):
                 yield found[1]
                 break
         else:
-            raise McpProxyError(f"{url}: {said[-1].strip() if said else 'cannot be recorded'}; see --url")
+            raise McpProxyError(
+                f"{url}: {printed[-1].strip() if printed else 'cannot be recorded'}; see --url"
+            )
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

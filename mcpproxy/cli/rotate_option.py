@@ -1,4 +1,4 @@
-"""``--rotate SIZE|DURATION``: convert what users write to what the START record holds."""
+"""``--rotate SIZE|DURATION``: convert the value to the member ``rotate`` of the START record."""
 
 import re
 
@@ -26,6 +26,6 @@ def rotation_member(text: str, command: str) -> str:
             return f'{{"bytes":{number * _BYTES[unit]}}}'
     raise UsageError(
         command,
-        f"--rotate {text} is no size of at least 64k and no duration",
+        f"--rotate {text} is neither a size of at least 64k nor a duration",
         "for example 100M, 90min or 1d",
     )

@@ -1,6 +1,6 @@
-"""Print the output of commands in a style that standard output supports.
+"""Print the output of commands, with the colours, width and characters that stdout supports.
 
-Only our own colour sequences pass unescaped, even if a caller forgot to make a peer's text visible.
+Control characters are escaped here again, except colour sequences, in case a caller forgot ``visible``.
 """
 
 import os
@@ -15,8 +15,8 @@ from mcpproxy.base.visible import visible, visible_lines
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
-def style(*, colour: bool = True) -> Style:
-    """Return a style with colours and a width for a terminal, and without them for a pipe or a file.
+def terminal_style(*, colour: bool = True) -> Style:
+    """Return the style for stdout: with colours and a width on a terminal, without them otherwise.
 
     ``NO_COLOR`` (https://no-color.org), a dumb terminal and ``colour=False`` turn colours off.
     """
@@ -37,7 +37,7 @@ def style(*, colour: bool = True) -> Style:
 
 
 def emit(lines: Iterable[str], *, flush: bool = False) -> None:
-    """Print ``lines``; with ``flush``, each is written immediately, for readers who follow."""
+    """Print ``lines``; with ``flush``, each line is written immediately."""
     write = sys.stdout.write
     has_colours = sys.stdout.isatty()
     for line in lines:
@@ -47,7 +47,7 @@ def emit(lines: Iterable[str], *, flush: bool = False) -> None:
 
 
 def tell(message: str) -> None:
-    """Print one line about the run itself to stderr, so that it does not mix with the output."""
+    """Print one line about the run itself to stderr, apart from the output."""
     sys.stdout.flush()
     sys.stderr.write(f"mcpproxy: {visible(message)}\n")
 

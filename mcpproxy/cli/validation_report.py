@@ -18,7 +18,7 @@ def report(
     known: Catalogue,
     format: str,
     path: str | None,
-    look: Style,
+    style: Style,
     *,
     fixed: tuple[Entry, ...] | None,
 ) -> None:
@@ -30,9 +30,11 @@ def report(
         UsageError: the file cannot be written.
     """
     if path:
-        output.deliver(path, _lines(result, known, format, PLAIN, fixed), validation.summary(result))
+        output.write_with_summary(
+            path, _lines(result, known, format, PLAIN, fixed), validation.summary(result)
+        )
     else:
-        emit(_lines(result, known, format, look, fixed))
+        emit(_lines(result, known, format, style, fixed))
     if format == "github":
         from mcpproxy.reports import markdown
 
@@ -42,7 +44,7 @@ def report(
 
 
 def _lines(
-    result: Validation, known: Catalogue, format: str, look: Style, fixed: tuple[Entry, ...] | None
+    result: Validation, known: Catalogue, format: str, style: Style, fixed: tuple[Entry, ...] | None
 ) -> Iterable[str]:
     match format:
         case "json":
@@ -68,8 +70,8 @@ def _lines(
             from mcpproxy.reports import github
 
             found = validated.located(result.checks)
-            said = map(github.harmless, validation.summary(result))
+            summary = map(github.escape_commands, validation.summary(result))
             commands = github.lines(found, validated.remarks(result), known, base=output.workspace())
-            return chain(commands, said)
+            return chain(commands, summary)
         case _:
-            return validation.lines(result, look)
+            return validation.lines(result, style)

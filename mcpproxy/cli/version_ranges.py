@@ -6,8 +6,8 @@
     [any]
     host = "!=1.4.0"
 
-There is a table per protocol revision, or ``any``. Its keys are the names that implementations give, and its
-values are ranges as in Python requirements.
+There is one table per protocol revision, and ``any`` for all revisions. A key is the name that an
+implementation gives itself, a value a range of versions as in Python requirements.
 """
 
 import tomllib
@@ -47,7 +47,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
             guess = nearest(revision, [*REVISIONS, ANY])
             raise UsageError(
                 path,
-                f"[{revision}] is no protocol revision",
+                f"[{revision}] is not a protocol revision",
                 f"did you mean {guess}?" if guess else f"use one of {', '.join(REVISIONS)} or {ANY}",
             )
         found[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -59,10 +59,10 @@ def _range(path: str, name: str, text: object) -> Range:
     from packaging.version import InvalidVersion, Version
 
     try:
-        allowed = SpecifierSet(text if isinstance(text, str) else "no text", prereleases=True)
+        allowed = SpecifierSet(text if isinstance(text, str) else "not a string", prereleases=True)
     except InvalidSpecifier:
         raise UsageError(
-            path, f"{name}: {text!r} is no range of versions", "write it as '>=1.2,<3'"
+            path, f"{name}: {text!r} is not a range of versions", "write it as '>=1.2,<3'"
         ) from None
 
     def fault(version: str) -> str:

@@ -1,6 +1,6 @@
 """A correct client over stdio, with the standard library only.
 
-Like any host it starts its server by a command; it does not know that the command runs a proxy.
+It does not know that a proxy is between it and the server.
 """
 
 import json
@@ -38,7 +38,7 @@ class DemoClient:
         self._last_id = 0
 
     def request(self, method: str, params: Object | None = None) -> Object | None:
-        """The response to a request; ``None`` if the server sent a response with another id.
+        """Send a request and return the response; ``None`` if the response has another id.
 
         Raises:
             EOFError: the server exited without a response.
@@ -66,7 +66,7 @@ class DemoClient:
 
 
 def _answer(line: bytes) -> Object | None:
-    """The response in ``line``; ``None`` for a notification or a line that is not a message."""
+    """Return the response in ``line``; ``None`` for a notification or a line that is not a message."""
     try:
         message = json.loads(line)
     except ValueError:

@@ -1,7 +1,7 @@
 """A weather server over stdio with three deliberate faults, with the standard library only.
 
-Each fault is common in real servers: a ``print`` left in the code (STDIO-002), a tool whose
-schema was written from memory (SCHEMA-004), an id that went through a string on its way (PROTO-007).
+Each fault is common in real servers: a ``print`` left in the code (STDIO-002), a wrong JSON Schema of a tool
+(SCHEMA-004), an id that became a string (PROTO-007).
 """
 
 import json
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def answer(request: Object) -> Object:
-    """The response to ``request``."""
+    """Return the response to ``request``."""
     asked = request["id"]
     match request:
         case {"method": "initialize"}:
@@ -55,7 +55,7 @@ def answer(request: Object) -> Object:
             sys.stdout.write(f"looking up {city} ...\n")
             return result(asked, text(f"{city}: sunny, 21 degrees"))
         case {"method": "tools/call", "params": {"name": "stations"}}:
-            # Fault: the client asked with a number and will not know this string.
+            # Fault: the id of the request is a number, and this is a string.
             return result(str(asked), text("Oslo, Lima, Kyoto"))
         case _:
             return {"jsonrpc": "2.0", "id": asked, "error": {"code": -32601, "message": "Method not found"}}

@@ -35,7 +35,7 @@ def join(kept: str, added: str, into: str) -> bool:
         OSError: ``into`` cannot be written.
     """
     trace, more = open_trace(kept), open_trace(added)
-    extra = _extra(_only(trace), _only(more))
+    extra = _extra(_only_session(trace), _only_session(more))
     if not extra:
         return False
     files.replace(into, _records(trace, extra))
@@ -53,7 +53,7 @@ def lacks(kept: str, added: str) -> bool:
 
 
 def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) -> set[int]:
-    """The places of the client's requests in ``asked`` that are not in ``known``, or not as often."""
+    """Return the places of the client's requests in ``asked`` that are not in ``known``, or not as often."""
     matcher = Matcher(entry for entry in known if entry.sender == "client")
     return {
         entry.index
@@ -62,14 +62,14 @@ def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) ->
     }
 
 
-def _only(trace: Trace) -> RecordedSession:
+def _only_session(trace: Trace) -> RecordedSession:
     return next(iter(from_trace(trace).sessions), RecordedSession())
 
 
 def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
-    """The frames to append, in recorded order."""
+    """Return the frames to append, in recorded order."""
     wanted = _wanted(kept.messages, added.messages)
-    ids = _Ids(kept)
+    ids = _NewIds(kept)
     answered = {entry.answers for entry in added.messages}
     waiting: set[int] = set()
     frames: dict[int, Frame] = {}
@@ -89,12 +89,12 @@ def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
 
 
 def _as_batch(frame: Frame, session: RecordedSession) -> Frame:
-    """The whole batch, if the frame was one, even if only some of its messages were lacking."""
+    """Return the whole batch if the frame was one, even if not all of its messages are to be appended."""
     parts = [entry.raw for entry in session.messages if entry.batch == frame.seq]
     return replace(frame, raw=b"[" + b",".join(parts) + b"]") if parts else frame
 
 
-class _Ids:
+class _NewIds:
     """Gives requests ids that the earlier recording does not use."""
 
     def __init__(self, kept: RecordedSession) -> None:
@@ -108,7 +108,7 @@ class _Ids:
         return request in self._of_request
 
     def renamed(self, entry: SessionMessage) -> bytes:
-        """The message with new ids, its own and those that it refers to."""
+        """Return the message with new ids: its own id, and the ids that it refers to."""
         match entry.message:
             case Request(id=id) if id is not None:
                 new = written(self._next)
@@ -125,7 +125,7 @@ class _Ids:
 
 
 def _records(trace: Trace, extra: list[Frame]) -> "list[bytes]":
-    """The lines of the joined trace."""
+    """Return the lines of the joined trace."""
     lines = [encode_header(trace.header)]
     tally = Tally()
     close = Close("cut")

@@ -1,8 +1,9 @@
 """A copy of a recording in which values are masked; all other bytes are unchanged.
 
-The masks are those that a recording has in place of credentials (see ``mcpproxy.session.masked_values``).
-Equal values in one file have equal masks, made with a random key that is not kept. Equal values can thus
-still be recognised; a replay matches a masked value with anything, and no rule judges one.
+The masks have the form of those that a recording has in place of credentials
+(``mcpproxy.session.masked_values``). They are made with a random key that is not kept: equal values have
+equal masks in one file, and different masks in another. A replay matches a masked value with any value, and
+no rule judges one.
 
 The members that determine the kind of a message (``jsonrpc``, ``id``, ``method``, versions) are never masked.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mcpproxy.base.secret_values import TEXTS, beside, names_a_secret
+from mcpproxy.base.secret_values import PATTERNS, names_credential, value_after
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.protocol.wording import token
@@ -81,33 +82,34 @@ class RedactionScope:
 class Redaction:
     """Masks the records of one trace, in order."""
 
-    def __init__(self, what: RedactionScope) -> None:
+    def __init__(self, scope: RedactionScope) -> None:
         self.masked = 0
         """How many values were masked."""
         self.in_pieces = 0
         """How many pieces of overlong messages there are; in those only ``values`` are searched for."""
-        self._what = what
-        self._key: Final = os.urandom(32)
-        self._keys: Final = frozenset(key.lower() for key in what.keys)
-        texts = [*what.values, *(TEXTS if what.secrets else ())]
-        self._texts: Final = [*texts, beside(what.keys)] if what.keys else texts
-        self._pointers: Final = [re.compile(_expression(pointer)) for pointer in what.pointers]
-        self._credentials: Final = Masker(self._key, keep=not what.secrets)
-        self._altered: Final[set[int]] = set()
-        self._before: Final = SessionNames()
-        self._after: Final = SessionNames()
+        self._scope = scope
+        self._mask_key: Final = os.urandom(32)
+        self._names: Final = frozenset(key.lower() for key in scope.keys)
+        texts = [*scope.values, *(PATTERNS if scope.secrets else ())]
+        self._texts: Final = [*texts, value_after(scope.keys)] if scope.keys else texts
+        self._pointers: Final = [re.compile(_expression(pointer)) for pointer in scope.pointers]
+        self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)
+        self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
+        # The name of a session is derived from its id, so it changes if the id is masked.
+        self._session_names_before: Final = SessionNames()
+        self._session_names_after: Final = SessionNames()
 
     def header(self, header: Header) -> Header:
-        """The header of the copy, which says which kinds of values are masked."""
+        """Return the header of the copy, which says which kinds of values are masked."""
         before = () if header.redaction == "none" else (header.redaction,)
         urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
         command = tuple(self._command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
-        redaction = ",".join((*before, str(self._what)))
+        redaction = ",".join((*before, str(self._scope)))
         return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
-        """The records of the copy, each with its line. Compressed bodies are replaced by their decoded form.
+        """Yield the records of the copy, each with its line. Of encoded bodies only the decoded form is kept.
 
         Raises:
             TraceError: the trace cannot be read.
@@ -116,8 +118,8 @@ class Redaction:
             if isinstance(record, Encoded):
                 continue
             new = self.record(record)
-            session = self._after.of(new)
-            if new is record and session == self._before.of(record):
+            session = self._session_names_after.of(new)
+            if new is record and session == self._session_names_before.of(record):
                 yield record, line
             elif isinstance(new, Finding):
                 yield new, encode_finding(new)
@@ -126,12 +128,10 @@ class Redaction:
                 yield new, encode(new, session)
 
     def record(self, record: Event | Finding) -> Event | Finding:
-        """The record with its values masked; the same object if there is nothing to mask."""
+        """Return the record with its values masked; the same object if there is nothing to mask."""
         match record:
             case Frame():
                 new = self._frame(record)
-                if new is not record:
-                    self._altered.add(record.seq)
             case Stderr():
                 raw = self._plain(record.raw)
                 return record if raw == record.raw else replace(record, raw=raw)
@@ -159,12 +159,12 @@ class Redaction:
     # Texts
 
     def text(self, text: str) -> str:
-        """The text with its values masked."""
+        """Return the text with its values masked."""
         for pattern in self._texts:
-            text = pattern.sub(self._found, text)
+            text = pattern.sub(self._mask_match, text)
         return text
 
-    def _found(self, found: re.Match[str]) -> str:
+    def _mask_match(self, found: re.Match[str]) -> str:
         group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
         if found[group].startswith(MARK):
             return found[0]
@@ -175,41 +175,46 @@ class Redaction:
         if not value or is_masked(value):
             return value
         self.masked += 1
-        return str(mask(value, self._key))
+        return str(mask(value, self._mask_key))
 
-    def _named(self, name: str) -> bool:
-        return name.lower() in self._keys or (self._what.secrets and names_a_secret(name))
+    def _has_secret_name(self, name: str) -> bool:
+        return name.lower() in self._names or (self._scope.secrets and names_credential(name))
 
     def _url(self, text: str) -> str:
-        return self.text(self._counted(text, self._credentials.url(text)))
+        return self.text(self._count_change(text, self._credentials.url(text)))
 
-    def _counted(self, before: str, after: str) -> str:
+    def _count_change(self, before: str, after: str) -> str:
         self.masked += before != after
         return after
 
     def _command(self, command: tuple[str, ...]) -> Iterator[str]:
-        how = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
-        for before, after in zip(command, arguments(command, how), strict=True):
-            yield self._counted(before, after)
+        masking = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
+        for before, after in zip(command, arguments(command, masking), strict=True):
+            yield self._count_change(before, after)
 
     def _names_option(self, name: str) -> bool:
-        named = self._named(name) or self._named(name.replace("-", "_"))
-        return named or (self._what.secrets and names_option(name))
+        named = self._has_secret_name(name) or self._has_secret_name(name.replace("-", "_"))
+        return named or (self._scope.secrets and names_option(name))
 
     def _headers(self, headers: Headers) -> Headers:
         credentials = self._credentials.headers(headers)
         return tuple(
-            (name, self._mask(value) if self._hides(name) else self.text(self._counted(old, value)))
+            (
+                name,
+                self._mask(value) if self._masks_header(name) else self.text(self._count_change(old, value)),
+            )
             for (_, old), (name, value) in zip(headers, credentials, strict=True)
         )
 
-    def _hides(self, header: str) -> bool:
-        """Whether the value of a header is masked; tool arguments are sent as ``Mcp-Param-*`` headers."""
+    def _masks_header(self, header: str) -> bool:
+        """Whether the value of a header is to be masked; ``Mcp-Param-*`` headers repeat tool arguments."""
         name = header.lower()
-        return name in self._keys or (name.startswith(_ARGUMENT) and self._named(name[len(_ARGUMENT) :]))
+        return name in self._names or (
+            name.startswith(_ARGUMENT) and self._has_secret_name(name[len(_ARGUMENT) :])
+        )
 
     def _plain(self, raw: bytes) -> bytes:
-        """Bytes that are not JSON, with their values masked."""
+        """Return bytes that are not JSON, with their values masked."""
         try:
             text, coding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:
@@ -230,7 +235,7 @@ class Redaction:
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:
             raw = self._plain(self._credentials.endpoint(frame.raw))
-        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NO_JSON:
+        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON:
             self.in_pieces += frame.continues
             raw = self._plain(frame.raw if frame.exchange == 0 else self._credentials.body(frame.raw))
         else:
@@ -242,7 +247,7 @@ class Redaction:
         return _with(frame, raw, event)
 
     def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
-        """An event with the lines around its data masked, and the data itself if it has several lines."""
+        """Return an event with the lines around its data masked, and its data if that has several lines."""
         around = event.before
         if event.after is None and before != after:
             lines = [line for line in around.splitlines(keepends=True) if line.strip(b"\r\n")]
@@ -263,7 +268,7 @@ class Redaction:
     def _json(
         self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
     ) -> str:
-        """JSON with its values masked; the same object if there is nothing to mask."""
+        """Return JSON with its values masked; the same object if there is nothing to mask."""
         parts: list[str] = []
         copied = 0
         names: list[str | int] = []  # for each open container, the current member or element
@@ -289,7 +294,7 @@ class Redaction:
                 case first:
                     safe = _protected(names, protected)
                     whole = not safe and (
-                        hidden is not None or self._is_named(key_names[-1], names, pointers)
+                        hidden is not None or self._is_selected(key_names[-1], names, pointers)
                     )
                     if first in "{[":
                         if whole and hidden is None and not _is_described(names):
@@ -304,20 +309,19 @@ class Redaction:
                     copied = found.end()
         return "".join((*parts, text[copied:])) if parts else text
 
-    def _is_named(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
+    def _is_selected(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
         """Whether the value here is masked because of its name or its pointer."""
-        if name and self._named(name):
+        if name and self._has_secret_name(name):
             return True
         if not pointers:
             return False
-        path = (
-            names[1:] if names and isinstance(names[0], int) else names
-        )  # in a batch, the pointer within the element
+        # In a batch, pointers start at the element.
+        path = names[1:] if names and isinstance(names[0], int) else names
         pointer = "".join(map(token, path))
         return any(pattern.fullmatch(pointer) for pattern in pointers)
 
     def _value(self, found: re.Match[str], whole: bool, depth: int) -> str:
-        """The replacement for a string, a number or a literal."""
+        """Return the replacement for a string, a number or a literal."""
         if found[1] is None:
             is_number = found[0][0] in "-0123456789"
             return f'"{self._mask(found[0])}"' if whole and is_number else found[0]
@@ -334,7 +338,7 @@ class Redaction:
         return json.dumps(new, ensure_ascii=is_plain)
 
 
-_NO_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
+_NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
@@ -343,13 +347,13 @@ def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
         frame.sender,
         raw,
         frame.observed_at_ns,
-        frame.terminated,
-        frame.continues,
-        frame.exchange,
-        frame.connection,
-        event,
-        frame.by_proxy,
-        frame.refused,
+        terminated=frame.terminated,
+        continues=frame.continues,
+        exchange=frame.exchange,
+        connection=frame.connection,
+        event=event,
+        by_proxy=frame.by_proxy,
+        refused=frame.refused,
     )
 
 
@@ -361,7 +365,7 @@ def _protected(names: list[str | int], protected: Sequence[str]) -> bool:
 
 
 def _is_described(names: list[str | int]) -> bool:
-    """Whether the value here is the schema of a member with that name, not its value."""
+    """Whether the value here is the schema of a member with that name, not the value of one."""
     return len(names) > 1 and names[-2] in _DESCRIBED
 
 

@@ -1,14 +1,15 @@
-"""The smallest recording that still replays: the wanted frames and everything that they depend on.
+"""Trims a recording to the wanted frames and everything that they depend on, so that it still replays.
 
-Kept with a frame are:
+With a frame are kept:
 
-- the response to a request and the request of a response; over HTTP the heads and bodies of the exchange, but
+- the response to a request, and the request of a response; over HTTP the heads and bodies of the exchange,
+but
   of a GET stream only the frames that are needed;
-- unsolicited messages of the server while a request was open, with the responses to them; the request that a
-  progress token or a subscription belongs to; cancellations;
-- the frame that issued a name which is used later: a cursor, a request state, a task id, an ACP session id;
+- unsolicited server messages during an open request, with the responses to them; the request that a progress
+  token or a subscription belongs to; cancellations;
+- the frame that issued a name which the frame uses: a cursor, a request state, a task id, an ACP session id;
 - the handshake of the session, or its ``server/discover``;
-- the frames that a recorded finding about it refers to.
+- the frames that a recorded finding about the frame refers to.
 
 Frames keep their numbers and times. The header marks the recording as partial, so that no rule draws a
 conclusion from a missing frame.
@@ -62,6 +63,8 @@ _OPENING: Final = ("initialize", "server/discover")
 
 @dataclass(slots=True)
 class _Exchange:
+    """An HTTP exchange and the numbers of its heads and frames."""
+
     method: str
     session: str
     seqs: list[int] = field(default_factory=list[int])  # of its heads
@@ -70,14 +73,16 @@ class _Exchange:
 
 @dataclass(slots=True)
 class _Frame:
+    """A frame. ``needs`` are the numbers of the frames that must be kept with it."""
+
     sender: Sender
     exchange: int
     session: str
     needs: list[int] = field(default_factory=list[int])
 
 
-class _Index:
-    """The dependencies between frames, from one pass over the trace."""
+class _DependencyIndex:
+    """The dependencies between the frames of a trace, found in one pass over it."""
 
     def __init__(self, trace: Trace) -> None:
         self.frames: Final[dict[int, _Frame]] = {}
@@ -88,13 +93,13 @@ class _Index:
         self._names: Final = {x: name for name, xs in exchanges_of(trace.events()).items() for x in xs}
         self._conversation: Final = Conversation()
         self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
-        self._issued: Final[dict[tuple[str, str], int]] = {}
+        self._issued: Final[dict[tuple[str, str], int]] = {}  # (session, issued name) -> frame
         self._pieces: Final[dict[tuple[int, Sender], int]] = {}
         self._broken: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():
-            self._take(event)
+            self._add(event)
 
-    def _take(self, event: Event | Finding) -> None:
+    def _add(self, event: Event | Finding) -> None:
         self._conversation.look(event)
         match event:
             case RequestHead():
@@ -105,13 +110,13 @@ class _Index:
                 exchange.seqs.append(event.seq)
                 self.heads[event.seq] = event.exchange
             case Frame():
-                self._frame(event)
+                self._add_frame(event)
             case Finding():
                 self.related[event.frame] += event.related
             case _:
                 pass
 
-    def _frame(self, frame: Frame) -> None:
+    def _add_frame(self, frame: Frame) -> None:
         session = self._names.get(frame.exchange, "")
         known = self.frames[frame.seq] = _Frame(frame.sender, frame.exchange, session)
         if exchange := self.exchanges.get(frame.exchange):
@@ -122,17 +127,17 @@ class _Index:
             self.openings[session].append(frame.seq)
         message = frame.message
         if not frame.exchange:
-            self._line(frame)
+            self._bind_broken_lines(frame)
         singles = message.items if isinstance(message, Batch) else (message,)
         for single, turn in zip(singles, self._conversation.turns(frame), strict=True):
-            if turn.answers is None and isinstance(_at(_result(single), "protocolVersion"), str):
+            if turn.answers is None and isinstance(_member_at(_result(single), "protocolVersion"), str):
                 self.openings[session].append(frame.seq)  # An answer to initialize with a wrong id.
             if turn.answers is not None:
                 self._bind(turn.answers, frame.seq)
                 if turn.method in _OPENING and isinstance(single, Response):
                     self.openings[session].append(frame.seq)
                 self._answered(turn.answers, frame, session)
-            self._single(single, frame, known)
+            self._add_message(single, frame, known)
 
     def _in_pieces(self, frame: Frame) -> bool:
         """Whether it is a piece of a longer message; the pieces are kept together."""
@@ -144,7 +149,7 @@ class _Index:
             self._pieces[stream] = frame.seq
         return frame.continues or before is not None
 
-    def _line(self, frame: Frame) -> None:
+    def _bind_broken_lines(self, frame: Frame) -> None:
         """Keep consecutive malformed lines together: they may be one message with line breaks in it."""
         before = self._broken.pop(frame.sender, None)
         if isinstance(frame.message, Malformed):
@@ -158,61 +163,66 @@ class _Index:
             self.frames[one].needs.append(another)
             self.frames[another].needs.append(one)
 
-    def _single(self, message: Single, frame: Frame, known: _Frame) -> None:
+    def _add_message(self, message: Single, frame: Frame, known: _Frame) -> None:
         session, seq = known.session, frame.seq
-        mine = self._open.setdefault((session, frame.sender), {})
-        theirs = self._open.setdefault((session, other(frame.sender)), {})
+        own_requests = self._open.setdefault((session, frame.sender), {})
+        peer_requests = self._open.setdefault((session, other(frame.sender)), {})
         if isinstance(message, Request | Notification):
             if message.method == "notifications/initialized":
                 self.openings[session].append(seq)
             params = message.params if isinstance(message.params, dict) else {}
             for name in _USED:
-                if isinstance(value := params.get(name), str) and (at := self._issued.get((session, value))):
-                    known.needs.append(at)
+                if isinstance(value := params.get(name), str) and (
+                    issued_at := self._issued.get((session, value))
+                ):
+                    known.needs.append(issued_at)
                     if name == "taskId":  # Every later message about the task is needed.
                         self._issued[session, value] = seq
             if message.method == "notifications/cancelled":
-                for asked, requests in mine.items():
+                for asked, requests in own_requests.items():
                     if any(request.id == params.get("requestId") for request in requests):
                         self._bind(asked, seq)
-            for asked, requests in theirs.items():
+            for asked, requests in peer_requests.items():
                 if self._concerns(message, params, requests):
                     self._bind(asked, seq)
                 elif self._may_concern(message, params, requests, frame):
                     self.frames[asked].needs.append(seq)
-                    if len(theirs) == 1:
+                    if len(peer_requests) == 1:
                         known.needs.append(asked)
         if isinstance(message, Request):
-            mine.setdefault(seq, []).append(message)
-            uri = _at(message.params, "uri")
+            own_requests.setdefault(seq, []).append(message)
+            uri = _member_at(message.params, "uri")
             if message.method == "resources/subscribe" and isinstance(uri, str):
                 self._issued[session, uri] = seq
         elif isinstance(message, Notification) and message.method == "notifications/resources/updated":
-            uri = _at(message.params, "uri")
-            if isinstance(uri, str) and (at := self._issued.get((session, uri))):
-                known.needs.append(at)
+            uri = _member_at(message.params, "uri")
+            if isinstance(uri, str) and (issued_at := self._issued.get((session, uri))):
+                known.needs.append(issued_at)
         elif isinstance(message, Response):
             for path in _ISSUED:
-                if isinstance(value := _at(message.result, *path), str):
+                if isinstance(value := _member_at(message.result, *path), str):
                     self._issued[session, value] = seq
 
     def _concerns(self, message: Request | Notification, params: JSONObject, requests: list[Request]) -> bool:
         """Whether ``message`` refers to one of ``requests``, by progress token or subscription id."""
-        if (id := _at(params, "_meta", SUBSCRIPTION)) is not None:
+        if (id := _member_at(params, "_meta", SUBSCRIPTION)) is not None:
             return any(request.id == id for request in requests)
         if message.method != "notifications/progress":
             return False
         token = params.get("progressToken")
-        return any(_at(request.params, "_meta", "progressToken") == token for request in requests)
+        return any(_member_at(request.params, "_meta", "progressToken") == token for request in requests)
 
     def _may_concern(
         self, message: Request | Notification, params: JSONObject, requests: list[Request], frame: Frame
     ) -> bool:
-        """Whether the server sent ``message`` while ``requests`` were open, without referring to another one.
+        """Whether the server may have sent ``message`` because of ``requests``, which were open.
 
-        Not needed over HTTP, where it is in the exchange of its request, which is kept as a whole.
+        False over HTTP, where ``message`` is in the exchange of its request, which is kept as a whole.
         """
-        names = message.method == "notifications/progress" or _at(params, "_meta", SUBSCRIPTION) is not None
+        names = (
+            message.method == "notifications/progress"
+            or _member_at(params, "_meta", SUBSCRIPTION) is not None
+        )
         lasting = all(request.method.startswith("subscriptions/") for request in requests)
         return not (names or lasting or frame.exchange or frame.sender == CLIENT)
 
@@ -226,10 +236,8 @@ class _Index:
             if not waiting[asked]:
                 del waiting[asked]
 
-    # The frames to keep
-
     def kept(self, wanted: Iterable[int]) -> tuple[set[int], set[int]]:
-        """The numbers of the frames and heads to keep, and of the exchanges to keep."""
+        """Return the numbers of the frames and heads to keep, and of the exchanges to keep."""
         kept: set[int] = set()
         exchanges: set[int] = set()
         sessions: set[str] = set()
@@ -257,7 +265,7 @@ class _Index:
 def trimmed(
     trace: Trace, wanted: FrameFilter
 ) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
-    """The header of the trimmed recording, and its records, each with its line.
+    """Return the header of the trimmed recording, and its records, each with its line.
 
     The trace is read while the iterator is consumed.
 
@@ -265,22 +273,22 @@ def trimmed(
         TraceError: the trace cannot be read.
         UsageError: none of its frames is wanted.
     """
-    index = _Index(trace)
+    index = _DependencyIndex(trace)
     numbers = sorted({*index.frames, *index.heads})
     asked = [seq for seq in numbers if wanted(seq)]
     if not asked:
-        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none at all"
-        raise UsageError(trace.path, "none of these frames is in it", there)
+        available = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has no frames at all"
+        raise UsageError(trace.path, "it has none of these frames", available)
     kept, exchanges = index.kept(asked)
     if len(kept) == len(numbers):
         return trace.header, trace.lines()
-    said = f"trimmed to frames {spans(kept, numbers)} of {numbers[-1]}"
-    partial = "; ".join(filter(None, (trace.header.partial, said)))
+    note = f"trimmed to frames {spans(kept, numbers)} of {numbers[-1]}"
+    partial = "; ".join(filter(None, (trace.header.partial, note)))
     return replace(trace.header, partial=partial), _lines(trace, index, kept, exchanges)
 
 
 def spans(kept: set[int], numbers: list[int]) -> str:
-    """The kept ones of ``numbers`` as ranges: ``1-4,9``."""
+    """Return the kept ones of ``numbers`` as ranges: ``1-4,9``."""
     runs: list[tuple[int, int]] = []
     before = False
     for seq in numbers:
@@ -293,31 +301,31 @@ def spans(kept: set[int], numbers: list[int]) -> str:
 
 
 def _lines(
-    trace: Trace, index: _Index, kept: set[int], exchanges: set[int]
+    trace: Trace, index: _DependencyIndex, kept: set[int], exchanges: set[int]
 ) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
     connections: set[int] = set()
     before = False  # whether the last frame or head was kept
     for record, line in trace.lines():
         match record:
             case Frame() | RequestHead() | ResponseHead():
-                takes = before = record.seq in kept
-                if takes and record.exchange:
+                is_kept = before = record.seq in kept
+                if is_kept and record.exchange:
                     connections.add(record.connection)
             case ExchangeEnd():
-                takes = record.exchange in exchanges
+                is_kept = record.exchange in exchanges
             case Encoded():
                 # The encoded body is kept only if all of its frames are.
                 whole = index.exchanges.get(record.exchange)
-                takes = record.exchange in exchanges and whole is not None and kept.issuperset(whole.frames)
+                is_kept = record.exchange in exchanges and whole is not None and kept.issuperset(whole.frames)
             case Note() | Opaque():
-                takes = record.connection in connections
+                is_kept = record.connection in connections
             case Finding():
-                takes = record.frame in kept
+                is_kept = record.frame in kept
             case Stderr():
-                takes = before
+                is_kept = before
             case _:
-                takes = True  # the end of the session, and gaps
-        if takes:
+                is_kept = True  # the end of the session, and gaps
+        if is_kept:
             yield record, line
 
 
@@ -325,7 +333,7 @@ def _result(message: Single) -> object:
     return message.result if isinstance(message, Response) else None
 
 
-def _at(value: object, *path: str) -> JSON:
+def _member_at(value: object, *path: str) -> JSON:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return value  # pyright: ignore[reportReturnType, reportUnknownVariableType] # JSON inside JSON

@@ -1,16 +1,16 @@
-"""The proxy before an HTTP server, where rules are enforced: each POST is held until it is judged.
+"""The HTTP proxy with enforced rules: each POST is held until it is judged.
 
 Imported only with ``--enforce``. A POST with a JSON body is held until it is complete. If it breaks an
 enforced rule, it is answered here, the server never sees it, and the connection ends. Everything else is
-forwarded as it came. The answer is what a server of the revision would give: 200 with a JSON-RPC error in a
-session, 400 where each request stands alone.
+forwarded as it came. The answer is what a server of the revision would send: 200 with a JSON-RPC error in a
+session, 400 in a revision without sessions.
 
-The judge learns the rest of the session from the records of the journal: a second `HttpAssembly` makes events
-of them here, as in the recorder. It is given the bytes of a held request before they are journaled.
+The judge sees the rest of the session in the records of the journal: a second `HttpAssembly` turns them into
+events here, as in the recorder. It gets the bytes of a held request before they are journaled.
 
 *Limits.* A body over ``LIMIT_BYTES``, or one whose client waits for ``100 Continue``, is forwarded without
-being judged, and a note in the trace says so. After a *fault* of the judge everything is forwarded, which is
-said once."""
+being judged, and a note in the trace says so. After a *fault* of the judge everything is forwarded, and
+stderr says so once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIMIT_BYTES: Final = 16 << 20
 
 
 class EnforcingProxy(Proxy):
-    """A proxy that asks ``enforcer`` about what clients POST to ``endpoint``, a path."""
+    """A proxy that asks ``enforcer`` about the requests that clients POST to the path ``endpoint``."""
 
     def __init__(
         self,
@@ -58,23 +58,23 @@ class EnforcingProxy(Proxy):
         start = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
         self._assembly = HttpAssembly(json.dumps(start).encode())
         self._ahead: dict[int, int] = {}
-        """How many bytes of each connection's client were given to the judge before they are journaled."""
+        """How many bytes of each connection's client the judge has seen before they are journaled."""
         self._append = self.record
         self.record = self._record
-        self._keep = self.keep_until_journaled
+        self._store = self.keep_until_journaled
         self.keep_until_journaled = self._keep_until_journaled
         self._recorded: bytes | None = None
-        """The payload that was journaled before it is sent."""
+        """A payload that was journaled before it is forwarded, so that it is not journaled again."""
 
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
-        """Judge bytes of a client before they are forwarded; returns our answer if they must not be."""
+        """Judge bytes of a client; returns our answer if they must not be forwarded."""
         self._ahead[number] = self._ahead.get(number, 0) + len(data)
-        return self._show_judge(journals.CLIENT, at_ns, data, number)
+        return self._judge_record(journals.CLIENT, at_ns, data, number)
 
     def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """A held request that is too long for the crash buffer is journaled before it is forwarded."""
+        """Store what is about to be forwarded in the crash buffer, or journal it now if it is too long."""
         if len(payload) <= LONGEST_BYTES:
-            self._keep(kind, at_ns, payload, number)
+            self._store(kind, at_ns, payload, number)
             return
         for at in range(0, len(payload), LONGEST_BYTES):
             self._record(kind, at_ns, payload[at : at + LONGEST_BYTES], number)
@@ -93,9 +93,9 @@ class EnforcingProxy(Proxy):
         elif kind == journals.CLIENT_EOF:
             self._ahead.pop(number, None)
         if number:
-            self._show_judge(kind, at_ns, payload, number)
+            self._judge_record(kind, at_ns, payload, number)
 
-    def _show_judge(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
+    def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
         verdict = None
         if self._enforcer is not None:
             try:
@@ -106,26 +106,34 @@ class EnforcingProxy(Proxy):
                         self._enforcer.observe(event)
             except Exception as fault:
                 self._enforcer = verdict = None
-                said = f"{type(fault).__name__}: {fault}"
-                self.stderr_log.say(f"a fault of mcpproxy, nothing is refused any more: {said}")
+                error = f"{type(fault).__name__}: {fault}"
+                self.stderr_log.say(f"a fault of mcpproxy, nothing is refused any more: {error}")
         return verdict
 
 
 class EnforcingTunnel(Tunnel):
     """A tunnel that holds each request of its client until it is judged."""
 
-    __slots__ = ("_counted", "_gate", "_head", "_is_open", "_own_body", "_request", "_request_bytes")
+    __slots__ = (
+        "_answer_body",
+        "_body_counter",
+        "_head",
+        "_is_open",
+        "_judging_proxy",
+        "_request",
+        "_request_bytes",
+    )
 
     def __init__(self, proxy: Proxy, sock: Sock, peer: str) -> None:
         assert isinstance(proxy, EnforcingProxy)
         super().__init__(proxy, sock, peer)
-        self._gate = proxy
-        self._is_open = False  # nothing is held any more: what follows cannot be refused
+        self._judging_proxy = proxy
+        self._is_open = False  # nothing is held any more, because what follows cannot be refused
         self._head = b""  # the beginning of a head
-        self._counted: BodyCounter | None = None  # of the request that is being read
+        self._body_counter: BodyCounter | None = None  # of the request that is being read
         self._request: list[bytes] | None = None  # its bytes, if it is held
         self._request_bytes = 0
-        self._own_body = b""
+        self._answer_body = b""
 
     def _take(self, data: bytes, now: int) -> None:
         if self._is_open:
@@ -134,16 +142,16 @@ class EnforcingTunnel(Tunnel):
         buffer, self._head = self._head + data, b""
         at = 0
         passing: list[bytes] = []
-        shown = 0
+        judged = 0
         try:
             while at < len(buffer):
-                if self._counted is None:
+                if self._body_counter is None:
                     stop = self._find_head(buffer, at, now)
                     if stop == at:
                         self._head = buffer[at:]
                         break
                 else:
-                    stop = self._counted.feed(buffer, at)
+                    stop = self._body_counter.feed(buffer, at)
                 piece, at = buffer[at:stop], stop
                 if self._request is None:
                     passing.append(piece)
@@ -152,15 +160,15 @@ class EnforcingTunnel(Tunnel):
                     self._request_bytes += len(piece)
                     if self._request_bytes > LIMIT_BYTES + HEAD_BYTES:
                         passing += self._stop_holding("a body over 16 MiB", now)
-                if self._counted is not None and self._counted.is_over:
-                    self._counted = None
-                if self._counted is None and self._request is not None:
+                if self._body_counter is not None and self._body_counter.is_over:
+                    self._body_counter = None
+                if self._body_counter is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
-                    before, shown = b"".join(passing[shown:]), len(passing) + 1
-                    self._records.begin(now, self._where())
+                    before, judged = b"".join(passing[judged:]), len(passing) + 1
+                    self._records.begin(now, self._upstream_address())
                     if before:
-                        self._gate.judge(before, now, self._records.number)
-                    verdict = self._gate.judge(request, now, self._records.number)
+                        self._judging_proxy.judge(before, now, self._records.number)
+                    verdict = self._judging_proxy.judge(request, now, self._records.number)
                     if verdict is not None:
                         self._refuse_request(passing, request, buffer[at:], verdict, now)
                         return
@@ -173,7 +181,7 @@ class EnforcingTunnel(Tunnel):
             super()._take(b"".join(passing), now)
 
     def _find_head(self, buffer: bytes, at: int, now: int) -> int:
-        """Where the head that begins at ``at`` ends; ``at`` if it is not complete."""
+        """Return where the head that begins at ``at`` ends; ``at`` if it is incomplete."""
         if buffer.startswith(b"\r\n", at):
             return at + 2
         stop = buffer.find(b"\r\n\r\n", at) + 4
@@ -184,8 +192,8 @@ class EnforcingTunnel(Tunnel):
         if route.is_last:
             self._is_open = True
             return len(buffer)
-        self._counted = body_counter(route.length)
-        if self._counted is not None and route.request.method == b"POST" and _is_json(route):
+        self._body_counter = body_counter(route.length)
+        if self._body_counter is not None and route.request.method == b"POST" and _is_json(route):
             if route.request.value(b"expect") is not None:
                 self._note("unjudged", "a body that waits to be asked for", now)
             elif route.length > LIMIT_BYTES:
@@ -207,13 +215,13 @@ class EnforcingTunnel(Tunnel):
             super()._take(b"".join(passing), now)
         if self._is_over:
             return
-        self._own_body = verdict.body
+        self._answer_body = verdict.body
         self._record(journals.CLIENT, now, request + rest)
         status = 400 if verdict.is_stateless else 200
         self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now, has_body=True)
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
-        body, self._own_body = self._own_body, b""
+        body, self._answer_body = self._answer_body, b""
         return reply(status, why, has_body=has_body, body=body)
 
     def _on_client_end(self, now: int) -> None:

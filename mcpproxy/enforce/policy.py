@@ -1,10 +1,10 @@
-"""Refuse requests that break an enforced rule: which requests these are, and how they are answered.
+"""Decide which requests break an enforced rule, and make the answers to them.
 
 Only a request can be refused, because only a request gets an answer. A rule can be enforced if one of its
-checks applies to requests only: then its result is known before the request is forwarded. What the rule
+checks applies only to requests: then its result is known before the request is forwarded. What the rule
 requires of other messages is only reported, as without enforcement.
 
-A batch is refused as a whole, so that the receiver does not get part of one. Each of its requests is
+A batch is refused as a whole, so that the receiver does not get a part of it. Each of its requests is
 answered."""
 
 import json
@@ -41,13 +41,13 @@ def _judges_requests(row: Check) -> bool:
 
 
 def enforceable(dispatch: Dispatch = STANDARD) -> frozenset[str]:
-    """The codes of all rules that can be enforced."""
+    """Return the codes of all rules that can be enforced."""
     rows = (row for family in dispatch.families for row in family.checks if _judges_requests(row))
     return frozenset(code for row in rows for code in row.rules)
 
 
-def only(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
-    """The checks of requests that decide ``rules``, with all state updates."""
+def checks_for(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
+    """Return ``dispatch`` with only those checks of requests that decide ``rules``, and all state updates."""
     return Dispatch(
         replace(
             family,
@@ -62,42 +62,43 @@ def only(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
 
 
 class Enforcer:
-    """Judges the messages of a session by ``rules`` before they are forwarded; ``dispatch`` holds the checks.
+    """Judges the messages of a session by ``rules`` before they are forwarded; ``dispatch`` has the checks.
 
-    The relay passes it everything in order: frames to ``refusal`` before they are forwarded, other events to
-    ``observe``. No input of a peer makes it raise, but a fault of ours may.
+    The caller passes everything in order: on stdio frames to ``refusal`` and over HTTP to ``judge``, before
+    they are forwarded, and other events to ``observe``. No input of a peer makes it raise, but a fault of
+    ours may.
     """
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
         self._rules = rules
-        self._observer = Observer(catalogue, only(rules, dispatch), lists_all=True)
+        self._observer = Observer(catalogue, checks_for(rules, dispatch), lists_all=True)
 
     def observe(self, event: Event) -> None:
-        """Note an event that cannot be refused."""
+        """Add an event that cannot be refused to the session."""
         self._observer.observe(event)
 
     def refusal(self, frame: Frame) -> RefusalResponse | None:
-        """The answer to a frame that must not be forwarded; ``None`` if it may be.
+        """Return the answer to a frame that must not be forwarded; ``None`` if it may be forwarded.
 
-        A frame that may be forwarded becomes part of the session; one that is refused does not.
+        A frame that may be forwarded becomes part of the session; a refused one does not.
         """
         if _requests(frame.message):
             frame.refused = True
             found = [finding for finding in self._observer.observe(frame) if self._forbids(finding, frame)]
             if found:
-                return _verdict(frame.message, found)
+                return _refusal_response(frame.message, found)
             frame.refused = False
         self._observer.observe(frame)
         return None
 
     def judge(self, event: Event) -> RefusalResponse | None:
-        """As ``refusal``, for HTTP. If it is refused, our answer follows as an event with ``by_proxy``, which
-        removes the request from the session again."""
+        """Like ``refusal``, for HTTP. A refused request stays in the session until our answer follows, as an
+        event with ``by_proxy``."""
         found = self._observer.observe(event)
         if not isinstance(event, Frame) or not _requests(event.message):
             return None
         found = [finding for finding in found if self._forbids(finding, event)]
-        return _verdict(event.message, found) if found else None
+        return _refusal_response(event.message, found) if found else None
 
     def _forbids(self, finding: Finding, frame: Frame) -> bool:
         """Whether the sender broke an enforced rule with this frame; findings of level info do not count."""
@@ -116,14 +117,14 @@ def _answer(message: Message, found: list[Finding]) -> JSON:
     answers: list[JSON] = []
     for index, item in enumerate(message.items):
         if isinstance(item, Request):
-            at = f"/{index}"
-            own = [f for f in found if f.pointer is not None and (f.pointer + "/").startswith(at + "/")]
+            prefix = f"/{index}/"
+            own = [one for one in found if one.pointer is not None and f"{one.pointer}/".startswith(prefix)]
             answers.append(error(item.id, (own or found)[0]))
     return answers
 
 
 def error(id: int | str | None, finding: Finding) -> JSONObject:
-    """The JSON-RPC error that answers a request in which ``finding`` was found."""
+    """Return the JSON-RPC error that answers a request in which ``finding`` was found."""
     data: JSONObject = finding.data or {
         "rule": finding.rule,
         "requirement": finding.requirement,
@@ -135,7 +136,7 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": finding.message, "data": data}}
 
 
-def _verdict(message: Message, found: list[Finding]) -> RefusalResponse:
+def _refusal_response(message: Message, found: list[Finding]) -> RefusalResponse:
     # The standard library writes integers of any length and lone surrogates unchanged.
     body = json.dumps(_answer(message, found), separators=(",", ":")).encode()
     rules = tuple(dict.fromkeys(finding.rule for finding in found))

@@ -1,21 +1,19 @@
-"""The relay of a session in which rules are enforced: each line is held until it is judged.
+"""The stdio relay with enforced rules: each line is held until it is judged.
 
-Imported only with ``--enforce``. A chunk is cut into lines. Lines that may pass are forwarded as they came; a
-request that breaks an enforced rule is answered here, and the other side never sees it. The rest of the relay
-is
-unchanged: forwarded bytes are journaled after they were forwarded. Refused lines and our answers are
-    journaled
-as records of their own.
+Imported only with ``--enforce``. A chunk is split into lines. Lines that may pass are forwarded as they came;
+a request that breaks an enforced rule is answered here, and the other side never sees it. The rest of the
+relay is unchanged: forwarded bytes are journaled after they were forwarded. A refused line is a journal
+record, and so is our answer.
 
-*Order.* While a sink has no room, the lines wait in a queue for that sink. Our answer is added to the queue
-of the sender, never within a line: that queue holds whole lines, or a line too long to hold, whose end the
-answer waits for.
+*Order.* While a sink has no room, its lines wait in a queue. Our answer is added to the queue of the sink
+that leads back to the sender, never within a line: if a line there is too long to hold and still incomplete,
+the answer waits for its end.
 
-*Limits.* A line longer than ``LIMIT_BYTES`` is forwarded as it comes without being judged, which is said
+*Limits.* A line longer than ``LIMIT_BYTES`` is forwarded as it comes without being judged, and stderr says so
 once.
 
 *Faults.* If the judge raises or cannot be made, that is a fault of ours: from then on everything is
-forwarded, which is said once."""
+forwarded, and stderr says so once."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ _OWN: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
 
 
 class Gate:
-    """Cuts what both peers send into lines and asks the enforcer about each. ``say`` writes a line to
+    """Splits what both peers send into lines and asks the enforcer about each. ``say`` writes a line to
     stderr."""
 
     def __init__(self, enforcer: Enforcer | None, say: Callable[[str], None]) -> None:
@@ -58,19 +56,19 @@ class Gate:
             SERVER: LineFramer(LIMIT_BYTES),
         }
         self._in_pieces: set[Sender] = set()
-        self._told_long = False
+        self._has_reported_long = False
         self._seq = 0
 
     def is_between_lines(self, sender: Sender) -> bool:
-        """Whether everything forwarded from ``sender`` so far is whole lines."""
+        """Whether the bytes of ``sender`` forwarded so far end at the end of a line."""
         return sender not in self._in_pieces
 
     def take(self, sender: Sender, data: bytes, at_ns: int) -> list[tuple[bytes, bytes | None]]:
-        """The lines that ``data`` completes, in order, each with our answer or ``None`` if it may pass."""
+        """Return the lines that ``data`` completes, each with our answer, or ``None`` if it may pass."""
         return self._judged(sender, self._framers[sender].feed(data, at_ns))
 
     def end(self, sender: Sender) -> list[tuple[bytes, bytes | None]]:
-        """The stream has ended: the last line, which no line feed has ended."""
+        """End the stream of ``sender``; returns its last line, if that has no line feed, as ``take`` does."""
         return self._judged(sender, self._framers[sender].end())
 
     def _judged(
@@ -90,8 +88,8 @@ class Gate:
         is_whole = not frame.continues and frame.sender not in self._in_pieces
         if frame.continues:
             self._in_pieces.add(frame.sender)
-            if not self._told_long:
-                self._told_long = True
+            if not self._has_reported_long:
+                self._has_reported_long = True
                 self._say(f"a line over {LIMIT_BYTES >> 20} MiB passes without being judged")
         else:
             self._in_pieces.discard(frame.sender)
@@ -112,12 +110,12 @@ class Gate:
         return verdict.body + b"\n"
 
 
-Piece = tuple[int, int, bytes]
+QueuedBytes = tuple[int, int, bytes]
 """``(kind, read_ns, bytes)``: an entry in the queue of a sink."""
 
 
-def _pieces(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[Piece]:
-    """Lines that may pass, joined and cut into chunks."""
+def _chunks(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[QueuedBytes]:
+    """Yield lines that may pass, joined and split into chunks."""
     data = b"".join(lines)
     for at in range(0, len(data), CHUNK_BYTES):
         yield kind, read_ns, data[at : at + CHUNK_BYTES]
@@ -137,12 +135,12 @@ class EnforcingRelay(Relay):
         super().__init__(journal, signals, grace_s, quiet)
         self._make_enforcer = make_enforcer
         self._gate: Gate | None = None
-        self._queues: dict[Sink, deque[Piece]] = {}
-        self._waiting: dict[Sink, list[Piece]] = {}
+        self._queues: dict[Sink, deque[QueuedBytes]] = {}
+        self._waiting: dict[Sink, list[QueuedBytes]] = {}
         """Answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
-        """Make the judge, while the server starts."""
+        """Make the judge too, while the server starts."""
         super().open_crash_buffer()
         enforcer: Enforcer | None = None
         try:
@@ -153,14 +151,14 @@ class EnforcingRelay(Relay):
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         sender = _SENDERS.get(kind)
-        # A view is the rest of a chunk that was judged before.
+        # A memoryview is the rest of a chunk that was judged before.
         if sender is None or self._gate is None or isinstance(data, memoryview):
             return super()._deliver(sink, kind, read_ns, data)
         self._queue(sink, kind, read_ns, self._gate.take(sender, data, read_ns))
         return self._run_queue(sink)
 
     def _queue(self, sink: Sink, kind: int, read_ns: int, lines: list[tuple[bytes, bytes | None]]) -> None:
-        """Queue what may pass; refuse the rest."""
+        """Queue the lines that may pass, and refused ones with our answers."""
         assert self._gate is not None
         sender, queue = _SENDERS[kind], self._queues.setdefault(sink, deque())
         passing: list[bytes] = []
@@ -168,11 +166,11 @@ class EnforcingRelay(Relay):
             if answer is None:
                 passing.append(line)
                 continue
-            queue.extend(_pieces(kind, read_ns, passing))
+            queue.extend(_chunks(kind, read_ns, passing))
             passing = []
             queue.append((_REFUSED[sender], read_ns, line))
             queue.append((_OWN[sender], 0, answer))
-        queue.extend(_pieces(kind, read_ns, passing))
+        queue.extend(_chunks(kind, read_ns, passing))
         if self._gate.is_between_lines(sender):
             queue.extend(self._waiting.pop(sink, ()))
 
@@ -190,18 +188,18 @@ class EnforcingRelay(Relay):
         return True
 
     def _answer(self, asked: Sink, kind: int, data: bytes) -> None:
-        """Answer the sender of a request for ``asked``. The answer is journaled as one record."""
+        """Send our answer back to the sender of a request for ``asked``, and journal it as one record."""
         self._record(kind, time.monotonic_ns(), data)
-        back = self.peers[1] if asked is self.peers[0] else self.peers[0]
-        sender = CLIENT if back is self.peers[0] else SERVER  # the peer whose lines are forwarded there
-        piece = (NOT_JOURNALED, 0, data)
+        back_sink = self.peers[1] if asked is self.peers[0] else self.peers[0]
+        sender = CLIENT if back_sink is self.peers[0] else SERVER  # the peer whose lines are forwarded there
+        queued = (NOT_JOURNALED, 0, data)
         assert self._gate is not None
         if not self._gate.is_between_lines(sender):
-            self._waiting.setdefault(back, []).append(piece)
+            self._waiting.setdefault(back_sink, []).append(queued)
             return
-        self._queues.setdefault(back, deque()).append(piece)
-        if back.rest is None and not self._run_queue(back):
-            self._pause(back)
+        self._queues.setdefault(back_sink, deque()).append(queued)
+        if back_sink.rest is None and not self._run_queue(back_sink):
+            self._pause(back_sink)
 
     def _resume(self, sink: Sink) -> None:
         if self._run_queue(sink):

@@ -1,6 +1,6 @@
 """Bodies of HTTP/1.x messages: find where each one ends, and remove its transfer coding.
 
-Content is returned as it comes; only an incomplete line before or after a chunk is held.
+Content is returned as it arrives; only an incomplete line before or after a chunk is held back.
 
 Source: RFC 9112, sections 6 and 7.
 """
@@ -20,12 +20,15 @@ _LENGTH_DIGITS: Final = 18
 
 
 class Body(Protocol):
-    """Decodes a body from chunks of bytes, until it is ``over`` or ``broken`` (which says why)."""
+    """Decodes a body from chunks of bytes, until it is ``over`` or ``broken``."""
 
     @property
     def over(self) -> bool: ...
     @property
-    def broken(self) -> str: ...
+    def broken(self) -> str:
+        """Why the bytes are not a body; empty while they can be read."""
+        ...
+
     @property
     def trailers(self) -> Headers: ...
     @property
@@ -201,7 +204,7 @@ def _is_chunked(coding: str) -> bool:
 
 
 def _known_length(framing: Framing) -> Length | str | None:
-    """Return the body that Content-Length announces; ``None`` without that field."""
+    """Return the body that Content-Length announces, or what is wrong with it; ``None`` without the field."""
     value = framing.get("content-length")
     if value is None:
         return None

@@ -18,9 +18,9 @@ RATIO: Final = 16
 """The number of bytes beyond that for each byte received, so that endless streams are not cut."""
 
 _SLICE_BYTES: Final = 4 << 10
-"""How much is decoded at a time. A library copies what it leaves unread, which is slow for tiny members."""
+"""How much is decoded at a time. A library copies what follows a member, which is slow for tiny members."""
 
-_MOST_AT_ONCE: Final = 8 << 20
+_LARGEST_SLICE_BYTES: Final = 8 << 20
 """The size to which one slice may expand: twice the maximum of gzip."""
 
 _ZSTD_WINDOW_LOG: Final = 23
@@ -69,14 +69,14 @@ class Decoder:
                 yield content
 
     def end(self) -> None:
-        """Take note that the body is over; ``why`` is set if its content is incomplete."""
+        """End the body; ``why`` is set if its content is incomplete."""
         if self._begun and not self.why and not self._engine.over:
             self.why = f"the {self._coding} content ends too early"
 
     def _decode(self, data: bytes) -> bytes:
         self._begun = True
         self._allowed += RATIO * len(data)
-        limit = min(self._allowed, _MOST_AT_ONCE)
+        limit = min(self._allowed, _LARGEST_SLICE_BYTES)
         try:
             content = self._engine.feed(data, limit + 1)
         except self._engine.errors:
@@ -89,7 +89,7 @@ class Decoder:
         return content
 
 
-def _through(decoder: Decoder, parts: Iterable[bytes]) -> Iterator[bytes]:
+def _decoded(decoder: Decoder, parts: Iterable[bytes]) -> Iterator[bytes]:
     for part in parts:
         yield from decoder.parts(part)
 
@@ -110,7 +110,7 @@ class Chain:
     def parts(self, data: bytes) -> Iterator[bytes]:
         parts: Iterable[bytes] = (data,)
         for decoder in self._decoders:
-            parts = _through(decoder, parts)
+            parts = _decoded(decoder, parts)
         yield from parts
 
     def end(self) -> None:
@@ -137,7 +137,7 @@ def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | 
     return decoders[0] if len(decoders) == 1 else Chain(decoders)
 
 
-class _Inner(Protocol):
+class _LibraryDecompressor(Protocol):
     """What zlib's decompressors and those of zstd have in common."""
 
     @property
@@ -150,7 +150,9 @@ class _Inner(Protocol):
 class _Members:
     """Compressed members one after another, as gzip and zstd allow. Other data after them is ignored."""
 
-    def __init__(self, new: Callable[[], _Inner], first_bytes: bytes, error: type[Exception]) -> None:
+    def __init__(
+        self, new: Callable[[], _LibraryDecompressor], first_bytes: bytes, error: type[Exception]
+    ) -> None:
         self.errors = (error,)
         self._new = new
         self._inner = new()
@@ -173,12 +175,12 @@ class _Members:
 
 
 class _Deflate:
-    """The deflate coding: with the zlib header, as it should be, or without."""
+    """The deflate coding: with the zlib header, as RFC 9110 asks, or without."""
 
     errors = (zlib.error,)
 
     def __init__(self) -> None:
-        self._inner: _Inner | None = None
+        self._inner: _LibraryDecompressor | None = None
         self._first = b""
 
     @property
@@ -191,12 +193,14 @@ class _Deflate:
             if len(data) < 2:
                 return b""
             # RFC 1950: method 8, and the two bytes are a multiple of 31.
-            wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
-            self._inner = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
+            has_header = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+            self._inner = zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
         return b"" if self._inner.eof else self._inner.decompress(data, limit)
 
 
 class _Brotli:
+    """The br coding, by the package brotli."""
+
     def __init__(self, module: Any) -> None:
         self.errors: tuple[type[Exception], ...] = (module.error,)
         self._inner: Any = module.Decompressor()
@@ -233,7 +237,7 @@ def _zstd() -> Decompressor | None:
     if module is None:
         return None
     options = {module.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
-    # A frame begins like this, or one to be skipped.
+    # A zstd frame begins with 0x28, a skippable frame with 0x50 to 0x5f.
     first_bytes = b"\x28" + bytes(range(0x50, 0x60))
     return _Members(lambda: module.ZstdDecompressor(options=options), first_bytes, module.ZstdError)
 

@@ -72,7 +72,7 @@ class ConnectionSide(ABC):
             return len(data)
         if end := _head_end(self.held, max(0, held - 2)):
             raw = bytes(self.held[:end])
-            self.held.clear()
+            self.held = bytearray()
             self._whole(raw)
             return start + len(raw) - held
         self.hold(b"")
@@ -85,7 +85,7 @@ class ConnectionSide(ABC):
             self._whole(bytes(self.held))
 
     def enter(self, body: Body | str) -> None:
-        """After a head: read ``body``, or, if that is a text, stop for the reason it gives."""
+        """After a head: read ``body``, or stop if it is a text, which says why the body cannot be read."""
         if isinstance(body, str):
             self._cut(self.of, body)
             self.break_off(body, b"")
@@ -97,7 +97,7 @@ class ConnectionSide(ABC):
     def break_off(self, why: str, data: bytes) -> None:
         """Report that the bytes from ``data`` on are not HTTP."""
         self.pieces.append(Broken(self.of, why, data, self.at_ns))
-        self.held.clear()
+        self.held = bytearray()
         self.broken = self._opaque = True
 
     def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
@@ -118,7 +118,7 @@ class ConnectionSide(ABC):
         """Stop reading: bytes that are held or still come are opaque."""
         if self.held:
             self.pieces.append(OpaqueBytes(self.of, bytes(self.held), self.at_ns))
-            self.held.clear()
+            self.held = bytearray()
         self.at_ns = at_ns
         if self._body is not None:
             self._cut(by, why)

@@ -139,7 +139,7 @@ def _status_line(line: str) -> tuple[int, str, str] | str:
 
 @_remember
 def _field(line: str) -> tuple[tuple[str, str], str] | None:
-    """Name and value; and the name in lower case if the field frames the body, else nothing."""
+    """Name and value, and the name in lower case if the field frames the body, else an empty text."""
     read = _FIELD.fullmatch(line)
     if read is None:
         return None

@@ -1,16 +1,16 @@
 """Parse HTTP/1.x from chunks: what two peers, and the proxy in the server's place, send on one connection.
 
 This reads a copy of the traffic, so it refuses nothing and no bytes raise an exception. Where a side stops
-being HTTP, that is reported once (`Broken`), and its later bytes come out unchanged. The pieces depend on the
-bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only adjacent
+being HTTP, that is reported once (`Broken`), and its later bytes are returned unchanged. The pieces depend on
+the bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only adjacent
 `BodyPart`s, and the bytes of a `Broken` and of the `OpaqueBytes` after it, may be cut differently.
 
 Each exchange gives
 - from the client: one `RequestStart`, its `BodyPart`s, then one `BodyEnd` or `Cut`;
 - from the server, or from the proxy instead: any number of interim `ResponseStart`s (1xx), a final one, its
-  `BodyPart`s, then one `BodyEnd` or `Cut`. A request that is never answered gets a `Cut` of the server alone;
-so an exchange is over when both have ended. Where a head cannot be read, an answer to it (a 400, say) still
-is an exchange, one without a `RequestStart`.
+  `BodyPart`s, then one `BodyEnd` or `Cut`. A request that is never answered gets only a `Cut` of the server.
+An exchange is over when both sides have ended. An answer to a head that cannot be read (a 400, say) is an
+exchange as well, without a `RequestStart`.
 
 Requests may be pipelined; a response belongs to the oldest request without one, and may come before that
 request's body is over. A 101, or a 2xx to CONNECT, ends HTTP on the connection.
@@ -53,14 +53,14 @@ _SWITCHED: Final = "the connection ceased to be HTTP"
 
 
 class Http1Connection:
-    """One per client connection. Feed it what each side sent, in the order it was read.
+    """Parses one client connection. Feed it the bytes that each side sent, in the order they were read.
 
-    Call both `client_eof` and `server_eof` when the connection is over, whoever ended it and also when
-    upstream was never reached: only then are unanswered requests known to stay unanswered. Calling again is
+    Call both `client_eof` and `server_eof` when the connection is over, whoever ended it and even if upstream
+    was never reached: only then are unanswered requests known to stay unanswered. Calling one again is
     harmless.
     """
 
-    # There may be many idle connections, so each keeps little.
+    # There may be many idle connections, so each takes little memory.
     __slots__ = (
         "_exchanges",
         "_first",
@@ -89,12 +89,12 @@ class Http1Connection:
     def client(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the client sent; ``at_ns`` is when they were read."""
         self._requests.feed(data, at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def server(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the server sent."""
         self._server.feed(data, at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def proxy(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the proxy sent to the client in the server's place."""
@@ -103,7 +103,7 @@ class Http1Connection:
             if not self._is_http or len(self._over) == 2:
                 self._proxy.stop("proxy", _SWITCHED, at_ns)
         self._proxy.feed(data, at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def client_eof(self, at_ns: int, reset: bool) -> list[Piece]:
         """The client ended its sending side, in order or by a reset."""
@@ -113,17 +113,23 @@ class Http1Connection:
         """The server ended its sending side, in order or by a reset."""
         return self._end(self._server, at_ns, reset)
 
-    def opaque(self, at_ns: int) -> list[Piece]:
-        """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT does so by itself."""
-        self._switch("proxy", at_ns)
-        return self._found()
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are held of incomplete heads."""
+        proxy = self._proxy
+        return len(self._requests.held) + len(self._server.held) + (len(proxy.held) if proxy else 0)
 
-    def _switch(self, by: Side, at_ns: int) -> None:
+    def opaque(self, at_ns: int, why: str = _SWITCHED) -> list[Piece]:
+        """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT has the same effect."""
+        self._switch("proxy", at_ns, why)
+        return self._take_pieces()
+
+    def _switch(self, by: Side, at_ns: int, why: str = _SWITCHED) -> None:
         self._is_http = False
         for stream in (self._requests, self._server, self._proxy):
             if stream is not None:
-                stream.stop(by, _SWITCHED, at_ns)
-        self._give_up(by, _SWITCHED, at_ns)
+                stream.stop(by, why, at_ns)
+        self._give_up(by, why, at_ns)
 
     def _end(self, stream: ConnectionSide, at_ns: int, reset: bool) -> list[Piece]:
         if not self._over:
@@ -138,14 +144,14 @@ class Http1Connection:
                 self._proxy.end(self._first, self._how, self._reset, at_ns)
             self._requests.stop(self._first, self._how, at_ns)
             self._give_up(self._first, f"{self._how}; no response came", at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def _give_up(self, by: Side, why: str, at_ns: int) -> None:
         """Report that the requests still waiting will not be answered."""
         waiting = self._exchanges.give_up()
         self._pieces += [Cut(exchange.number, "server", by, at_ns, why) for exchange in waiting]
 
-    def _found(self) -> list[Piece]:
+    def _take_pieces(self) -> list[Piece]:
         found = self._pieces.copy()
         self._pieces.clear()
         return found
@@ -167,13 +173,13 @@ class _Exchanges:
     __slots__ = ("_count", "_more", "_oldest", "_unread")
 
     def __init__(self) -> None:
-        # Those without final response; usually one or none.
+        # The requests without a final response: the oldest, and the others; usually there is one or none.
         self._oldest: _Exchange | None = None
         self._more: deque[_Exchange] | None = None
         self._count = 0
         self._unread: _Exchange | None = None  # answered before its head was read
 
-    def asked(self, method: str, switches: bool) -> _Exchange:
+    def add_request(self, method: str, switches: bool) -> _Exchange:
         """Add a request whose head was read."""
         exchange = self._unread or self._new()
         self._unread = None
@@ -186,12 +192,12 @@ class _Exchanges:
             self._unread = self._new()
         return self._oldest
 
-    def answered(self) -> None:
-        """Remove the oldest: its final response has begun."""
+    def remove_oldest(self) -> None:
+        """Remove the oldest request: its final response has begun."""
         self._oldest = self._more.popleft() if self._more else None
 
     def give_up(self) -> list["_Exchange"]:
-        """Remove and return all that wait, oldest first."""
+        """Remove and return all requests that wait, oldest first."""
         waiting = [*filter(None, [self._oldest]), *(self._more or ())]
         self._oldest = self._more = None
         return waiting
@@ -210,8 +216,8 @@ class _Exchanges:
 class _Requests(ConnectionSide):
     """What the client sends.
 
-    After a request that may end HTTP on the connection, the next bytes cannot be interpreted before its
-    answer is there: they are held until then, up to the length of a head.
+    After a request that may end HTTP on the connection, the next bytes cannot be interpreted before it is
+    answered: they are held until then, up to the length of a head.
     """
 
     __slots__ = ("_ending", "_exchanges", "_last")
@@ -241,7 +247,9 @@ class _Requests(ConnectionSide):
             self.break_off(head, raw)
             return
         method, target, version, headers, framing = head
-        self._last = exchange = self._exchanges.asked(method, method == "CONNECT" or "upgrade" in framing)
+        self._last = exchange = self._exchanges.add_request(
+            method, method == "CONNECT" or "upgrade" in framing
+        )
         self.exchange = exchange.number
         self.pieces.append(
             RequestStart(exchange.number, method, target, version, headers=headers, raw=raw, at_ns=self.at_ns)
@@ -255,9 +263,9 @@ class _Requests(ConnectionSide):
             super().end(by, how, reset, at_ns)
 
     def resume(self) -> None:
-        """Continue: the answer is there, and the connection is still HTTP."""
+        """Parse the bytes that were held: the request is answered, and the connection is still HTTP."""
         data = bytes(self.held)
-        self.held.clear()
+        self.held = bytearray()
         self.feed(data, self.at_ns)
         if self._ending is not None:
             super().end(*self._ending, self.at_ns)
@@ -302,7 +310,7 @@ class _Responses(ConnectionSide):
         if status < 200 and status != 101:
             return
         exchange.answered = True
-        self._exchanges.answered()
+        self._exchanges.remove_oldest()
         if status == 101 or (exchange.method == "CONNECT" and status < 300):
             self.pieces.append(BodyEnd(number, self.of, self.at_ns, ()))
             self._switch(self.of, self.at_ns)

@@ -26,7 +26,7 @@ class RequestStart(NamedTuple):
 
 
 class ResponseStart(NamedTuple):
-    """A response's head; with a ``status`` below 200 (but 101) another one follows in the same exchange."""
+    """A response's head. After a ``status`` below 200 except 101, another one follows in the exchange."""
 
     exchange: int
     status: int
@@ -48,7 +48,7 @@ class BodyPart(NamedTuple):
 
 
 class BodyEnd(NamedTuple):
-    """A message is complete."""
+    """The end of a complete message."""
 
     exchange: int
     of: Side
@@ -57,7 +57,7 @@ class BodyEnd(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The end of an incomplete message. ``by`` is who ended it: if both sides closed, the first."""
+    """The end of an incomplete message. ``by`` is the side that ended it: if both closed, the first."""
 
     exchange: int
     of: Side
@@ -67,7 +67,7 @@ class Cut(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """The bytes of ``of`` from ``data`` on are not HTTP; the rest follows as `OpaqueBytes`."""
+    """From ``data`` on, the bytes of the side ``of`` are not HTTP; later ones follow as `OpaqueBytes`."""
 
     of: Side
     why: str

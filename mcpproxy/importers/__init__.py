@@ -1,1 +1,1 @@
-"""Reads recordings of other tools as traces."""
+"""Read recordings of other tools as traces."""

@@ -1,9 +1,9 @@
-"""Recognises and opens recordings of other tools.
+"""Recognise and open recordings of other tools.
 
-Nothing is invented for what a format does not record. ``imported`` in the header names the tool and what is
-missing. If so much is missing that no conclusion can be drawn from an absent message, the header is marked
-``partial``; single losses become gap records. There is no close record, because none of the formats records
-how the session ended.
+Nothing is invented where a format records nothing. ``imported`` in the header names the tool and what is
+missing. If so much is missing that the absence of a message proves nothing, the header says ``partial``;
+single losses become gap records. There is no close record, because none of the formats records how the
+session ended.
 """
 
 import re
@@ -21,7 +21,7 @@ FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
     "mcp-rec": mcp_rec.read,
     "har": har.read,
 }
-"""Name -> reader, which takes a path and the number of a session in the file, from 1 (0: the only one)."""
+"""Name -> reader. It takes a path and the number of a session in the file, from 1 on (0: the only one)."""
 
 _HEAD_BYTES: Final = 64 << 10
 _LINE_BYTES: Final = 16 << 20
@@ -29,7 +29,7 @@ _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 
 
 def recognised(path: str) -> str | None:
-    """The name in ``FORMATS`` of the format of a file, from its first line; ``None`` if it is another format.
+    """Return the format of a file, a name in ``FORMATS``, by its first line; ``None`` for any other format.
 
     Raises:
         TraceError: the file cannot be read.

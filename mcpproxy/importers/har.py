@@ -1,9 +1,9 @@
-"""Reads MCP traffic from HTTP Archives (HAR 1.2), as browsers and other proxies write them.
+"""Read MCP traffic from HTTP Archives (HAR 1.2), as browsers and other proxies write them.
 
-Kept are exchanges with URLs to which JSON-RPC was posted, and event streams and metadata of the same origin;
-all others are left out. An archive has one time for a whole response, so the events of a stream are placed at
-its end, or before the first time that the client answered one. Connections are often missing, and sometimes
-credentials and stream bodies. If the headers are missing, only the messages are read.
+Exchanges with URLs to which JSON-RPC was posted are read, and event streams and metadata of the same origin;
+all others are left out. An archive has one time for a whole response. So the events of a stream get the time
+of its end, or an earlier one if the client answered a request among them before. Connections are often
+missing, and sometimes credentials and stream bodies. If the headers are missing, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -60,6 +60,8 @@ _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _Entry:
+    """One exchange of an archive. Times are nanoseconds since 1970."""
+
     url: str
     request: JSONObject
     response: JSONObject
@@ -95,16 +97,16 @@ def read(path: str, session: int) -> ImportedSource:
     origins = {entry.origin for entry in entries if entry.address in addresses}
     if not addresses:
         refuse(path, None, "holds no MCP: nothing in it is posted JSON-RPC over HTTP")
-    kept = [
+    selected = [
         entry
         for entry in entries
         if entry.address in addresses
         or (entry.origin in origins and (entry.is_stream or _WELL_KNOWN in entry.address))
     ]
     clock = Clock()
-    clock.since(kept[0].start_ns)
-    upstream = next(entry.address for entry in kept if entry.address in addresses)
-    left_out = len(entries) - len(kept)
+    clock.since(selected[0].start_ns)
+    upstream = next(entry.address for entry in selected if entry.address in addresses)
+    left_out = len(entries) - len(selected)
     header = Header(
         mcpproxy="",
         transport="http",
@@ -116,7 +118,7 @@ def read(path: str, session: int) -> ImportedSource:
         imported=_LOST + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
     )
     key = os.urandom(32)
-    return ImportedSource(header, lambda: _events(kept, addresses, Masker(key)))
+    return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))
 
 
 def _entries(path: str) -> list[_Entry]:
@@ -150,13 +152,13 @@ def _entry(one: JSON) -> _Entry | None:
     took_ns = round(took * 1e6) if isinstance(took, int | float) and 0 < took < 1e10 else 0
     text = member(request, "postData", "text")
     return _Entry(
-        url,
-        request,
-        response if isinstance(response, dict) else {},
-        text.encode("utf-8", "replace") if isinstance(text, str) else b"",
-        start,
-        start + took_ns,
-        str(member(one, "connection") or ""),
+        url=url,
+        request=request,
+        response=response if isinstance(response, dict) else {},
+        body=text.encode("utf-8", "replace") if isinstance(text, str) else b"",
+        start_ns=start,
+        end_ns=start + took_ns,
+        connection=str(member(one, "connection") or ""),
     )
 
 
@@ -169,13 +171,13 @@ def _is_mcp(entry: _Entry) -> bool:
 
 
 def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterator[Recorded]:
-    """The events of all exchanges, in the order of their times, numbered."""
+    """Yield the events of all exchanges in the order of their times, numbered."""
     has_heads = all(_headers(entry.request) for entry in entries if _is_mcp(entry))
     connections: dict[str, int] = {}
     timed: list[tuple[int, int, Recorded]] = []
     order = count()
     for number, entry in enumerate(entries, start=1):
-        # An exchange without a connection name gets a connection of its own, as no sharing is known.
+        # An exchange that names no connection gets its own: it is unknown which ones it shares.
         connection = connections.setdefault(entry.connection or f"#{number}", len(connections) + 1)
         for at_ns, event in _exchange(entry, number, connection, entries, addresses, mask):
             if has_heads:
@@ -215,11 +217,11 @@ def _exchange(
             0,
             number,
             connection,
-            str(request.get("method", "")),
-            mask.url(target),
-            mask.headers(_headers(request)),
-            is_endpoint,
-            _version(request),
+            method=str(request.get("method", "")),
+            target=mask.url(target),
+            headers=mask.headers(_headers(request)),
+            endpoint=is_endpoint,
+            version=_version(request),
         ),
     )
     if entry.body:
@@ -235,10 +237,10 @@ def _exchange(
         0,
         number,
         connection,
-        status,
-        mask.headers(_headers(response)),
-        str(response.get("statusText") or ""),
-        _version(response),
+        status=status,
+        headers=mask.headers(_headers(response)),
+        reason=str(response.get("statusText") or ""),
+        version=_version(response),
     )
     yield times[0] if times else entry.end_ns, head
     if is_lost:
@@ -250,7 +252,7 @@ def _exchange(
 
 
 def _answer(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], bool]:
-    """The frames of an answer, and whether its body is missing."""
+    """Return the frames of an answer, and whether its body is missing."""
     content = member(entry.response, "content")
     text = member(content, "text")
     if not isinstance(text, str):
@@ -273,7 +275,7 @@ def _answer(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame]
 
 
 def _times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
-    """The latest possible time of each frame: the end of the response, or before the client answered it."""
+    """Return the latest possible time of each frame: the end of the response, or before it was answered."""
     times = [entry.end_ns] * len(frames)
     latest = entry.end_ns
     if not entry.is_stream:
@@ -305,7 +307,7 @@ def _headers(head: JSONObject) -> Headers:
 
 
 def _version(head: JSONObject) -> str:
-    """The HTTP version, ``1.1`` or ``2``; empty if it is missing."""
+    """Return the HTTP version, such as ``1.1`` or ``2``; empty if it is missing."""
     found = _VERSION.match(str(head.get("httpVersion", "")))
     return found[1].removesuffix(".0") if found and found[1] != "1.0" else found[1] if found else ""
 

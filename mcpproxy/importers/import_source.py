@@ -1,4 +1,4 @@
-"""The parts that the readers of other formats share."""
+"""What the readers of other formats share: sources, times, lines, refusals."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -40,7 +40,8 @@ class ForeignTrace(Trace):
 
 
 class Clock:
-    """Converts wall-clock times to nanoseconds since the first; a missing or earlier one repeats the last."""
+    """Converts wall-clock times to nanoseconds since the first. Instead of a missing time, or one that goes
+    back, the last one is repeated."""
 
     def __init__(self) -> None:
         self.started_at = ""
@@ -48,7 +49,7 @@ class Clock:
         self._latest = 0
 
     def since(self, unix_ns: int | None) -> int:
-        """The time of the next event."""
+        """Return the time of the next event, in nanoseconds since the first."""
         if unix_ns is not None and self._first is None:
             self._first = unix_ns
             self.started_at = (
@@ -60,7 +61,7 @@ class Clock:
 
 
 def unix_ns(time: JSON) -> int | None:
-    """Nanoseconds since 1970 from a number of seconds or an ISO 8601 text; ``None`` for anything else."""
+    """Return seconds or an ISO 8601 text as nanoseconds since 1970; ``None`` for anything else."""
     if isinstance(time, int | float) and 0 <= time < 1e11:
         return round(time * 1e6) * 1000
     if isinstance(time, str):
@@ -73,7 +74,7 @@ def unix_ns(time: JSON) -> int | None:
 
 
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
-    """The lines of a JSON Lines file: number, bytes, members. A truncated last line is left out.
+    """Yield number, bytes and members of each line of a JSON Lines file, without a truncated last line.
 
     Raises:
         TraceError: the file cannot be read, or a line is not a JSON object.
@@ -108,7 +109,7 @@ def refuse(path: str, number: int | None, fact: str) -> NoReturn:
 
 
 def choose(path: str, session: int, count: int) -> int:
-    """The number of the selected session, from 1.
+    """Return the number of the selected session, from 1 on; ``count`` sessions are in the file.
 
     Raises:
         TraceError: there are several and none is selected, or the selected one does not exist.

@@ -1,8 +1,8 @@
-"""Reads recordings of mcp-rec: lines ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
+"""Read recordings of mcp-rec: lines ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
 
-mcp-rec parses each message and writes it again, so that unusual bytes (spacing, repeated names, invalid
-UTF-8) are lost. It does not record stderr, the ends of the streams or the end of the process. It appends to
-its file, which can hold several sessions; each begins with ``initialize``.
+mcp-rec parses each message and writes it again, so unusual bytes (spacing, repeated names, invalid UTF-8) are
+lost. It does not record stderr, the ends of the streams or the end of the process. It appends to its file,
+which can hold several sessions; each begins with ``initialize``.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.raw_json import taken
+from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.encode import is_embeddable
 from mcpproxy.trace.records import Header, Recorded
@@ -65,16 +65,16 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
 
 
 def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
-    """All messages, each with the number of its session, its sender, its bytes and its time."""
+    """Yield session number, sender, bytes and time of each message in the file."""
     current, opened = 1, False
     for number, line, members in lines(path, NAME):
-        sender, message = _said(path, number, members)
+        sender, message = _sender_and_message(path, number, members)
         if sender == CLIENT and isinstance(message, dict) and message.get("method") == "initialize":
             current, opened = current + opened, True
         yield current, sender, _raw(line, message), unix_ns(members.get("ts"))
 
 
-def _said(path: str, number: int, members: dict[str, JSON]) -> tuple[Sender, JSON]:
+def _sender_and_message(path: str, number: int, members: dict[str, JSON]) -> tuple[Sender, JSON]:
     sender = _SENDERS.get(str(members.get("dir")))
     if sender is None or "msg" not in members:
         refuse(path, number, "not a record of mcp-rec")
@@ -86,4 +86,4 @@ def _raw(line: bytes, message: JSON) -> bytes:
         case {"_unparsed": True, "_raw": str(text)}:
             return text.encode("utf-8", "replace")
         case _:
-            return taken(line, ("msg",)) or b"null"
+            return value_bytes(line, ("msg",)) or b"null"

@@ -1,7 +1,7 @@
-"""Reads recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
+"""Read recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
 
-``raw`` is the message without the spaces between its tokens; ``text`` holds what is not JSON. A number
-missing in ``seq`` is a dropped line. Over HTTP there are no heads and no streams: the messages of all
+``raw`` is the message without the spaces between its tokens; ``text`` is a line that is not JSON. If ``seq``
+skips a number, a line was dropped. Over HTTP there are no heads and no streams: the messages of all
 connections are in one sequence, and batches are split. The end of the session is not recorded.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.protocol.raw_json import taken
+from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.records import Header, Recorded
 
@@ -20,7 +20,7 @@ _SENDERS: Final[dict[str, Sender]] = {"c2s": CLIENT, "s2c": SERVER}
 _DIRECTIONS: Final = (*_SENDERS, "stderr", "meta")
 _REDACTED: Final = "[REDACTED]"
 _UNKNOWN: Final = "masked(len=0,visible=yes,hash=000000000000)"
-"""The mask that our recordings have in place of an unknown value."""
+"""The mask that our recordings use for an unknown value."""
 
 _LOST: Final = "from mcpsnoop: spaces between tokens and the end are not in it"
 _NO_HTTP: Final = "mcpsnoop keeps no HTTP: no heads, no streams, messages of all connections in one row"
@@ -85,11 +85,11 @@ def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
         if _id(path, number, members) != id:
             continue
         at_ns = clock.since(unix_ns(members.get("ts")))
-        told = members.get("seq")
-        if isinstance(told, int) and not is_http:  # over HTTP ``seq`` does not give the order
-            if told > expected:
-                yield Gap(f"mcpsnoop dropped {told - expected} lines", observed_at_ns=at_ns)
-            expected = max(expected, told + 1)
+        found = members.get("seq")
+        if isinstance(found, int) and not is_http:  # over HTTP ``seq`` does not give the order
+            if found > expected:
+                yield Gap(f"mcpsnoop dropped {found - expected} lines", observed_at_ns=at_ns)
+            expected = max(expected, found + 1)
         text = members.get("text")
         direction = str(members["direction"])
         if direction == "stderr":
@@ -105,10 +105,10 @@ def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
 
 
 def _raw(line: bytes, members: JSONObject) -> bytes | None:
-    """The bytes of the message, taken from the line; ``None`` if it has none."""
+    """Return the bytes of the message, taken from the line; ``None`` if it has none."""
     if members.get("raw") is None:
         return None
-    raw = taken(line, ("raw",)) or b"null"
+    raw = value_bytes(line, ("raw",)) or b"null"
     if members.get("redacted") is True:
         raw = raw.replace(_REDACTED.encode("ascii"), _UNKNOWN.encode("ascii"))
     return raw

@@ -8,7 +8,7 @@ from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.http_judge import HttpJudge
-from mcpproxy.observer.memory_limit import MOST_BYTES, Room, measure
+from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure
 from mcpproxy.observer.message_judge import MessageJudge
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
@@ -36,14 +36,16 @@ class Observer:
         lists_all: bool = False,
     ) -> None:
         build_findings = self._build_findings = FindingBuilder(catalogue, lists_all=lists_all)
-        room = self._room = Room()
+        memory_use = self._memory_use = MemoryUse()
         self.forgot = ""
-        """A sentence on what was forgotten and since when; empty while nothing was."""
+        """A sentence that says from where on the session was forgotten; empty if it was not."""
         self._messages = MessageJudge(
-            build_findings, dispatch, room, revision=revision, joined_late=joined_late, masked=redacted
+            build_findings, dispatch, memory_use, revision=revision, joined_late=joined_late, masked=redacted
         )
         self._frame = self._messages.frame
-        self._http = HttpJudge(build_findings, dispatch, room, joined_late=joined_late, redacted=redacted)
+        self._http = HttpJudge(
+            build_findings, dispatch, memory_use, joined_late=joined_late, redacted=redacted
+        )
         self._http_frame = self._http.frame
 
     @property
@@ -58,7 +60,7 @@ class Observer:
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. This does not raise, whatever the peers send."""
-        if self._room.added > MOST_BYTES:
+        if self._memory_use.added > MOST_BYTES:
             self._tidy(event)
         if type(event) is Frame:
             return self._http_frame(event) if event.exchange else self._frame(event)
@@ -71,12 +73,12 @@ class Observer:
         """Measure the memory of the session, and forget it if it is too large."""
         measured = measure((self._messages.history, self._http.history))
         if measured <= MOST_BYTES:
-            # It is measured again once as much was added as the budget has left.
-            self._room.added = min(measured, MOST_BYTES // 2)
+            # Start from the measured size. At least half of the limit is added before the next measurement.
+            self._memory_use.added = min(measured, MOST_BYTES // 2)
             return
         self._messages.forget()
         self._http.forget()
-        self._room.added = 0
+        self._memory_use.added = 0
         self._http_frame = self._http.frame
         where = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
         self.forgot = self.forgot or (

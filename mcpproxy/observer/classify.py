@@ -14,11 +14,11 @@ from mcpproxy.checks.engine.rows import (
     IRREGULAR,
     NOTED,
     OUT_OF_ORDER,
-    REPEATED,
-    REUSED,
+    REPEATED_NAMES,
+    REUSED_ID,
     UNDECLARED,
     UNFAMILIAR,
-    UNMATCHED,
+    UNMATCHED_ID,
     Fact,
 )
 from mcpproxy.protocol import acp
@@ -32,7 +32,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.jsontext import may_repeat, written
+from mcpproxy.protocol.jsontext import compact_json, may_repeat
 from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
 from mcpproxy.protocol.revisions import (
     CAPABILITIES_KEY,
@@ -45,11 +45,11 @@ from mcpproxy.protocol.revisions import (
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.history import History, SentRequest, Side
 
-_OPENING: Final = ("initialize", "server/discover")
+_ERA_METHODS: Final = ("initialize", "server/discover")
 """Requests whose method alone shows whether the session is stateful or stateless."""
 
 
-def read(frame: Frame, message: Single, at: str, history: History) -> MessageContext:
+def context_of(frame: Frame, message: Single, at: str, history: History) -> MessageContext:
     """Return the context of ``message``, which is at the JSON Pointer ``at`` of ``frame``."""
     # Positional: a keyword here costs 0.3 µs a message.
     context = MessageContext(frame, frame.sender, message, history.candidates, None, False, at)
@@ -71,15 +71,15 @@ def read(frame: Frame, message: Single, at: str, history: History) -> MessageCon
     else:
         return context
     if message.repeats and not at and may_repeat(frame.raw, message.value):
-        context.known |= REPEATED
+        context.known |= REPEATED_NAMES
     return context
 
 
 def is_acp(frame: Frame, message: Request | Notification) -> bool:
     """Whether the first message of a session shows that it speaks ACP."""
     if message.method == "initialize":
-        return frame.sender == CLIENT and acp.opens(message.params)
-    return acp.opens_midway(message.method, frame.sender)
+        return frame.sender == CLIENT and acp.is_initialize(message.params)
+    return acp.is_acp_method(message.method, frame.sender)
 
 
 def _read_request(context: MessageContext, message: Request, history: History) -> None:
@@ -87,28 +87,28 @@ def _read_request(context: MessageContext, message: Request, history: History) -
     context.method, context.contents = method, params
     known = 0 if message.regular else IRREGULAR
     meta = params.get("_meta", ABSENT) if type(params) is dict else ABSENT
-    is_marked = meta is not ABSENT or method in _OPENING
-    # A client sends the same ``_meta`` in every request: comparing it costs less than judging it again.
+    is_marked = meta is not ABSENT or method in _ERA_METHODS
+    # Most clients send the same ``_meta`` in every request: comparing it costs less than judging it again.
     usual = history.familiar_meta
     if (
         usual is not None
         and type(meta) is dict
         and sender == CLIENT
         and method != "initialize"
-        and written(meta) == usual
+        and compact_json(meta) == usual
     ):
         context.stateless, context.candidates = True, history.familiar_candidates
     elif is_marked or history.stateless_seq is not None or history.lasting is not None:
-        _date_request(context, message, history)
+        _set_revisions(context, message, history)
         known |= UNFAMILIAR
     side = history.client if sender == CLIENT else history.server
     if message.id is not None and message.id in side.used:
-        known |= REUSED
+        known |= REUSED_ID
     augmented = type(params) is dict and "task" in params
     if augmented:
         known |= AUGMENTED
-    one = (sender, method)
-    if one in history.unmet and (augmented or one not in history.unmet_for_tasks):
+    sender_and_method = (sender, method)
+    if sender_and_method in history.unmet and (augmented or sender_and_method not in history.unmet_for_tasks):
         known |= UNDECLARED
     if history.state not in QUIET or method == "initialize":
         known |= _step(context, history)
@@ -133,16 +133,16 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
     asked = None
     if id is not None and id is not ABSENT:
         asker = history.server if context.sender == CLIENT else history.client
-        asked = asker.pending.get(id) or _meant(context, message, id, asker, history)
+        asked = asker.pending.get(id) or _request_meant(context, message, id, asker, history)
     if asked is None:
-        context.known = UNMATCHED
+        context.known = UNMATCHED_ID
         return
     context.answers, context.method, context.stateless = asked, asked.method, asked.stateless
-    known = 0 if asked.id == message.id else UNMATCHED
+    known = 0 if asked.id == message.id else UNMATCHED_ID
     if asked.familiar:
         context.candidates = asked.candidates
     else:
-        context.candidates = _date_answer(asked, message, history)
+        context.candidates = _answer_revisions(asked, message, history)
         known |= UNFAMILIAR
     if asked.method in history.unserved:
         known |= UNDECLARED
@@ -167,7 +167,7 @@ def _step(context: MessageContext, history: History) -> Fact:
 # Revisions
 
 
-def _date_request(context: MessageContext, message: Request, history: History) -> None:
+def _set_revisions(context: MessageContext, message: Request, history: History) -> None:
     if message.method == "initialize":
         is_mcp = history.protocol == "mcp"
         context.candidates = STATEFUL if is_mcp else acp.named(member(message.params, "protocolVersion"))
@@ -196,7 +196,9 @@ def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
     return (version,) if settled else STATELESS
 
 
-def _date_answer(asked: SentRequest, message: Response | ErrorResponse, history: History) -> tuple[str, ...]:
+def _answer_revisions(
+    asked: SentRequest, message: Response | ErrorResponse, history: History
+) -> tuple[str, ...]:
     if asked is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":
@@ -216,7 +218,7 @@ def _date_answer(asked: SentRequest, message: Response | ErrorResponse, history:
 # Requests
 
 
-def _meant(
+def _request_meant(
     context: MessageContext, message: Response | ErrorResponse, id: RequestId, asker: Side, history: History
 ) -> SentRequest | None:
     """Return the request meant by an answer with an unknown id: its id may have the wrong JSON type."""
@@ -229,7 +231,7 @@ def _meant(
 
 
 def _answers_initialize(context: MessageContext, message: Response | ErrorResponse, history: History) -> bool:
-    """Whether a result with an unknown id is, judging by its members, the pending initialize result."""
+    """Whether a result with an unknown id has the members of the initialize result that is still missing."""
     if context.sender == CLIENT or history.initialize is None or history.initialize_answered:
         return False
     result = message.result if isinstance(message, Response) else None

@@ -8,28 +8,28 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.http_facts import (
-    ASTRAY,
+    AFTER_ANSWERS,
+    CANNOT_ANSWER,
     CHALLENGED,
-    CONTRADICTED,
-    DIVERTED,
-    FAILING,
-    FIRST,
-    FOREIGN,
-    ISSUING,
-    LATE,
-    MISPLACED,
-    NAMED,
-    NOTIFIES,
-    OVER,
-    QUERIED,
-    RELATED,
-    STRANGE,
+    FIRST_EVENT,
+    FOR_ONE_REQUEST,
+    ISSUES_SESSION_ID,
+    LEGACY_ENDPOINT_KNOWN,
+    NAMED_EVENT,
+    SEEN_BEFORE,
+    SESSION_ENDED,
+    SESSION_MAY_DIFFER,
     STREAMING,
-    TWICE,
     UNANSWERED,
-    UNFIT,
-    UNUSUAL,
+    UNAWAITED,
+    UNEXPECTED_BODY,
+    UNUSUAL_HEADERS,
+    VERSIONS_DIFFER,
+    WITH_FAULT,
+    WITH_ORIGIN,
+    WITH_QUERY,
     WITH_TOKEN,
+    WITHOUT_REQUEST,
     HttpFact,
 )
 from mcpproxy.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
@@ -49,29 +49,29 @@ _NO_CONTENT: Final = (202, 204, 205)
 def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
     """Return the facts known once the whole request was seen and its session is found."""
     fields, session = exchange.fields, exchange.session
-    known = fields.told
+    known = fields.facts
     if known is None:
-        known = fields.told = _of_fields(fields)
+        known = fields.facts = _of_fields(fields)
     if (
         session is None
         or session.ended_seq is not None
         or session.id != fields.get(SESSION)
         or session.judge.history.negotiated != fields.get(VERSION)
     ):
-        known |= ASTRAY
+        known |= SESSION_MAY_DIFFER
         if session is not None and session.stateless and _is_contradicted(exchange):
-            known |= CONTRADICTED
+            known |= VERSIONS_DIFFER
     if "?" in exchange.request.target:
-        known |= QUERIED
+        known |= WITH_QUERY
     if exchange.messages:
         if not exchange.requests:
-            known |= NOTIFIES
+            known |= WITHOUT_REQUEST
         if exchange.method != "POST":
-            known |= MISPLACED
+            known |= UNEXPECTED_BODY
     elif exchange.several:
-        known |= MISPLACED
+        known |= UNEXPECTED_BODY
     if history.posting:
-        known |= DIVERTED
+        known |= LEGACY_ENDPOINT_KNOWN
     if history.challenged:
         known |= CHALLENGED
     return known
@@ -80,11 +80,11 @@ def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
 def _of_fields(fields: Fields) -> HttpFact:
     known = 0
     if fields.all("accept") not in COMMON_ACCEPT or fields.media_type != JSON_TYPE:
-        known |= UNUSUAL
+        known |= UNUSUAL_HEADERS
     if "authorization" in fields:
         known |= WITH_TOKEN
     if "origin" in fields:
-        known |= FOREIGN
+        known |= WITH_ORIGIN
     return known
 
 
@@ -97,39 +97,39 @@ def of_head(exchange: HttpExchange) -> HttpFact:
     """Return the facts that the head of the response adds."""
     known, media_type = 0, exchange.response_fields.media_type
     if SESSION in exchange.response_fields:
-        known = ISSUING
+        known = ISSUES_SESSION_ID
     if media_type == SSE_TYPE:
         known |= STREAMING
     elif media_type != JSON_TYPE and exchange.requests:
-        known |= UNFIT
+        known |= CANNOT_ANSWER
     if exchange.status in _NO_CONTENT:
-        known |= UNFIT
+        known |= CANNOT_ANSWER
     if exchange.session is not None and exchange.session.ended_seq is not None:
-        known |= OVER
+        known |= SESSION_ENDED
     return known
 
 
 def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> HttpFact:
     """Return the facts to add for one body or event of the server, while that is judged."""
-    known = FAILING if exchange.reported else 0
+    known = WITH_FAULT if exchange.reported else 0
     if frame.event is None:
         if not _is_awaited(exchange, frame.message):
-            known |= STRANGE
+            known |= UNAWAITED
     else:
         if exchange.answered_ns is not None:
-            known |= LATE
+            known |= AFTER_ANSWERS
         if exchange.seen is not None or exchange.elsewhere:
-            known |= TWICE
+            known |= SEEN_BEFORE
         if exchange.events == 1:
-            known |= FIRST
+            known |= FIRST_EVENT
         if frame.event.name not in (None, "", "message"):
-            known |= NAMED
+            known |= NAMED_EVENT
     for message in messages:
         kind = type(message)
         if kind is ErrorResponse:
-            known |= FAILING | RELATED
+            known |= WITH_FAULT | FOR_ONE_REQUEST
         elif kind is Response or (kind is Notification and not _belongs(exchange, message)):
-            known |= RELATED
+            known |= FOR_ONE_REQUEST
     return known
 
 
@@ -156,7 +156,7 @@ def of_end(exchange: HttpExchange) -> HttpFact:
     session = exchange.session
     if session is None or not exchange.requests:
         return 0
-    # Where an id was used twice, the other request may still be pending.
+    # If an id was used twice, the other request may still be pending.
     waiting = [request for request in exchange.requests if session.pending(request.id)]
     return UNANSWERED if waiting or exchange.answered_ns is None else 0
 
@@ -165,7 +165,7 @@ def of_end(exchange: HttpExchange) -> HttpFact:
 
 
 def has_body(request: RequestHead, fields: Fields) -> bool:
-    """Whether a body follows the head. For a later or unknown HTTP version, a POST is taken to have one."""
+    """Whether a body follows the head. This is assumed for a POST, except in HTTP 1.0 and 1.1."""
     if request.version not in ("1.0", "1.1") and request.method == "POST":
         return True
     length = fields.get("content-length")
@@ -173,9 +173,9 @@ def has_body(request: RequestHead, fields: Fields) -> bool:
 
 
 def has_content(frame: Frame) -> bool:
-    """Whether a frame of the server holds a body or an event that a client would process.
+    """Whether a frame of the server contains a body or an event that a client would process.
 
-    A comment is no event, and neither is an event that the stream's end cut off before its blank line.
+    A comment is not an event, and neither is an event that the stream's end cut off before its blank line.
     """
     if (event := frame.event) is None:
         return bool(frame.raw)
@@ -185,9 +185,9 @@ def has_content(frame: Frame) -> bool:
 def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
     """Whether a frame from the server is to be judged as a message of its session.
 
-    With an error status, a body is a message only if it answers, by its id, a request of this exchange; in an
-    open stateful session it is not even then, because the refused request counts as never sent. The body of
-    an answer to a notification is judged with the exchange.
+    The body of an error status is a message only if its id is that of a request of this exchange. In an open
+    stateful session it never is, because the refused request counts as never sent. The body of an answer to
+    a notification is judged as a part of the exchange.
     """
     if frame.event is not None:
         if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":

@@ -1,8 +1,8 @@
-"""From violations to findings: severity and source follow from the catalogue.
+"""Make findings from violations: the catalogue gives their severity and source.
 
-A peer can break one requirement a million times, and so can one frame. So that neither the trace nor a report
+A peer, or a single frame, can break one requirement a million times. So that neither the trace nor a report
 grows with that, the first findings of a cause are given in full and the others are counted. The length of
-what a finding quotes is bounded for the same reason.
+the texts in a finding is bounded for the same reason.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ class FindingBuilder:
     ) -> Iterator[Finding]:
         """Yield the findings for ``violations`` in frame ``seq`` of ``sender``, judged by ``candidates``.
 
-        A requirement that does not hold in all of these revisions is not broken.
+        A requirement that does not apply in all of these revisions is not broken.
         """
         for violation in violations:
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]
@@ -81,7 +81,11 @@ class FindingBuilder:
         return dict(self._found)
 
     def repeats(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
-        """Whether no finding of ``causes`` would be given in full; if so, count one more of each."""
+        """Count one more finding of each of ``causes``, unless one of them would be given in full.
+
+        Returns:
+            Whether they were counted.
+        """
         if self._lists_all:
             return False
         is_full = self._in_frame >= PER_FRAME and self._frame == (seq, sender)

@@ -3,7 +3,7 @@
 A session is recognised by its id; an initialize opens a new one; a stateless request is a session of its own;
 a POST to the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. A request with none of
 these marks belongs to the session without id that was opened on its connection, if there is exactly one.
-Otherwise its session is unknown, and nothing is concluded from what such an exchange lacks.
+Otherwise its session is unknown, and nothing is concluded from what is missing in such an exchange.
 
 The messages of each session go to its own ``MessageJudge``; the HTTP around them goes to the checks of
 exchanges. A message that HTTP refused counts as never sent: it is taken back, so that the client may send it
@@ -15,7 +15,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.http_facts import ANYTHING, HttpFact
+from mcpproxy.checks.engine.http_facts import ALL_FACTS, HttpFact
 from mcpproxy.checks.engine.rows import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.classify_http import (
@@ -29,7 +29,7 @@ from mcpproxy.observer.classify_http import (
     revisions_for,
 )
 from mcpproxy.observer.findings import FindingBuilder
-from mcpproxy.observer.memory_limit import Room
+from mcpproxy.observer.memory_limit import MemoryUse
 from mcpproxy.observer.message_judge import MessageJudge, is_hidden
 from mcpproxy.observer.update_http import (
     Key,
@@ -94,13 +94,13 @@ class HttpJudge:
         self,
         build_findings: FindingBuilder,
         dispatch: Dispatch,
-        room: Room | None = None,
+        memory_use: MemoryUse | None = None,
         *,
         joined_late: bool = False,
         redacted: bool = False,
     ) -> None:
         self._build_findings = build_findings
-        self._room = room or Room()
+        self._memory_use = memory_use or MemoryUse()
         self._dispatch = dispatch
         self._joined_late = joined_late
         self._redacted = redacted
@@ -121,29 +121,29 @@ class HttpJudge:
             return self.frame(event)
         if type(event) is RequestHead:
             number, fields = event.exchange, fields_of(event.headers)
-            self._room.added += _HEAD_BYTES + sum(len(value) for _, value in event.headers)
+            self._memory_use.added += _HEAD_BYTES + sum(len(value) for _, value in event.headers)
             exchange = exchanges[number] = HttpExchange(event, fields, number, event.method)
             exchange.masked = self._redacted
-            return [] if has_body(event, exchange.fields) else self._settle(exchange, None)
+            return [] if has_body(event, exchange.fields) else self._judge_request(exchange, None)
         if type(event) is ResponseHead:
             exchange = exchanges.get(event.exchange)
             if exchange is None or event.status < 200:
                 return []
-            found = [] if exchange.settled else self._settle(exchange, None)
-            return found + self._responded(exchange, event)
+            found = [] if exchange.settled else self._judge_request(exchange, None)
+            return found + self._judge_head(exchange, event)
         if type(event) is ExchangeEnd:
             exchange = exchanges.pop(event.exchange, None)
             if exchange is None:
                 return []
-            found = [] if exchange.settled else self._settle(exchange, None)
-            return found + self._ended(exchange, event)
+            found = [] if exchange.settled else self._judge_request(exchange, None)
+            return found + self._judge_end(exchange, event)
         match event:
             case Note(what="masked"):
                 self._masking = event.connection
             case Gap():
-                self._lose_sight(event)
+                self._forget_open_exchanges(event)
             case Close():
-                return self._closed(event)
+                return self._judge_close(event)
             case _:
                 pass
         return []
@@ -156,19 +156,19 @@ class HttpJudge:
         if self._masking and frame.connection == self._masking:
             self._masking, exchange.masked = 0, True
         if frame.continues or frame.sender in exchange.pieced:
-            return self._piece(exchange, frame)
+            return self._skip_piece(exchange, frame)
         if frame.sender == CLIENT:
-            return self._settle(exchange, frame)
-        found = [] if exchange.settled else self._settle(exchange, None)
-        return found + self._received(exchange, frame)
+            return self._judge_request(exchange, frame)
+        found = [] if exchange.settled else self._judge_request(exchange, None)
+        return found + self._judge_content(exchange, frame)
 
-    def _piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
+    def _skip_piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
         """Take a piece of a body too long to be held in memory; its content is not judged."""
         if frame.continues:
             exchange.pieced |= {frame.sender}
         else:
             exchange.pieced -= {frame.sender}
-        found = self._settle(exchange, None)
+        found = self._judge_request(exchange, None)
         if exchange.session is not None:
             exchange.session.judge.history.side(frame.sender).unreadable = True
             exchange.session.forgetful = True  # It may have contained event ids.
@@ -176,7 +176,7 @@ class HttpJudge:
 
     # The request
 
-    def _settle(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
+    def _judge_request(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
         """Once the whole request was seen: find its session, judge its head and its messages."""
         if exchange.settled:
             return []
@@ -185,11 +185,11 @@ class HttpJudge:
         history, request = self._history, exchange.request
         legacy = history.posting.get(posting_target(request.target)) if history.posting else None
         if body is not None and (request.endpoint or history.posting):
-            exchange.say(singles(body)[0])
+            exchange.set_messages(singles(body)[0])
             exchange.several = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and legacy is None:
             exchange.known = of_request(exchange, history)
-            return self._look("request", exchange, CLIENT, exchange.known)
+            return self._run_checks("request", exchange, CLIENT, exchange.known)
         session = legacy or session_of(exchange, history, self._new_judge)
         exchange.join(session)
         self._latest = session
@@ -197,7 +197,7 @@ class HttpJudge:
         remember_request(exchange, session, history)
         remember_caller(exchange, session, history)
         exchange.known = of_request(exchange, history)
-        found = self._look("request", exchange, CLIENT, exchange.known)
+        found = self._run_checks("request", exchange, CLIENT, exchange.known)
         if "authorization" in exchange.fields:
             if session.authorized_seq is None:
                 session.authorized_seq = request.seq
@@ -215,7 +215,7 @@ class HttpJudge:
 
     # The response
 
-    def _responded(self, exchange: HttpExchange, head: ResponseHead) -> list[Finding]:
+    def _judge_head(self, exchange: HttpExchange, head: ResponseHead) -> list[Finding]:
         history, session = self._history, exchange.session
         if head.by_proxy:
             self._take_back(exchange)
@@ -223,7 +223,7 @@ class HttpJudge:
         exchange.response = head
         exchange.response_fields = fields_of(head.headers)
         exchange.known |= of_head(exchange)
-        found = self._look(
+        found = self._run_checks(
             "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.known
         )
         if session is None:
@@ -251,7 +251,7 @@ class HttpJudge:
 
     # What the server sends
 
-    def _received(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
+    def _judge_content(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
         """Judge a body or an SSE event of the server, or of mcpproxy in its place."""
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
@@ -265,7 +265,7 @@ class HttpJudge:
         else:
             exchange.bodies += 1
         known = exchange.known | of_content(exchange, frame, messages)
-        found = self._look("body" if event is None else "event", exchange, SERVER, known, frame)
+        found = self._run_checks("body" if event is None else "event", exchange, SERVER, known, frame)
         session = exchange.session
         if session is None:
             return found
@@ -293,7 +293,7 @@ class HttpJudge:
         if session is None or session.legacy:
             return
         if event.id:
-            self._room.added += _ID_BYTES + len(event.id)
+            self._memory_use.added += _ID_BYTES + len(event.id)
             exchange.named_events += 1
             seen = exchange.seen = session.events.get(event.id)
             exchange.replayed = seen is not None and seen.data == hash(frame.raw)
@@ -325,9 +325,9 @@ class HttpJudge:
 
     # The end
 
-    def _ended(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
+    def _judge_end(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
         exchange.cut, exchange.by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
-        found = self._look("end", exchange, SERVER, exchange.known | of_end(exchange))
+        found = self._run_checks("end", exchange, SERVER, exchange.known | of_end(exchange))
         session, head = exchange.session, exchange.response
         if session is None:
             return found
@@ -339,7 +339,7 @@ class HttpJudge:
         elif head.status == 404 and exchange.method == "POST":
             remember_404(exchange, session, head)
         if exchange.stream is not None and exchange.streams:
-            # A GET that was refused (for lack of a token, say) has not carried the stream.
+            # A GET that was refused, for example without a token, has not carried the stream.
             exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered or ():
             session.delivered.pop(key, None)
@@ -356,17 +356,17 @@ class HttpJudge:
         self._history = HttpHistory(blind=True)
         self._latest = None
 
-    def _closed(self, close: Close) -> list[Finding]:
+    def _judge_close(self, close: Close) -> list[Finding]:
         history, found = self._history, list[Finding]()
         sessions = self._sessions()
         for exchange in list(history.exchanges.values()):
             exchange.cut, exchange.ended_ns = True, close.observed_at_ns
-            found += self._look("close", exchange, SERVER, ANYTHING)
+            found += self._run_checks("close", exchange, SERVER, ALL_FACTS)
         busy = {id(exchange.session) for exchange in history.exchanges.values()}
         for session in sessions:
             if session.last is not None and id(session) not in busy and not history.blind:
                 session.last.ended_ns = close.observed_at_ns
-                found += self._look("over", session.last, CLIENT, ANYTHING)
+                found += self._run_checks("over", session.last, CLIENT, ALL_FACTS)
             if not session.stateless and (session.id or session.legacy or not history.unattributed):
                 found += session.judge.observe(close)
         return found
@@ -378,7 +378,7 @@ class HttpJudge:
         known = (*history.by_connection.values(), *history.sessions.values(), *history.posting.values())
         return list(dict.fromkeys([*known, *under_way]))
 
-    def _lose_sight(self, gap: Gap) -> None:
+    def _forget_open_exchanges(self, gap: Gap) -> None:
         """After a gap: stop following the exchanges that were open."""
         self._history.blind = True
         for session in self._sessions():
@@ -389,12 +389,12 @@ class HttpJudge:
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
         late = late or self._joined_late
         return MessageJudge(
-            self._build_findings, self._dispatch, self._room, revision=revision, joined_late=late
+            self._build_findings, self._dispatch, self._memory_use, revision=revision, joined_late=late
         )
 
     # Checks
 
-    def _look(
+    def _run_checks(
         self,
         moment: Moment,
         exchange: HttpExchange,
@@ -405,7 +405,7 @@ class HttpJudge:
         """Run the checks of this moment that can find something, given the facts ``known``."""
         found: list[Finding] = []
         build_findings = self._build_findings
-        # What is looked up is kept: a method that no table names need not be told apart from others.
+        # The lookup is cached by method. No row names a method of that length, so they share an entry.
         method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, known)
         if not checks:

@@ -5,8 +5,8 @@ Their entries can be of any size, so one limit bounds all of them together. When
 forgets them and continues as if it had joined the session late: it concludes nothing from what it does not
 know, so no finding follows from what was forgotten.
 
-The size is measured only when what was added since the last time could exceed the limit. It depends on
-nothing but the messages, so a recording is judged alike at any time and on any machine.
+The size is measured only when what was added since the last time could exceed the limit. It depends only on
+the messages, so a recording gets the same findings at any time and on any machine.
 """
 
 from collections import deque
@@ -19,12 +19,12 @@ MOST_BYTES: Final = 24 << 20
 
 _TEXT_BYTES: Final = 60
 _EACH_BYTES: Final = 90
-"""About how many bytes a string takes beside its characters, and any other entry of a table."""
+"""About how many bytes a string takes in addition to its characters, and any other entry of a table."""
 
 _SMALL_BYTES: Final = 2048
 
 
-class Room:
+class MemoryUse:
     """Shared by all judges of a recording; ``added`` bounds the bytes added since the last measurement."""
 
     __slots__ = ("added",)
@@ -34,7 +34,7 @@ class Room:
 
 
 def weight(raw: bytes) -> int:
-    """Return about how many bytes it takes to remember a message, rather too many than too few."""
+    """Return an estimate, rather too high than too low, of the bytes that it takes to remember a message."""
     size = len(raw)
     if size <= _SMALL_BYTES:
         return 600 + 16 * size
@@ -45,7 +45,7 @@ def weight(raw: bytes) -> int:
 
 
 def measure(value: object, most: int = MOST_BYTES) -> int:
-    """Return about how many bytes ``value`` takes with all it refers to; counting stops beyond ``most``."""
+    """Return about how many bytes ``value`` takes with all it refers to; counting stops above ``most``."""
     total = 0
     seen: set[int] = set()
     todo: list[Any] = [value]

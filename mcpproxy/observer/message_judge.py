@@ -14,9 +14,9 @@ from mcpproxy.checks.engine.context import MessageContext, member
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
 from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, Kind
 from mcpproxy.checks.transports.stdio import split_message, stray_output
-from mcpproxy.observer.classify import is_acp, read
+from mcpproxy.observer.classify import context_of, is_acp
 from mcpproxy.observer.findings import Cause, FindingBuilder
-from mcpproxy.observer.memory_limit import MOST_BYTES, Room, measure, weight
+from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure, weight
 from mcpproxy.observer.update import remember
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -48,21 +48,21 @@ from mcpproxy.session.frame import (
 from mcpproxy.session.history import History, SentRequest, UsedIds
 from mcpproxy.session.masked_values import MARK, holds_mask
 
-_MASKED: Final = MARK.encode("ascii")
+_MASK_START: Final = MARK.encode("ascii")
 _NOISE_BYTES: Final = 64
-"""Up to ``_MOST_NOISE`` lines of at most this length that are not messages are remembered."""
+"""Lines of at most this length that are not messages are remembered, up to ``_MOST_NOISE`` of them."""
 
 _MOST_NOISE: Final = 1024
-_BARE: Final = None
-"""Stands for any value in a batch that is not an object: all of them break the same requirement."""
+_NOT_AN_OBJECT: Final = None
+"""In place of the line, for any value in a batch that is not an object: all break the same requirement."""
 
 _PER_ITEM: Final = 600
-"""How many bytes an element of a batch counts for, beside the weight of the whole."""
+"""How many bytes are added for an element of a batch, in addition to the weight of the whole batch."""
 
 _HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
 """Signals that end no server."""
 
-_SHOWN: Final = ("id", "jsonrpc", "method")
+_NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
 
 _KIND: Final[dict[type, Kind]] = {
@@ -79,14 +79,14 @@ class MessageJudge:
 
     ``revision`` sets the protocol revision in advance, for frames that come without their handshake.
     ``joined_late`` says that the start of the session was not seen, ``masked`` that values in its messages
-    may be masked. ``room`` counts what is remembered.
+    may be masked. ``memory_use`` counts what is remembered.
     """
 
     def __init__(
         self,
         build_findings: FindingBuilder,
         dispatch: Dispatch,
-        room: Room | None = None,
+        memory_use: MemoryUse | None = None,
         *,
         revision: str | None = None,
         joined_late: bool = False,
@@ -94,16 +94,16 @@ class MessageJudge:
     ) -> None:
         self._build_findings = build_findings
         self._dispatch = dispatch
-        self._room = room or Room()
+        self._memory_use = memory_use or MemoryUse()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
-        """What short lines that are not messages break, so that a repeated line costs little."""
+        """The causes of the findings of short lines that are not messages, for when a line is repeated."""
         self._history = History(facts=AT_START, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
             self._history.candidates = (revision,)
             self._history.state = State.OPERATING
         if joined_late:
-            self._lose_sight()
+            self._become_blind()
 
     @property
     def revision(self) -> str | None:
@@ -127,10 +127,10 @@ class MessageJudge:
                 self._history.side(event.sender).closed_ns = event.observed_at_ns
                 return self._release(event.sender)
             case Gap():
-                self._lose_sight()
+                self._become_blind()
                 return []
             case Signal() | Close():
-                return self._end(event)
+                return self._judge_event(event)
             case _:
                 return []
 
@@ -153,7 +153,7 @@ class MessageJudge:
         if history.unconfirmed_seq == frame.seq:
             history.unconfirmed_seq = None
 
-    def _end(self, event: Signal | Close) -> list[Finding]:
+    def _judge_event(self, event: Signal | Close) -> list[Finding]:
         found: list[Finding] = []
         if isinstance(event, Close):
             found += self._release("client") + self._release("server")
@@ -174,7 +174,7 @@ class MessageJudge:
         history = self._history
         if frame.exchange:
             history.over_http = True
-            return self._alone(frame)
+            return self._judge_alone(frame)
         side = history.client if frame.sender == CLIENT else history.server
         if frame.continues or side.in_pieces:
             side.in_pieces = frame.continues
@@ -182,16 +182,16 @@ class MessageJudge:
             return []
         message = frame.message
         if side.held.frames or isinstance(message, Malformed):
-            return self._unsure(frame)
+            return self._judge_part(frame)
         if isinstance(message, Batch):
             return self._judge(frame, message)
-        return self._single(frame, message, "")
+        return self._judge_single(frame, message, "")
 
-    def _unsure(self, frame: Frame) -> list[Finding]:
-        """Judge a frame that is not a message by itself, or that follows such lines."""
+    def _judge_part(self, frame: Frame) -> list[Finding]:
+        """Judge a frame that is not a message by itself, or that follows lines that are held."""
         held = self._history.side(frame.sender).held
         if not held.takes(frame):
-            return self._release(frame.sender) + self._alone(frame)
+            return self._release(frame.sender) + self._judge_alone(frame)
         if (whole := held.whole()) is None:
             return []
         violation = split_message(frame.sender, held.release())
@@ -202,16 +202,16 @@ class MessageJudge:
 
     def _release(self, sender: Sender) -> list[Finding]:
         held = self._history.side(sender).held
-        return [finding for frame in held.release() for finding in self._alone(frame)]
+        return [finding for frame in held.release() for finding in self._judge_alone(frame)]
 
-    def _alone(self, frame: Frame) -> list[Finding]:
+    def _judge_alone(self, frame: Frame) -> list[Finding]:
         """Judge a frame by itself; if its bytes are not valid JSON text, read it leniently."""
         message = frame.message
         if type(message) is Malformed and len(frame.raw) <= _NOISE_BYTES and not frame.exchange:
-            return self._noise_or(frame.raw, frame, partial(self._by_itself, frame, message))
-        return self._by_itself(frame, message)
+            return self._judge_noise(frame.raw, frame, partial(self._judge_leniently, frame, message))
+        return self._judge_leniently(frame, message)
 
-    def _by_itself(self, frame: Frame, message: Message) -> list[Finding]:
+    def _judge_leniently(self, frame: Frame, message: Message) -> list[Finding]:
         if not isinstance(message, Malformed) or message.flaw in (Flaw.SCALAR, Flaw.EMPTY):
             return self._judge(frame, message)
         found: list[Finding] = []
@@ -236,22 +236,26 @@ class MessageJudge:
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
         history = self._history
         if not isinstance(message, Batch):
-            return self._single(frame, message, "")
+            return self._judge_single(frame, message, "")
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         found: list[Finding] = []
         for _, check in BATCH_CHECKS:
             found += self._build_findings(
                 check(context, message, history), frame.seq, frame.sender, history.candidates
             )
-        self._room.added += weight(frame.raw)
+        self._memory_use.added += weight(frame.raw)
         for index, item in enumerate(message.items):
             if type(item) is Malformed and item.flaw is Flaw.SCALAR:  # there may be millions of them
-                found += self._noise_or(_BARE, frame, partial(self._single, frame, item, f"/{index}"))
+                found += self._judge_noise(
+                    _NOT_AN_OBJECT, frame, partial(self._judge_single, frame, item, f"/{index}")
+                )
             else:
-                found += self._single(frame, item, f"/{index}")
+                found += self._judge_single(frame, item, f"/{index}")
         return found
 
-    def _noise_or(self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]) -> list[Finding]:
+    def _judge_noise(
+        self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]
+    ) -> list[Finding]:
         """Return what ``judge`` finds in a line that is not a message.
 
         ``raw`` identifies the line. Once findings like its own are no longer given in full, a repeated line
@@ -276,11 +280,11 @@ class MessageJudge:
 
     # One message
 
-    def _single(self, frame: Frame, message: Single, at: str) -> list[Finding]:
+    def _judge_single(self, frame: Frame, message: Single, at: str) -> list[Finding]:
         history = self._history
         if history.stateful_seq is None and history.stateless_seq is None:
             self._recognise(frame, message)
-        context = read(frame, message, at, history)
+        context = context_of(frame, message, at, history)
         plan = self._dispatch.plans[_KIND[type(message)], context.method, frame.sender, context.candidates]
         contents, known = context.contents, context.known | history.facts
         if known & UNFAMILIAR:
@@ -289,7 +293,7 @@ class MessageJudge:
             member_plans, fits = plan.familiar_member_plans, plan.familiar_fits
         member_plan = member_plans[tuple(contents)] if type(contents) is dict else plan.no_members
         if not (member_plan.may_be_plain and type(contents) is dict and is_plain(contents)):
-            if fits is not None and (plan.insists if contents is ABSENT else not fits(contents)):
+            if fits is not None and (plan.mandatory if contents is ABSENT else not fits(contents)):
                 known |= MISSHAPEN
                 context.known |= MISSHAPEN
             if member_plan.searches:
@@ -315,7 +319,7 @@ class MessageJudge:
             return found
         if updates or type(message) is Request:
             context.weight = weight(frame.raw) if not at else _PER_ITEM
-            self._room.added += context.weight
+            self._memory_use.added += context.weight
         remember(context, history)
         for write in updates:
             write(context, history)
@@ -336,11 +340,11 @@ class MessageJudge:
         ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
         for side in (history.client, history.server):
             side.used, side.withdrawn = UsedIds(), UsedIds()
-        # Where the ids of answered requests alone fill half the limit, the rest of the session can be kept.
+        # If the used ids alone fill half of the limit, the rest of the session can be kept.
         if ids > MOST_BYTES // 2 and measure(history) <= MOST_BYTES // 2:
             history.blind = True
             return
-        self._lose_sight()
+        self._become_blind()
         for side in (history.client, history.server):
             side.pending.clear()
         history.answered.clear()
@@ -348,8 +352,8 @@ class MessageJudge:
         history.supported.clear()
         history.forget_families()
 
-    def _lose_sight(self) -> None:
-        """After a gap: conclude nothing from missing messages any more."""
+    def _become_blind(self) -> None:
+        """From now on, conclude nothing from missing messages."""
         history = self._history
         history.blind = True
         history.state = State.UNKNOWN
@@ -359,20 +363,21 @@ class MessageJudge:
 
 @lru_cache(maxsize=64)
 def _is_standard(dispatch: Dispatch) -> bool:
-    """Whether the dispatch has no custom rules. The built-in checks of lines depend on the line alone."""
+    """Whether only built-in checks judge lines that are not messages; these depend on the line alone."""
     rows = (*dispatch.messages, *dispatch.updates)
-    looking = [row.check if isinstance(row, Check) else None for row in rows if "malformed" in row.kinds]
-    return all(check in (not_a_message, message_kind, stray_output) for check in looking)
+    checks = [row.check if isinstance(row, Check) else None for row in rows if "malformed" in row.kinds]
+    return all(check in (not_a_message, message_kind, stray_output) for check in checks)
 
 
 def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
     """Whether a finding at ``pointer`` in a message may depend on a masked value.
 
-    That is a value at that place or beside it, or in the request ``answers`` that the message answers.
+    That is a value at that place or in the same object or array, or one in the request ``answers``, which the
+    message answers.
     """
     if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
         return True
-    if _MASKED not in frame.raw or pointer.lstrip("/0123456789") in _SHOWN:
+    if _MASK_START not in frame.raw or pointer.lstrip("/0123456789") in _NEVER_MASKED:
         return False
     message = frame.message
     value = [item.value for item in message.items] if isinstance(message, Batch) else message.value

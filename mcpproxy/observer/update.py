@@ -1,7 +1,6 @@
 """Add a message to the history of its session, once all checks have seen it.
 
-What a family of checks remembers besides is written by its own updates (``StateUpdate`` in
-``checks.engine.rows``).
+A family of checks may remember more; its own updates add that (``StateUpdate`` in ``checks.engine.rows``).
 """
 
 from typing import Final
@@ -55,7 +54,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
             history.stateless_seq = frame.seq
         history.stateless_revision = context.candidates[0] if len(context.candidates) == 1 else None
     if id is None:
-        side.unreadable = True  # An answer to it cannot be told from an answer to nothing.
+        side.unreadable = True  # An answer to it looks like an answer to no request.
         return
     # Positional: keywords here cost 0.3 µs a request.
     asked = context.asked = SentRequest(

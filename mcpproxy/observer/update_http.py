@@ -8,7 +8,7 @@ from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
-from mcpproxy.protocol.mirrors import mirrors
+from mcpproxy.protocol.mirrors import read_mirrors
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
@@ -32,24 +32,27 @@ Key: TypeAlias = tuple[str, RequestId]
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Give a stateless request the memory that it shares; mark a session that may be seen only in part."""
-    told = session.judge.history
+    """Give a stateless request the state that it shares with others of its caller.
+
+    Mark a session of which some messages may be attributed to another session.
+    """
+    message_history = session.judge.history
     if session.stateless:
-        told.lasting = history.memories
-        told.facts |= DISCOVERED | INTRODUCED
-        told.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
-        told.scattered = history.blind
+        message_history.lasting = history.memories
+        message_history.facts |= DISCOVERED | INTRODUCED
+        message_history.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
+        message_history.scattered = history.blind
     else:
-        told.scattered = session.id is None and history.unattributed
+        message_history.scattered = session.id is None and history.unattributed
 
 
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Remember which stream the request opens or resumes; tell a new session what is known of the server."""
+    """Remember which stream the request opens or resumes; give a new session what is known of the server."""
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.legacy:
-        told = session.judge.history
-        told.modern_answer = history.modern.get(connection)
-        told.supported = dict(history.supported.get(exchange.server, {}))
+        message_history = session.judge.history
+        message_history.modern_answer = history.modern.get(connection)
+        message_history.supported = dict(history.supported.get(exchange.server, {}))
     if session.legacy:
         return
     if session.id is not None or session.stateless or VERSION in exchange.fields:
@@ -65,7 +68,7 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
 
 
 def remember_opening(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """The server accepted initialize: its connection, and its session id if any, identify this session."""
+    """Remember a session whose initialize was accepted, by its connection, and by its id if it has one."""
     connection = exchange.request.connection
     before = history.by_connection.get(connection)
     issued = exchange.response_fields.get(SESSION)
@@ -115,7 +118,7 @@ def remember_messages(
 
 
 def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[Key]) -> None:
-    """Remember what came with this stream: no other stream may bring it while this one is open."""
+    """Remember the messages of this stream: no other stream may carry them while this one is open."""
     for key in keys:
         session.delivered.setdefault(key, exchange.number)
     if exchange.delivered is None:
@@ -131,10 +134,10 @@ def _remember_server(
     history: HttpHistory,
 ) -> None:
     """Remember what a stateless answer shows about the server: its versions, its tools, what it refuses."""
-    connection, told = exchange.request.connection, session.judge.history
-    answer = told.modern_answer
+    connection, message_history = exchange.request.connection, session.judge.history
+    answer = message_history.modern_answer
     if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
-        answer = ModernAnswer(frame.seq, (), asked=told.candidates)
+        answer = ModernAnswer(frame.seq, (), asked=message_history.candidates)
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
     if answer is not None:
@@ -142,12 +145,12 @@ def _remember_server(
         is_dual = exchange.server in history.dual_servers
         if answer.versions and not is_dual and not any(v in STATEFUL for v in answer.versions):
             history.modern_only[exchange.server] = frame.seq
-    for version, seq in told.supported.items():
+    for version, seq in message_history.supported.items():
         history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
     for request in exchange.requests:
         if request.method == "tools/list":
             key = (exchange.server, exchange.fields.get("authorization") or "")
-            listed = {name: mirrors(schema) for m in messages for name, schema in _tools(m)}
+            listed = {name: read_mirrors(schema) for m in messages for name, schema in _tools(m)}
             history.mirrors.setdefault(key, {}).update(listed)
             for call in [call for call in history.mismatched if call[0] == connection]:
                 del history.mismatched[call]
@@ -156,7 +159,7 @@ def _remember_server(
 
 
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
-    """Remember a call refused for the headers of its arguments, unless its usual headers were wrong."""
+    """Remember a call refused for its Mcp-Param headers, unless other headers of it were wrong."""
     if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
         mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
         keep(history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
@@ -186,7 +189,7 @@ def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHis
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
-    """A 404 ends the session, unless its body is the error -32601, which is about the method.
+    """Remember that a 404 ended the session, unless its body is the error -32601, which is about the method.
 
     Called for POST only: for a GET or DELETE the server may just lack the route.
     """

@@ -1,8 +1,8 @@
 """The Agent Client Protocol as data: its handshake, its methods, the capability each method needs.
 
-ACP is a second protocol on JSON-RPC and newline-delimited stdio: an editor (the client) starts an agent
-(the server of the connection) and hands it a list of MCP servers. Version 1 is stable, version 2 a draft.
-Methods of the unstable part of a version are listed here too, so that their use is not reported.
+ACP is a second protocol that uses JSON-RPC over stdio: an editor (the client) starts an agent (here: the
+server) and gives it a list of MCP servers. Version 1 is stable, version 2 is a draft. Methods of the unstable
+part of a version are listed here too, so that their use is not reported.
 
 Source: https://agentclientprotocol.com/protocol/v1/overview
 """
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.methods import table_rows
 from mcpproxy.protocol.revisions import ACP
 
 Kind = Literal["request", "notification"]
@@ -60,7 +61,7 @@ DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "_", "$/")
 """Names never reported as unknown: unstable parts of the protocol, extensions, optional notifications."""
 
 # Methods that need a capability of the receiver, with the path of that capability.
-_GATES: Final = """
+_NEEDS: Final = """
 method                  1                            2
 
 session/load            loadSession                  -
@@ -131,7 +132,7 @@ DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
 """Per version, the capability that ``additionalDirectories`` needs."""
 
 SETUP: Final = ("session/new", "session/load", "session/resume")
-"""The requests that open a session; each may bring MCP servers and directories."""
+"""The requests that open a session; each may name MCP servers and directories."""
 
 USES_SESSION: Final = (
     "session/prompt",
@@ -155,7 +156,7 @@ REQUIRED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
         (SECOND, "session/prompt"): ("sessionId", "prompt"),
     }
 )
-"""Members that a request about a session cannot do without."""
+"""By version and method, the members that the params must have."""
 
 PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -169,7 +170,7 @@ PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "session/update": ("update/locations/*/path", "update/content/*/path"),
     }
 )
-"""Paths in the params of a method that hold a file or folder name; ``*`` is each element of a list."""
+"""Paths in the params of a method whose values are file or folder names; ``*`` is each element of a list."""
 
 
 class AcpMethod(NamedTuple):
@@ -179,7 +180,7 @@ class AcpMethod(NamedTuple):
     kind: Kind
 
 
-def opens(params: object) -> bool:
+def is_initialize(params: object) -> bool:
     """Whether the params of ``initialize`` are those of ACP: the version is a small integer.
 
     An MCP client that writes its version as a number is recognised by its other members.
@@ -194,33 +195,33 @@ def opens(params: object) -> bool:
     return not speaks_mcp or "clientCapabilities" in found or "info" in found
 
 
-def opens_midway(method: str, sender: str) -> bool:
-    """Whether a first message with this method shows that the protocol is ACP: MCP never defines it."""
+def is_acp_method(method: str, sender: str) -> bool:
+    """Whether a session is one of ACP because its first message is this method, which MCP does not define."""
     found = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and found is not None and found.sender == sender
 
 
 def named(version: JSON) -> tuple[str, ...]:
-    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is no number.
+    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is not an integer.
 
-    An unpublished version has a name and no requirements.
+    No requirement applies to a name that is not in ``ACP``.
     """
     return (f"acp-{version}",) if type(version) is int else ACP
 
 
 def method(name: str, version: str) -> AcpMethod | None:
-    """Return ``name`` as ``version`` defines it, drafts included; ``None`` if it does not."""
+    """Return a method as ``version`` defines it, drafts included; ``None`` if it does not exist there."""
     return _methods().get((name, version))
 
 
-def owners(name: str) -> tuple[str, ...]:
+def versions_with(name: str) -> tuple[str, ...]:
     """Return the versions that define ``name``."""
     return tuple(version for version in ACP if (name, version) in _methods())
 
 
-def gate(name: str, version: str) -> str | None:
+def needed_capability(name: str, version: str) -> str | None:
     """Return the capability that the receiver of method ``name`` must have declared, if any."""
-    return _gates().get((name, version))
+    return _needed_capabilities().get((name, version))
 
 
 def declares(declared: JSONObject, path: str) -> bool:
@@ -235,7 +236,7 @@ def declares(declared: JSONObject, path: str) -> bool:
     return found is True if path in _FLAGS else isinstance(found, dict)
 
 
-def reach(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
+def values_at(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
     """Yield each value at ``path`` with its JSON Pointer relative to ``value``."""
     name, _, rest = path.partition("/")
     if name == "*":
@@ -246,7 +247,7 @@ def reach(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
         if not rest:
             yield f"/{step}", item
         else:
-            yield from ((f"/{step}{pointer}", leaf) for pointer, leaf in reach(item, rest))
+            yield from ((f"/{step}{pointer}", leaf) for pointer, leaf in values_at(item, rest))
 
 
 def is_absolute(path: str) -> bool:
@@ -259,22 +260,17 @@ def is_absolute(path: str) -> bool:
 def _methods() -> Mapping[tuple[str, str], AcpMethod]:
     return {
         (row["method"], version): AcpMethod(row["sender"], cast("Kind", row["kind"]))
-        for row in _rows(_METHODS)
+        for row in table_rows(_METHODS)
         for version, column in ((FIRST, "1"), (SECOND, "2"))
         if row[column] != "-"
     }
 
 
 @cache
-def _gates() -> Mapping[tuple[str, str], str]:
+def _needed_capabilities() -> Mapping[tuple[str, str], str]:
     return {
         (row["method"], version): row[column]
-        for row in _rows(_GATES)
+        for row in table_rows(_NEEDS)
         for version, column in ((FIRST, "1"), (SECOND, "2"))
         if row[column] != "-"
     }
-
-
-def _rows(table: str) -> list[dict[str, str]]:
-    header, *rows = [line.split() for line in table.splitlines() if line]
-    return [dict(zip(header, row, strict=True)) for row in rows]

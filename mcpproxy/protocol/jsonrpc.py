@@ -1,15 +1,15 @@
 """JSON-RPC 2.0 messages as MCP sends them: bytes in, one of six shapes out.
 
 Parsing reports no faults. A request whose id is a list is still parsed as a request; the checks report
-the fault. Only an ambiguous object (a method *and* a result, no member at all) is ``Malformed``.
+the fault. Only an object whose kind is not clear (a method *and* a result, or neither) is ``Malformed``.
 
 The bytes are authoritative: orjson reads integers beyond 64 bits as floats and merges repeated member
 names, so an id that was parsed as a float is read again exactly.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create
-one. A message is ``regular`` if its envelope is correct (the version, the id, params or a result that is an
-object), as most are. It ``repeats`` unless it is certain that no object in its text has a name twice.
-Checks for such faults can skip all other messages.
+one. A message is ``regular`` if its envelope is correct: the version, the id, and params or a result that is
+an object. ``repeats`` is false if it is certain that no object in its text has two members of one name. Most
+messages are regular and repeat nothing, so the checks for these faults skip them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """
@@ -80,7 +80,7 @@ class Notification:
 
 @slotted()
 class Response:
-    """A success answer: a ``result``, whatever its type."""
+    """A success answer: it has a ``result``, of any type."""
 
     value: JSONObject
     id: RequestId | Absent | None
@@ -91,7 +91,7 @@ class Response:
 
 @slotted()
 class ErrorResponse:
-    """An error answer, or one that carries neither or both of result and error."""
+    """An error answer, or an answer that has neither or both of ``result`` and ``error``."""
 
     value: JSONObject
     id: RequestId | Absent | None
@@ -106,7 +106,7 @@ class ErrorResponse:
 
 @slotted(frozen=True)
 class Malformed:
-    """Not a message; ``value`` is what it parsed to, if it parsed."""
+    """A frame, or an element of a batch, that is not a message. ``value`` is its JSON value, if any."""
 
     flaw: Flaw
     value: "JSON | Absent" = ABSENT
@@ -124,15 +124,15 @@ class Batch:
 
 Message: TypeAlias = Single | Batch
 
-_MAX_ID_DIGITS: Final = 1_000
-"""A longer number is not an id: ``1e999999999`` would take hours to write out."""
+_MAX_INTEGER_DIGITS: Final = 1_000
+"""A longer number is read as a float: converting it takes long, and ``int`` may refuse it."""
 
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
 
 def read(raw: bytes) -> tuple[JSON] | Flaw:
     """The value of a JSON text as ``parse`` reads it, large integers included; or why it has none."""
-    if raw.translate(_DIGITS).find(_TWENTY) < 0:
+    if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) < 0:
         try:
             return (orjson.loads(raw),)
         except orjson.JSONDecodeError:
@@ -148,7 +148,7 @@ def parse(raw: bytes) -> Message:
         reread = _reread(raw)
         if isinstance(reread, Flaw):
             return Malformed(reread)
-        return _shape(reread[0], raw)
+        return _message_of(reread[0], raw)
     if type(value) is dict:
         # Most peers write JSON as orjson does: then no digit and no name was lost.
         try:
@@ -156,31 +156,31 @@ def parse(raw: bytes) -> Message:
                 return classify(value, value, repeats=False)
         except orjson.JSONEncodeError:
             pass  # nested deeper than orjson can write
-    if raw.translate(_DIGITS).find(_TWENTY) >= 0:
+    if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) >= 0:
         reread = _reread(raw)
-        return _shape(value if isinstance(reread, Flaw) else reread[0], raw)
-    return _shape(value, raw)
+        return _message_of(value if isinstance(reread, Flaw) else reread[0], raw)
+    return _message_of(value, raw)
 
 
-_TWENTY: Final = b"0" * 20
-_DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+_TWENTY_DIGITS: Final = b"0" * 20
+_TO_ZEROS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 """Maps digits to 0 and all else to a space: this finds twenty digits in a tenth of a regex's time."""
 
 
-def _shape(value: JSON, raw: bytes) -> Message:
+def _message_of(value: JSON, raw: bytes) -> Message:
     if type(value) is dict:
         return classify(
-            value, _exact(raw) if type(value.get("id")) is float and _is_rounded(value) else value
+            value, _parse_exactly(raw) if type(value.get("id")) is float and _is_rounded(value) else value
         )
     if type(value) is not list:
         return Malformed(Flaw.SCALAR, value)
-    exact = _exact(raw) if any(_is_rounded(item) for item in value) else value
-    twins = cast("list[Any]", exact) if isinstance(exact, list) else value
-    pairs = zip(value, twins, strict=True)
+    exact = _parse_exactly(raw) if any(_is_rounded(item) for item in value) else value
+    exact_items = cast("list[Any]", exact) if isinstance(exact, list) else value
+    pairs = zip(value, exact_items, strict=True)
     return Batch(
         tuple(
-            classify(item, twin) if type(item) is dict else Malformed(Flaw.SCALAR, item)
-            for item, twin in pairs
+            classify(item, exact_item) if type(item) is dict else Malformed(Flaw.SCALAR, item)
+            for item, exact_item in pairs
         )
     )
 
@@ -191,9 +191,9 @@ def _is_rounded(value: JSON) -> bool:
     return type(id) is float and abs(id) >= 2**53
 
 
-def _exact(raw: bytes) -> Any:
+def _parse_exactly(raw: bytes) -> Any:
     """Parse the frame again, with numbers as they were written."""
-    from decimal import Decimal  # a third of a megabyte, for ids that hardly any peer writes
+    from decimal import Decimal  # Imported here: few peers send such ids, and it takes a third of a megabyte.
 
     try:
         return json.loads(raw, parse_float=Decimal)
@@ -211,7 +211,7 @@ def parse_leniently(raw: bytes) -> Message | None:
         value: JSON = json.loads(raw.decode("utf-8", "replace"), parse_int=integer)
     except (ValueError, RecursionError):
         return None
-    return _shape(value, raw) if isinstance(value, dict | list) else None
+    return _message_of(value, raw) if isinstance(value, dict | list) else None
 
 
 def _reread(raw: bytes) -> tuple[JSON] | Flaw:
@@ -232,7 +232,7 @@ def _reread(raw: bytes) -> tuple[JSON] | Flaw:
 
 def integer(digits: str) -> int | float:
     """Parse a whole number; a very long one, which int() may reject, becomes a float as in orjson."""
-    return int(digits) if len(digits) <= _MAX_ID_DIGITS else float(digits)
+    return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
 
 
 def _refuse_constant(name: str) -> None:
@@ -240,9 +240,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
-    """Determine from its members which kind of message an object is.
+    """Return the message that an object is, by the members it has.
 
-    ``exact`` is the same object with its id as written, where that matters. ``repeats``: see the module.
+    ``exact`` is the same object, parsed again if its id may have been rounded. ``repeats`` is explained at
+    the top of the module.
     """
     method = value.get("method", ABSENT)
     regular = value.get("jsonrpc") == "2.0"
@@ -265,7 +266,7 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
         regular = False
     if id is ABSENT:
         return Notification(value, method, params, regular, repeats)
-    # A notification name with an id is a notification with one extra member: no peer answers it.
+    # No peer answers a message with the name of a notification, so its id is only an extra member.
     if method.startswith("notifications/"):
         return Notification(value, method, params, False, repeats)
     if type(id) is int or type(id) is str:

@@ -1,4 +1,4 @@
-"""Faults visible only in the text of a frame, not in the parsed value: repeated names, truncated JSON.
+"""Find faults that only the text of a frame shows, not the parsed value: repeated names, truncated JSON.
 
 Source: RFC 8259 section 4, the names within an object should be unique.
 """
@@ -21,7 +21,7 @@ PREFIX_BYTES: Final = 1 << 20
 """Longer texts are not checked for truncation."""
 
 
-def written(value: JSON) -> bytes:
+def compact_json(value: JSON) -> bytes:
     """Return ``value`` as compact JSON, so that equal values give equal bytes; empty if that fails."""
     try:
         return orjson.dumps(value)
@@ -40,13 +40,13 @@ def unescaped(inside: str) -> str:
 
 
 def may_repeat(raw: bytes, value: JSON) -> bool:
-    """Whether ``repeated_names`` may find any, in a fraction of its time."""
+    """Whether ``repeated_names`` may find any; this takes a fraction of its time."""
     try:
         # A repeated name removes a colon from the parsed value; only an escape can add one.
         if raw.count(b":") != orjson.dumps(value).count(b":"):
             return True
     except orjson.JSONEncodeError:
-        return True  # a number or a nesting depth that only the other parser accepts
+        return True  # a number or a depth that orjson cannot write
     return raw.find(b"\\u003") >= 0 and (b"\\u003a" in raw or b"\\u003A" in raw)
 
 
@@ -67,13 +67,14 @@ def repeated_names(raw: bytes, value: JSON) -> list[str]:
 
 
 class _Members(list["tuple[str, object]"]):
-    """An object with every member in its written order."""
+    """All members of an object in the order of the text, repeated ones included."""
 
 
 _Open: TypeAlias = "tuple[str, object]"
 
 
 def _walk(tree: object) -> list[str]:
+    """Return the JSON Pointers of the repeated members in ``tree``, at most ``LIMIT``."""
     found: list[str] = []
     stack: list[_Open] = [("", tree)]
     while stack and len(found) < LIMIT:

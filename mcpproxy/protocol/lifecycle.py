@@ -3,17 +3,17 @@
 Theory
 ======
 
-A stateful session has one state machine for both peers. The client opens (``initialize``), the server
-answers, the client confirms (``notifications/initialized``); after that both may send any request.
-The specification restricts *requests* before that point, exempts pings both ways, and leaves other
-notifications alone, so only these are inputs here. Everything else changes no state.
+A stateful session has one state machine for both peers. The client sends ``initialize``, the server answers,
+the client confirms with ``notifications/initialized``; after that both may send any request. The
+specification restricts the *requests* before that point, except for pings. It does not restrict other
+notifications. So only the messages of the handshake, pings and requests are inputs here.
 
-The proxy observes and cannot refuse. The table is therefore total: every input has a step in every state.
-A forbidden step names the broken requirement *and the next state*, chosen so that one mistake is reported
-once. A client that skips the handshake breaks a requirement only with its first request: the state becomes
-``SKIPPED``, in which requests are allowed.
+The proxy cannot refuse a message. So every input has a step in every state. A forbidden step names the broken
+requirement *and the next state*, which is chosen so that one mistake is reported once: if a client skips the
+handshake, only its first request breaks a requirement, because the state becomes ``SKIPPED``, in which
+requests are allowed.
 
-``UNKNOWN`` is the state after something was not seen (a gap, a recording that starts late): nothing is
+``UNKNOWN`` is the state after messages were not seen (a gap, a recording that starts late). Nothing is
 forbidden in it, and the next handshake ends it.
 
 Stateless requests (2026-07-28) and ``server/discover`` probes never enter this machine. One process may
@@ -33,12 +33,12 @@ class State(IntEnum):
 
     IDLE = auto()  # nothing but pings and notifications so far
     INITIALIZING = auto()  # initialize is unanswered
-    NEGOTIATED = auto()  # initialize has its result; initialized has not come
-    EAGER = auto()  # as NEGOTIATED, but the client already sends requests
+    NEGOTIATED = auto()  # initialize was answered with a result; initialized was not sent yet
+    EAGER = auto()  # like NEGOTIATED, but the client has already sent a request
     OPERATING = auto()  # the handshake is complete
     FAILED = auto()  # initialize was refused
     SKIPPED = auto()  # the client sends requests without a handshake
-    UNKNOWN = auto()  # something was not seen
+    UNKNOWN = auto()  # messages were not seen
 
 
 class Input(IntEnum):
@@ -54,23 +54,24 @@ class Input(IntEnum):
 
 
 Breaks: TypeAlias = tuple[str, str]
+"""The rule and the requirement that a step breaks."""
 
 
 class Step(NamedTuple):
-    """The next state, and the (rule, requirement) that the input breaks, if any."""
+    """The next state, and what the input breaks, if anything."""
 
     to: State
     breaks: Breaks | None = None
 
 
-FIRST: Final[Breaks] = ("PROTO-005", "R-028")  # the handshake is the first interaction
-WAIT: Final[Breaks] = ("SEQ-003", "R-033")  # no client request but ping until initialize is answered
-CONFIRM: Final[Breaks] = ("SEQ-003", "R-035")  # client request between the result and initialized
-EARLY: Final[Breaks] = ("PROTO-005", "R-036")  # server request before there is a handshake
-HOLD: Final[Breaks] = ("SEQ-003", "R-036")  # server request before initialized
-ONCE: Final[Breaks] = ("LIFE-002", "R-037")  # initialized comes once, after a success result
-AGAIN: Final[Breaks] = ("LIFE-003", "R-038")  # one initialize per session
-OVER: Final[Breaks] = ("SEQ-003", "R-039")  # no operation after a refused initialize
+CLIENT_BEFORE_HANDSHAKE: Final[Breaks] = ("PROTO-005", "R-028")
+CLIENT_BEFORE_RESULT: Final[Breaks] = ("SEQ-003", "R-033")  # before initialize was answered
+CLIENT_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-035")
+CLIENT_AFTER_REFUSAL: Final[Breaks] = ("SEQ-003", "R-039")  # initialize was answered with an error
+SERVER_BEFORE_HANDSHAKE: Final[Breaks] = ("PROTO-005", "R-036")
+SERVER_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-036")
+STRAY_INITIALIZED: Final[Breaks] = ("LIFE-002", "R-037")  # the second, or not after a result
+SECOND_INITIALIZE: Final[Breaks] = ("LIFE-003", "R-038")
 
 _S = State
 _I = Input
@@ -81,43 +82,43 @@ TRANSITIONS: Final[Mapping[State, Mapping[Input, Step]]] = MappingProxyType(
             _I.INITIALIZE: Step(_S.INITIALIZING),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.FAILED),
-            _I.INITIALIZED: Step(_S.OPERATING, ONCE),
+            _I.INITIALIZED: Step(_S.OPERATING, STRAY_INITIALIZED),
             _I.PING: Step(_S.IDLE),
-            _I.CLIENT_REQUEST: Step(_S.SKIPPED, FIRST),
-            _I.SERVER_REQUEST: Step(_S.IDLE, EARLY),
+            _I.CLIENT_REQUEST: Step(_S.SKIPPED, CLIENT_BEFORE_HANDSHAKE),
+            _I.SERVER_REQUEST: Step(_S.IDLE, SERVER_BEFORE_HANDSHAKE),
         },
         _S.INITIALIZING: {
-            _I.INITIALIZE: Step(_S.INITIALIZING, AGAIN),
+            _I.INITIALIZE: Step(_S.INITIALIZING, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.FAILED),
-            _I.INITIALIZED: Step(_S.OPERATING, ONCE),
+            _I.INITIALIZED: Step(_S.OPERATING, STRAY_INITIALIZED),
             _I.PING: Step(_S.INITIALIZING),
-            _I.CLIENT_REQUEST: Step(_S.INITIALIZING, WAIT),
-            _I.SERVER_REQUEST: Step(_S.INITIALIZING, HOLD),
+            _I.CLIENT_REQUEST: Step(_S.INITIALIZING, CLIENT_BEFORE_RESULT),
+            _I.SERVER_REQUEST: Step(_S.INITIALIZING, SERVER_BEFORE_INITIALIZED),
         },
         _S.NEGOTIATED: {
-            _I.INITIALIZE: Step(_S.NEGOTIATED, AGAIN),
+            _I.INITIALIZE: Step(_S.NEGOTIATED, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.NEGOTIATED),
             _I.INITIALIZED: Step(_S.OPERATING),
             _I.PING: Step(_S.NEGOTIATED),
-            _I.CLIENT_REQUEST: Step(_S.EAGER, CONFIRM),
-            _I.SERVER_REQUEST: Step(_S.NEGOTIATED, HOLD),
+            _I.CLIENT_REQUEST: Step(_S.EAGER, CLIENT_BEFORE_INITIALIZED),
+            _I.SERVER_REQUEST: Step(_S.NEGOTIATED, SERVER_BEFORE_INITIALIZED),
         },
         _S.EAGER: {
-            _I.INITIALIZE: Step(_S.EAGER, AGAIN),
+            _I.INITIALIZE: Step(_S.EAGER, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.EAGER),
             _I.INITIALIZE_ERROR: Step(_S.EAGER),
             _I.INITIALIZED: Step(_S.OPERATING),
             _I.PING: Step(_S.EAGER),
             _I.CLIENT_REQUEST: Step(_S.EAGER),
-            _I.SERVER_REQUEST: Step(_S.EAGER, HOLD),
+            _I.SERVER_REQUEST: Step(_S.EAGER, SERVER_BEFORE_INITIALIZED),
         },
         _S.OPERATING: {
-            _I.INITIALIZE: Step(_S.OPERATING, AGAIN),
+            _I.INITIALIZE: Step(_S.OPERATING, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.OPERATING),
             _I.INITIALIZE_ERROR: Step(_S.OPERATING),
-            _I.INITIALIZED: Step(_S.OPERATING, ONCE),
+            _I.INITIALIZED: Step(_S.OPERATING, STRAY_INITIALIZED),
             _I.PING: Step(_S.OPERATING),
             _I.CLIENT_REQUEST: Step(_S.OPERATING),
             _I.SERVER_REQUEST: Step(_S.OPERATING),
@@ -126,10 +127,10 @@ TRANSITIONS: Final[Mapping[State, Mapping[Input, Step]]] = MappingProxyType(
             _I.INITIALIZE: Step(_S.INITIALIZING),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.FAILED),
-            _I.INITIALIZED: Step(_S.SKIPPED, ONCE),
+            _I.INITIALIZED: Step(_S.SKIPPED, STRAY_INITIALIZED),
             _I.PING: Step(_S.FAILED),
-            _I.CLIENT_REQUEST: Step(_S.SKIPPED, OVER),
-            _I.SERVER_REQUEST: Step(_S.FAILED, HOLD),
+            _I.CLIENT_REQUEST: Step(_S.SKIPPED, CLIENT_AFTER_REFUSAL),
+            _I.SERVER_REQUEST: Step(_S.FAILED, SERVER_BEFORE_INITIALIZED),
         },
         _S.SKIPPED: {
             _I.INITIALIZE: Step(_S.INITIALIZING),

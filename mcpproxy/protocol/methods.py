@@ -1,8 +1,8 @@
 """Which methods exist, who sends them, and which capability must have been declared first.
 
 The two tables are text, so that they can be compared with the specification line by line. A row is valid
-from the revision ``since`` up to, not including, ``until``; ``-`` leaves that end open. A method without a
-row for a revision does not exist in it.
+from the revision ``since`` up to, not including, ``until``; ``-`` is no limit. A method without a row for a
+revision does not exist in it.
 
 Source: the unions ``ClientRequest``, ``ServerRequest``, ``ClientNotification`` and
 ``ServerNotification`` of each revision's schema; the Capabilities section of each feature's page.
@@ -17,7 +17,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, span
 
-By: TypeAlias = Literal["client", "server", "both"]
+Senders: TypeAlias = Literal["client", "server", "both"]
 Kind: TypeAlias = Literal["request", "notification"]
 Declarer: TypeAlias = Literal["client", "server", "receiver", "sender"]
 Condition: TypeAlias = Literal["always", "task", "tools", "context", "form", "url"]
@@ -28,7 +28,7 @@ class Method:
     """A method as defined by one revision. ``sender`` is the peer that may send it."""
 
     name: str
-    sender: By
+    sender: Senders
     kind: Kind
 
 
@@ -94,9 +94,9 @@ subscriptions/listen                      client  2026-07-28  -
 notifications/subscriptions/acknowledged  server  2026-07-28  -
 """
 
-# A name with a condition, "tools/call?task", stands only for the messages that meet it.
-# From 2026-07-28 on, the requests of a server are input requests inside a result.
-# They need the same capabilities as before, so their rows stay open.
+# A row with a condition, "tools/call?task", applies only to messages that meet it (see _CONDITIONS).
+# From 2026-07-28 on, a server makes its requests as input requests inside a result. They need the same
+# capabilities as before, so their rows have no "until".
 _NEEDS: Final = """
 method                                declarer  path                                   since       until
 
@@ -143,7 +143,7 @@ notifications/tasks/status            sender    tasks                           
 INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     dict.fromkeys(STATELESS, ("roots/list", "sampling/createMessage", "elicitation/create"))
 )
-"""Per revision, the methods that a server requests inside a result, never in a frame of their own."""
+"""Per revision, the methods that a server requests inside a result and never in a message of its own."""
 
 EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -159,11 +159,11 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def defined(method: str, revision: str) -> Method | None:
-    """Return ``method`` as ``revision`` defines it, ``None`` if it does not."""
+    """Return ``method`` as ``revision`` defines it; ``None`` if it does not exist there."""
     return _methods().get((method, revision))
 
 
-def known_anywhere(method: str) -> tuple[str, ...]:
+def revisions_with(method: str) -> tuple[str, ...]:
     """Return the revisions that define ``method``, oldest first; empty for an unknown name."""
     table = _methods()
     return tuple(revision for revision in REVISIONS if (method, revision) in table)
@@ -187,7 +187,7 @@ def names(*revisions: str) -> tuple[str, ...]:
 
 
 def kind_of(method: str) -> Kind:
-    """Return the kind of message that a method name stands for, in any revision."""
+    """Return whether messages with this method are requests or notifications, in any revision."""
     return "notification" if method.startswith("notifications/") else "request"
 
 
@@ -221,7 +221,7 @@ def declares(capabilities: JSONObject, path: str) -> bool:
         if not isinstance(found, dict) or name not in found:
             return False
         found = found[name]
-    # A peer that writes null or true instead of an object has declared it, in the wrong shape.
+    # A peer that writes null or true instead of an object has declared the capability, in the wrong shape.
     return found is True if path.endswith(_FLAGS) else found is not False
 
 
@@ -242,17 +242,17 @@ _CONDITIONS: Final[Mapping[Condition, Callable[[JSONObject], bool]]] = MappingPr
 @cache
 def _methods() -> Mapping[tuple[str, str], Method]:
     table: dict[tuple[str, str], Method] = {}
-    for row in _rows(_METHODS):
+    for row in table_rows(_METHODS):
         name = row["method"]
         for revision in span(row["since"], row["until"]):
-            table[name, revision] = Method(name, cast("By", row["sender"]), kind_of(name))
+            table[name, revision] = Method(name, cast("Senders", row["sender"]), kind_of(name))
     return table
 
 
 @cache
 def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
     table: dict[tuple[str, str], tuple[Need, ...]] = {}
-    for row in _rows(_NEEDS):
+    for row in table_rows(_NEEDS):
         name, _, condition = row["method"].partition("?")
         need = Need(cast("Declarer", row["declarer"]), row["path"], cast("Condition", condition or "always"))
         for revision in span(row["since"], row["until"]):
@@ -260,6 +260,7 @@ def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
     return table
 
 
-def _rows(table: str) -> list[dict[str, str]]:
+def table_rows(table: str) -> list[dict[str, str]]:
+    """Return the rows of a table in text, each by the column names in its first line."""
     header, *rows = [line.split() for line in table.splitlines() if line]
     return [dict(zip(header, row, strict=True)) for row in rows]

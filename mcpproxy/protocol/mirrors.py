@@ -1,7 +1,7 @@
-"""Body values that a stateless request repeats in its headers, and their notation there.
+"""Body values that a stateless request repeats in its headers, and how they are written there.
 
-A tool may request arguments in headers with ``x-mcp-header`` in its input schema. A value that a header
-cannot carry unchanged is sent as ``=?base64?...?=``.
+The input schema of a tool may request with ``x-mcp-header`` that an argument is repeated in a header. A value
+that a header cannot carry unchanged is sent as ``=?base64?...?=``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -15,6 +15,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.wording import token
 
 ANNOTATION: Final = "x-mcp-header"
 
@@ -33,32 +34,35 @@ _DEPTH: Final = 64
 
 @slotted(frozen=True)
 class Mirrors:
-    """The arguments that one tool wants in headers: their paths and the header names after ``Mcp-Param-``.
+    """The arguments that one tool wants in headers.
 
-    ``faults`` lists the faults of its annotations, each with a JSON Pointer into the schema.
+    ``headers`` has the path of each argument and its header name without ``Mcp-Param-``. ``faults`` has a
+    JSON Pointer into the schema for each faulty annotation, and what is wrong with it.
     """
 
     headers: tuple[tuple[Path, str], ...]
     faults: tuple[tuple[str, str], ...]
 
 
-def mirrors(schema: JSON) -> Mirrors:
-    """Read the annotations of a tool's input schema."""
+def read_mirrors(schema: JSON) -> Mirrors:
+    """Return what the annotations in a tool's input schema ask for."""
     if not isinstance(schema, dict):
         return Mirrors((), ())
     headers: list[tuple[Path, str]] = []
     faults: list[tuple[str, str]] = []
     taken: set[str] = set()
-    for path, pointer, property, reached in _annotated(schema):
+    for path, pointer, property, fixed in _annotated(schema):
         name, type_ = property[ANNOTATION], property.get("type")
-        if not reached:
-            faults.append((pointer, "stands where an argument's place is not fixed"))
+        if not fixed:
+            faults.append((pointer, "is in a place that is not reached through properties only"))
         elif not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            faults.append((pointer, "is no header name"))
+            faults.append((pointer, "is not a header name"))
         elif name.lower() in taken:
             faults.append((pointer, f"repeats the name {name}"))
-        elif type_ not in _TYPES and not isinstance(type_, list):  # A list of types is not addressed.
-            faults.append((pointer, "is on a property that is no integer, string or boolean"))
+        elif type_ not in _TYPES and not isinstance(
+            type_, list
+        ):  # The specification does not say what a list of types means here.
+            faults.append((pointer, "is on a property whose type is not integer, string or boolean"))
         else:
             taken.add(name.lower())
             headers.append((path, name))
@@ -69,27 +73,22 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
     """Yield every annotated subschema: path, pointer, schema, and whether only ``properties`` lead to it."""
     stack: list[tuple[JSON, Path, str, bool]] = [(schema, (), "", True)]
     while stack:
-        value, path, pointer, reached = stack.pop()
+        value, path, pointer, fixed = stack.pop()
         if isinstance(value, list):
             stack += [(item, path, f"{pointer}/{n}", False) for n, item in enumerate(value)]
         if not isinstance(value, dict) or pointer.count("/") > _DEPTH:
             continue
         if ANNOTATION in value:
-            yield path, f"{pointer}/{ANNOTATION}", value, reached and bool(path)
+            yield path, f"{pointer}/{ANNOTATION}", value, fixed and bool(path)
         for keyword, inner in reversed(value.items()):
-            at = f"{pointer}/{_token(keyword)}"
+            at = pointer + token(keyword)
             if keyword in _SCHEMA_MAPS and isinstance(inner, dict):
-                leads = reached and keyword == "properties"
+                leads = fixed and keyword == "properties"
                 stack += [
-                    (sub, (*path, name), f"{at}/{_token(name)}", leads)
-                    for name, sub in reversed(inner.items())
+                    (sub, (*path, name), at + token(name), leads) for name, sub in reversed(inner.items())
                 ]
             elif keyword not in ("default", "const", "enum", "examples", ANNOTATION):
                 stack.append((inner, path, at, False))
-
-
-def _token(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def argument(arguments: JSON, path: Path) -> JSON:
@@ -115,7 +114,7 @@ def decoded(header: str) -> str | None:
 def encoding_fault(header: str) -> str:
     """Describe the fault in the encoding of a header value; empty if there is none."""
     if _UNSAFE.search(header):
-        return "holds characters that only base64 may carry"
+        return "contains characters that must be encoded as base64"
     if decoded(header) is None:
         return "says that it is base64, but cannot be decoded"
     if _ALMOST_SENTINEL.fullmatch(header) and not _SENTINEL.fullmatch(header):
@@ -124,7 +123,7 @@ def encoding_fault(header: str) -> str:
 
 
 def same(header: str, value: JSON) -> bool:
-    """Whether a decoded header equals the body value; numbers are compared as numbers."""
+    """Whether a decoded header has the body value; numbers are compared as numbers."""
     match value:
         case bool():
             return header == ("true" if value else "false")

@@ -1,8 +1,8 @@
-"""Edit JSON as text: only the changed parts are replaced, and every other byte stays.
+"""Edit JSON as text: replace some values and leave every other byte as it is.
 
-Parsing a message and writing it again loses information and fails for some valid input: integers beyond 64
-bits, half a surrogate pair, repeated names, hundreds of levels. So messages derived from a peer's message
-are made from its bytes. All input of these functions has been parsed as JSON before.
+Parsing a message and writing it again would change or refuse some valid messages: those with integers beyond
+64 bits, lone surrogates, repeated names or hundreds of levels. So a message that is derived from a peer's
+message is made from its bytes. These functions expect bytes that are known to be valid JSON.
 """
 
 import json
@@ -30,8 +30,11 @@ def spliced(raw: bytes, edits: Mapping[Path, bytes]) -> bytes:
 
 
 def find(raw: bytes, path: Path) -> tuple[int, int] | None:
-    """Return the position of the value at ``path`` in ``raw``; of a repeated member the last."""
-    at = _space(raw, 0)
+    """Return the start and end of the value at ``path`` in ``raw``; of a repeated member, the last counts.
+
+    ``None`` if there is no such value.
+    """
+    at = _skip_space(raw, 0)
     end = len(raw)
     for name in path:
         wanted = None
@@ -44,8 +47,8 @@ def find(raw: bytes, path: Path) -> tuple[int, int] | None:
     return at, end
 
 
-def taken(raw: bytes, path: Path) -> bytes | None:
-    """Return the bytes of the value at ``path``."""
+def value_bytes(raw: bytes, path: Path) -> bytes | None:
+    """Return the bytes of the value at ``path``; ``None`` if there is no such value."""
     span = find(raw, path)
     return raw[slice(*span)] if span else None
 
@@ -57,22 +60,22 @@ def written(value: JSON) -> bytes:
 
 def elements(raw: bytes) -> Iterator[bytes]:
     """Yield the elements of the JSON array ``raw``, each as its original bytes."""
-    at = _space(raw, _space(raw, 0) + 1)
+    at = _skip_space(raw, _skip_space(raw, 0) + 1)
     while (end := _value_end(raw, at)) is not None:
         yield raw[at:end]
-        at = _space(raw, end)
+        at = _skip_space(raw, end)
         if raw[at : at + 1] != b",":
             return
-        at = _space(raw, at + 1)
+        at = _skip_space(raw, at + 1)
 
 
 def put(raw: bytes, path: Path, text: bytes) -> bytes:
-    """Return the JSON object ``raw`` with ``text`` at ``path``, replacing any existing value.
+    """Return the JSON object ``raw`` with the value ``text`` at ``path``.
 
-    A value on the path that is not an object is replaced.
+    An existing value is replaced. Missing objects on the way are added; other values there are replaced.
     """
     name, *below = path
-    old = taken(raw, (name,))
+    old = value_bytes(raw, (name,))
     if below:
         is_object = old is not None and old.startswith(b"{")
         text = put(old if old is not None and is_object else b"{}", tuple(below), text)
@@ -87,7 +90,7 @@ def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
     """Return the JSON object ``raw`` with its top-level members renamed by ``names``; the values stay."""
     members = (
         written(names.get(name, name)) + b":" + raw[start:end]
-        for name, start, end in _members(raw, _space(raw, 0))
+        for name, start, end in _members(raw, _skip_space(raw, 0))
     )
     return b"{" + b",".join(members) + b"}"
 
@@ -96,17 +99,17 @@ def _members(raw: bytes, at: int) -> Iterator[tuple[str, int, int]]:
     """Yield the members of the object that begins at ``at``: name, start and end of the value."""
     if raw[at : at + 1] != b"{":
         return
-    at = _space(raw, at + 1)
+    at = _skip_space(raw, at + 1)
     while key := _STRING.match(raw, at):
-        start = _space(raw, _space(raw, key.end()) + 1)
+        start = _skip_space(raw, _skip_space(raw, key.end()) + 1)
         end = _value_end(raw, start)
         if end is None:
             return
         yield json.loads(key[0]), start, end
-        at = _space(raw, end)
+        at = _skip_space(raw, end)
         if raw[at : at + 1] != b",":
             return
-        at = _space(raw, at + 1)
+        at = _skip_space(raw, at + 1)
 
 
 def _value_end(raw: bytes, at: int) -> int | None:
@@ -127,6 +130,6 @@ def _value_end(raw: bytes, at: int) -> int | None:
     return None
 
 
-def _space(raw: bytes, at: int) -> int:
+def _skip_space(raw: bytes, at: int) -> int:
     found = _SPACE.match(raw, at)
     return found.end() if found else at

@@ -49,10 +49,10 @@ class Problem:
 
 
 def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
-    """JSON Pointers of the members of ``obj`` that ``revision`` does not define for its ``kind``.
+    """Return JSON Pointers of the members of ``obj`` that ``revision`` does not define for its ``kind``.
 
-    ``kind`` is one of ``KINDS`` or the name of a type in the schema (``ToolAnnotations``). What the
-    protocol leaves open (``_meta``, JSON Schemas) holds no extensions.
+    ``kind`` is one of ``KINDS`` or the name of a type in the schema (``ToolAnnotations``). ``_meta`` and JSON
+    Schemas may have any members, so they contain no extensions.
 
     Raises:
         LookupError: this revision has no such kind.
@@ -61,63 +61,63 @@ def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
 
 
 def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
-    """What is wrong with a ``serverInfo`` (or ``clientInfo``) object.
+    """Return the problems of a ``serverInfo`` (or ``clientInfo``) object.
 
-    An empty name is an error; a version that does not follow Semantic Versioning is a note.
+    An empty name is an error; a version that does not follow Semantic Versioning is an ``info``.
     """
-    found = _misshapen(info, "Implementation", revision)
+    found = _shape_problems(info, "Implementation", revision)
     if found or not isinstance(info, dict):
         return found
     if not str(info["name"]).strip():
         found.append(Problem("error", "/name", "the name is empty"))
     if not SEMVER.fullmatch(str(info["version"])):
-        said = f"the version {shown(info['version'])} is not of the form MAJOR.MINOR.PATCH"
-        found.append(Problem("info", "/version", said))
+        text = f"the version {shown(info['version'])} is not of the form MAJOR.MINOR.PATCH"
+        found.append(Problem("info", "/version", text))
     return found
 
 
 def validate_tool_call(params: JSON) -> list[Problem]:
-    """What is wrong with the params of a ``tools/call``: its name, its arguments.
+    """Return the problems of the params of a ``tools/call``: of their ``name`` and ``arguments``.
 
-    Arguments may be left out; ``null`` and arrays are not valid arguments.
+    ``arguments`` may be absent; if present, it must be an object.
     """
     if not isinstance(params, dict):
         return [Problem("error", "", f"the params are {kind(params)}, not an object")]
     found: list[Problem] = []
     name = params.get("name")
     if not isinstance(name, str) or not name.strip():
-        said = "the name is empty" if isinstance(name, str) else f"the name is {kind(name)}, not a string"
-        found.append(Problem("error", "/name", said if "name" in params else "the name is missing"))
+        text = "the name is empty" if isinstance(name, str) else f"the name is {kind(name)}, not a string"
+        found.append(Problem("error", "/name", text if "name" in params else "the name is missing"))
     if "arguments" in params and not isinstance(params["arguments"], dict):
-        said = f"the arguments are {kind(params['arguments'])}, not an object"
-        found.append(Problem("error", "/arguments", said))
+        text = f"the arguments are {kind(params['arguments'])}, not an object"
+        found.append(Problem("error", "/arguments", text))
     return found
 
 
 def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
-    """What is wrong with a ``CallToolResult``: every content item has a string ``type``, and its shape."""
+    """Return the problems of a ``CallToolResult``: of its content items and of ``isError``."""
     if not isinstance(result, dict):
         return [Problem("error", "", f"the result is {kind(result)}, not an object")]
     content = result.get("content")
     if not isinstance(content, list):
-        said = "the content is missing" if "content" not in result else f"the content is {kind(content)}"
-        return [Problem("error", "/content", f"{said}; it is an array")]
+        text = "the content is missing" if "content" not in result else f"the content is {kind(content)}"
+        return [Problem("error", "/content", f"{text}; it is an array")]
     found: list[Problem] = []
     for index, item in enumerate(content):
         where = f"/content/{index}"
         if not isinstance(item, dict):
             found.append(Problem("error", where, f"the item is {kind(item)}, not an object"))
         elif not isinstance(item.get("type"), str):
-            said = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
-            found.append(Problem("error", where + "/type", f"the item {said}; it is a string"))
+            text = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
+            found.append(Problem("error", where + "/type", f"the item {text}; it is a string"))
         else:
-            found += _misshapen(item, "ContentBlock", revision, where)
+            found += _shape_problems(item, "ContentBlock", revision, where)
     if "isError" in result and not isinstance(result["isError"], bool):
         found.append(Problem("error", "/isError", f"isError is {kind(result['isError'])}, not a boolean"))
     return found
 
 
-def _misshapen(value: JSON, shape: str, revision: str, at: str = "") -> list[Problem]:
+def _shape_problems(value: JSON, shape: str, revision: str, at: str = "") -> list[Problem]:
     return [
         Problem("error", at + v.pointer, f"{v.pointer.lstrip('/') or 'the object'} {v.clause}")
         for v in violations(value, shape, revision)

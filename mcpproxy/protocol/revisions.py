@@ -1,10 +1,10 @@
-"""The published protocol revisions, in order, and the era each belongs to.
+"""The published protocol revisions, in order, and the era that each belongs to.
 
-A revision is a name, not a number: it is looked up and compared by its position here, never as
-text, and an unknown name is never "newer" than a known one.
+A revision is a name: revisions are compared by their position here, never as text, and an unknown name is
+never "newer" than a known one.
 
-A second protocol has versions of its own, in an order of its own: ACP, the Agent Client Protocol.
-What is said "from this revision on" stays within the protocol of that revision.
+ACP, the Agent Client Protocol, has its own versions in their own order. ``since`` and ``until`` return
+versions of one protocol only.
 
 Source: https://modelcontextprotocol.io/specification/versioning
 """
@@ -36,16 +36,16 @@ _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 Protocol = Literal["mcp", "acp"]
 
 ACP: Final = ("acp-1", "acp-2")
-"""The versions of the Agent Client Protocol: 1 is stable, 2 a draft. On the wire they are integers.
+"""The versions of the Agent Client Protocol: 1 is stable, 2 is a draft. In messages they are integers.
 
 Source: https://agentclientprotocol.com/protocol/v1/initialization#protocol-version
 """
 
 VERSIONS: Final = (*REVISIONS, *ACP)
-"""All versions in which a requirement may hold, in the order of each protocol."""
+"""All versions that a requirement may apply to, in the order of each protocol."""
 
 
-def known(name: object) -> bool:
+def is_published(name: object) -> bool:
     """Whether ``name`` is one of the published revisions."""
     return isinstance(name, str) and name in REVISIONS
 
@@ -61,20 +61,20 @@ def stateless_of(candidates: Collection[str]) -> tuple[str, ...]:
 
 
 def is_one_or_stateless(candidates: Collection[str]) -> bool:
-    """Whether ``candidates`` are similar enough to check a message against the tables of each.
+    """Whether the shape of a message can be checked: its revision is known, or at least stateless.
 
     Stateful revisions differ too much from each other. A stateless request that does not name its revision
-    is one that may belong to several, as soon as several are published; it stays judged.
+    may belong to any stateless one.
     """
     return len(candidates) == 1 or is_stateless(candidates)
 
 
 def is_later(name: str) -> bool:
-    """Whether ``name`` is a date after the newest known revision, whose rules are unknown."""
+    """Whether ``name`` is a date after the newest known revision: a revision whose rules are unknown."""
     return _DATE.fullmatch(name) is not None and name > REVISIONS[-1]
 
 
-def line(name: str) -> tuple[str, ...]:
+def protocol_versions(name: str) -> tuple[str, ...]:
     """Return all versions of the protocol to which version ``name`` belongs, oldest first.
 
     Raises:
@@ -83,34 +83,34 @@ def line(name: str) -> tuple[str, ...]:
     for versions in (REVISIONS, ACP):
         if name in versions:
             return versions
-    raise ValueError(f"{name!r} is no published revision")
+    raise ValueError(f"{name!r} is not a published revision")
 
 
 def since(first: str) -> tuple[str, ...]:
-    """The published revisions from ``first`` on, ``first`` included.
+    """Return the published versions from ``first`` on, ``first`` included, oldest first.
 
     Raises:
-        ValueError: ``first`` is not a published revision.
+        ValueError: ``first`` is not a published version.
     """
-    versions = line(first)
+    versions = protocol_versions(first)
     return versions[versions.index(first) :]
 
 
 def until(end: str) -> tuple[str, ...]:
-    """The published revisions before ``end``.
+    """Return the published versions before ``end``, oldest first.
 
     Raises:
-        ValueError: ``end`` is not a published revision.
+        ValueError: ``end`` is not a published version.
     """
-    versions = line(end)
+    versions = protocol_versions(end)
     return versions[: versions.index(end)]
 
 
 def span(first: str, end: str) -> tuple[str, ...]:
-    """The revisions of MCP from ``first`` up to, not including, ``end``; ``-`` leaves that side open.
+    """Return the revisions of MCP from ``first`` up to, not including, ``end``; ``-`` is no limit.
 
     Raises:
-        ValueError: ``first`` or ``end`` is neither that nor a published revision.
+        ValueError: ``first`` or ``end`` is neither ``-`` nor a published revision.
     """
     reached = REVISIONS if end == "-" else until(end)
     return reached if first == "-" else tuple(name for name in since(first) if name in reached)

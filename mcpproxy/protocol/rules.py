@@ -1,18 +1,17 @@
-"""Rules as data: what each requirement says, how strongly in which revision, and its source.
+"""Rules as data: what each requirement says, how strong it is in each revision, and its source.
 
-A *rule* is what users see, name and switch off (``PROTO-005``). It is based on one or more
-*requirements* (``R-028``), each one sentence of the specification with its own level per revision.
-A check reports the requirement; severity and source follow from here, so that nobody sets a
-severity by hand.
+A *rule* is what users see, name and switch off (``PROTO-005``). It is based on one or more *requirements*
+(``R-028``). A requirement is one sentence of the specification, with a keyword for each revision. A check
+reports the requirement that is broken; the severity and the source of the finding follow from this table.
 
 The tables come from ``rules/<family>.toml``; this module reads no files. In a requirement, ``keyword``
 and ``source`` are either one text for all revisions or a table whose keys mean "from this revision on":
 ``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` and ``until`` bound a single
-keyword; ``until`` names the first revision in which it no longer holds. A source is a page of the
+keyword; ``until`` names the first revision in which it no longer applies. A source is a page of the
 specification with its section (``basic/lifecycle#initialization``) or a full URL.
 
-A requirement may hold in versions of the Agent Client Protocol, alone (``since = "acp-1"``) or beside
-revisions of MCP (a table with keys of both). "From this revision on" never leads from one to the other.
+A requirement may apply to versions of the Agent Client Protocol, alone (``since = "acp-1"``) or together with
+revisions of MCP (a table with keys of both). "From this revision on" stays within one protocol.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +19,7 @@ from typing import Final, Literal, cast, get_args
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, line, since, until
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, protocol_versions, since, until
 
 Keyword = Literal[
     "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"
@@ -31,13 +30,13 @@ SEVERITY: Final[Mapping[Keyword, Level | None]] = {
     "MUST": "error",
     "MUST NOT": "error",
     "schema": "error",
-    "contract": "error",  # not the specification's: what users hold their own peers to
+    "contract": "error",  # not from the specification: what users require of their own peers
     "SHOULD": "warning",
     "SHOULD NOT": "warning",
     "derived": "warning",
     "ambiguous": "warning",
     "info": "info",
-    "MAY": None,  # a permission: it keeps other rules quiet and is never broken itself
+    "MAY": None,  # a permission: it cannot be broken, and it says why other rules do not report
 }
 
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/{revision}/"
@@ -52,11 +51,12 @@ class RuleError(McpProxyError, ValueError):
 
 @slotted(frozen=True)
 class Requirement:
-    """One sentence of the specification that a rule rests on.
+    """One sentence of the specification that a rule is based on.
 
-    ``keywords`` maps each revision in which it holds to its strength there. ``sources`` maps each
-    of those revisions to the URL of page and section. ``unobservable`` says why the wire cannot
-    show a breach, and is empty for a requirement that has a check.
+    ``keywords`` maps each revision in which it applies to its keyword there, ``sources`` each of those
+    revisions to the URL of the page and section. ``blame`` is who breaks it: ``client``, ``server`` or
+    ``either``. ``unobservable`` says why no recording can show a violation; it is empty for a requirement
+    that has a check.
     """
 
     id: str
@@ -68,10 +68,10 @@ class Requirement:
     unobservable: str = ""
 
     def severity(self, candidates: Iterable[str]) -> Level | None:
-        """How bad a breach is when the session's revision is one of ``candidates``.
+        """Return the severity of a violation in a session whose revision is one of ``candidates``.
 
-        ``None`` unless the requirement holds in every one of them: what a peer may be allowed to
-        do is not held against it. Among several, the mildest counts.
+        ``None`` unless the requirement applies in all of them, because the peer may speak one that allows
+        what it did. If the severities differ, the mildest counts.
         """
         levels: list[Level | None] = [
             SEVERITY[self.keywords[r]] if r in self.keywords else None for r in candidates
@@ -82,15 +82,15 @@ class Requirement:
         return min(found, key=lambda level: _RANK[level])
 
     def source(self, candidates: Iterable[str]) -> str:
-        """The page and section to cite: that of the newest candidate revision."""
+        """Return the URL of the page and section to cite: those of the newest candidate revision."""
         return self.sources[max((r for r in candidates if r in self.sources), key=VERSIONS.index)]
 
 
 @slotted(frozen=True)
 class Rule:
-    """What ``mcpproxy explain`` shows. ``example`` is the wire, one message a line.
+    """What ``mcpproxy explain`` shows. ``example`` is a list of messages, one per line.
 
-    An ``opt_in`` rule says nothing unless it is asked for.
+    An ``opt_in`` rule is off unless it is requested.
     """
 
     code: str
@@ -103,9 +103,9 @@ class Rule:
     opt_in: bool = False
 
     def keywords(self, revision: str) -> tuple[Keyword, ...]:
-        """The strengths of its requirements in ``revision``, strongest first."""
+        """Return the keywords of its requirements in ``revision``, strongest first."""
         found: set[Keyword] = {r.keywords[revision] for r in self.requirements if revision in r.keywords}
-        # A permission comes last, after what is only worth a note.
+        # A permission comes last, after a note.
         return tuple(sorted(found, key=lambda k: (-_RANK[SEVERITY[k] or "info"], SEVERITY[k] is None, k)))
 
 
@@ -118,10 +118,10 @@ class Catalogue:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, object]) -> "Catalogue":
-        """Build it from parsed TOML: one table per rule code.
+        """Return the catalogue of parsed TOML, which has one table for each rule code.
 
         Raises:
-            RuleError: a table lacks a member, or has one that is not understood.
+            RuleError: a table lacks a member, or has one that is unknown or invalid.
         """
         rules = {code: _rule(code, _table(code, table)) for code, table in tables.items()}
         requirements: dict[str, Requirement] = {}
@@ -173,28 +173,28 @@ def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
 
 
 def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
-    """The strength per revision: one word throughout, or a table of steps."""
+    """Return the keyword for each revision, from a single word or from a table of changes."""
     keyword = row.get("keyword")
     if "since" in row and not isinstance(keyword, str):
-        raise RuleError(f"{where}: a keyword per revision leaves no room for since")
+        raise RuleError(f"{where}: since goes with a single keyword, not with one for each revision")
     steps = {str(row.get("since", REVISIONS[0])): keyword} if isinstance(keyword, str) else keyword
     found = _steps(where, _table(f"{where}: keyword", steps))
-    over: set[str] = set()
+    ended: set[str] = set()
     if "until" in row:
         try:
             end = str(row["until"])
-            over.update(line(end)[len(until(end)) :])
+            ended.update(protocol_versions(end)[len(until(end)) :])
         except ValueError:
-            raise RuleError(f"{where}: until names a published revision") from None
+            raise RuleError(f"{where}: until is not a published revision") from None
     for word in found.values():
         if word not in get_args(Keyword):
-            raise RuleError(f"{where}: keyword {word!r} is none of {', '.join(get_args(Keyword))}")
-    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r not in over})
+            raise RuleError(f"{where}: keyword is one of {', '.join(get_args(Keyword))}, not {word!r}")
+    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r not in ended})
 
 
 def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) -> dict[str, str]:
     source = row.get("source")
-    steps = {line(r)[0]: source for r in revisions} if isinstance(source, str) else source
+    steps = {protocol_versions(r)[0]: source for r in revisions} if isinstance(source, str) else source
     pages = _steps(where, _table(f"{where}: source", steps))
     missing = [r for r in revisions if r not in pages]
     if missing:
@@ -203,12 +203,12 @@ def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) ->
 
 
 def _steps(where: str, table: Mapping[str, object]) -> dict[str, str]:
-    """Spread a table keyed by "from this revision on" over all revisions it reaches."""
+    """Return the value for each revision, from a table whose keys mean "from this revision on"."""
     found: dict[str, str] = {}
     for first in sorted(table, key=lambda r: VERSIONS.index(r) if r in VERSIONS else -1):
         value = table[first]
         if first not in VERSIONS or not isinstance(value, str):
-            raise RuleError(f"{where}: {first!r} is no published revision, or its value is no text")
+            raise RuleError(f"{where}: {first!r} is not a published revision, or its value is not a string")
         found.update(dict.fromkeys(since(first), value))
     return found
 

@@ -1,12 +1,11 @@
-"""The life of a task, as a table.
+"""The states of a task, as a table.
 
-A task is run by one peer and watched by the other, who sees its status in whatever answers and
-notifications happen to name it. Watching skips states: between two looks a task may pass through several.
-So anything may follow while a task is open, and the only thing that can be wrong is that something
-follows what is final. As in the handshake the table is total, and a forbidden step leads on to where the
-task now claims to be, so that one mistake is told once.
+One peer runs a task; the other learns its status from answers and notifications. A task may pass through
+several states between two reports. So every state may follow while the task is not over, and only a change
+after a final state is a mistake. As in the table of the handshake, every report has a step in every state; a
+forbidden step leads to the reported state, so that one mistake is reported once.
 
-``SETTLED`` is the state of a task whose tasks/result was answered before its next status was seen: it is
+``SETTLED`` is the state of a task whose tasks/result was answered before its status was reported again: it is
 over, but the outcome is unknown.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-status-lifecycle
@@ -23,7 +22,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 
 
 class TaskState(Enum):
-    """The known state of a task. All but the first and last are statuses that its peer reports."""
+    """The known state of a task. All but ``UNSEEN`` and ``SETTLED`` are statuses that its peer reports."""
 
     UNSEEN = ""
     WORKING = "working"
@@ -40,18 +39,19 @@ class TaskState(Enum):
 
 
 Breaks: TypeAlias = tuple[str, str]
+"""The rule and the requirement that a step breaks."""
 
 
 class TaskStep(NamedTuple):
-    """Where a report leads and which (rule, requirement) it breaks, if any."""
+    """The state after a report, and what the report breaks, if anything."""
 
     to: TaskState
     breaks: Breaks | None = None
 
 
-RISEN: Final[Breaks] = ("TASK-006", "R-195")  # completed and failed are final
-HASTY: Final[Breaks] = ("TASK-008", "R-197")  # tasks/result waits until the task is over
-REVIVED: Final[Breaks] = ("TASK-011", "R-200")  # cancelled is for good
+CHANGE_AFTER_END: Final[Breaks] = ("TASK-006", "R-195")  # a change after completed or failed
+EARLY_RESULT: Final[Breaks] = ("TASK-008", "R-197")  # tasks/result was answered before the task was over
+CHANGE_AFTER_CANCEL: Final[Breaks] = ("TASK-011", "R-200")  # a change after cancelled
 
 _S = TaskState
 
@@ -82,32 +82,32 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingPr
             _S.SETTLED: TaskStep(_S.SETTLED),
         },
         _S.COMPLETED: {
-            _S.WORKING: TaskStep(_S.WORKING, RISEN),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, RISEN),
+            _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_END),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_END),
             _S.COMPLETED: TaskStep(_S.COMPLETED),
-            _S.FAILED: TaskStep(_S.FAILED, RISEN),
-            _S.CANCELLED: TaskStep(_S.CANCELLED, RISEN),
+            _S.FAILED: TaskStep(_S.FAILED, CHANGE_AFTER_END),
+            _S.CANCELLED: TaskStep(_S.CANCELLED, CHANGE_AFTER_END),
             _S.SETTLED: TaskStep(_S.COMPLETED),
         },
         _S.FAILED: {
-            _S.WORKING: TaskStep(_S.WORKING, RISEN),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, RISEN),
-            _S.COMPLETED: TaskStep(_S.COMPLETED, RISEN),
+            _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_END),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_END),
+            _S.COMPLETED: TaskStep(_S.COMPLETED, CHANGE_AFTER_END),
             _S.FAILED: TaskStep(_S.FAILED),
-            _S.CANCELLED: TaskStep(_S.CANCELLED, RISEN),
+            _S.CANCELLED: TaskStep(_S.CANCELLED, CHANGE_AFTER_END),
             _S.SETTLED: TaskStep(_S.FAILED),
         },
         _S.CANCELLED: {
-            _S.WORKING: TaskStep(_S.WORKING, REVIVED),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, REVIVED),
-            _S.COMPLETED: TaskStep(_S.COMPLETED, REVIVED),
-            _S.FAILED: TaskStep(_S.FAILED, REVIVED),
+            _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_CANCEL),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_CANCEL),
+            _S.COMPLETED: TaskStep(_S.COMPLETED, CHANGE_AFTER_CANCEL),
+            _S.FAILED: TaskStep(_S.FAILED, CHANGE_AFTER_CANCEL),
             _S.CANCELLED: TaskStep(_S.CANCELLED),
             _S.SETTLED: TaskStep(_S.CANCELLED),
         },
         _S.SETTLED: {
-            _S.WORKING: TaskStep(_S.WORKING, HASTY),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, HASTY),
+            _S.WORKING: TaskStep(_S.WORKING, EARLY_RESULT),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, EARLY_RESULT),
             _S.COMPLETED: TaskStep(_S.COMPLETED),
             _S.FAILED: TaskStep(_S.FAILED),
             _S.CANCELLED: TaskStep(_S.CANCELLED),
@@ -124,12 +124,12 @@ _LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
 
 
 def reported(status: JSON) -> TaskState | None:
-    """The state that a ``status`` member names, if it names one."""
+    """Return the state that a ``status`` member names; ``None`` if it names none."""
     return _REPORTED.get(status) if isinstance(status, str) else None
 
 
 def instant(value: JSON) -> datetime | None:
-    """The time that an ISO 8601 timestamp names; of one without an offset, as if in UTC."""
+    """Return the time of an ISO 8601 timestamp, in UTC if it has no offset; ``None`` if it is not one."""
     if not isinstance(value, str):
         return None
     try:

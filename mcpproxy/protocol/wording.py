@@ -1,23 +1,23 @@
-"""How findings describe JSON values: their place, their kind, their content."""
+"""Describe JSON values in findings: their place, their kind, their content."""
 
 import json
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
 
-_SHOWN: Final = 60
-"""Characters of a peer's value that a sentence repeats at most."""
+_MAX_CHARACTERS: Final = 60
+"""How many characters of a peer's value a message quotes at most."""
 
 
 def token(name: str | int) -> str:
-    """``name`` as a JSON Pointer goes on with it (RFC 6901): ``a/b`` becomes ``/a~1b``."""
+    """Return ``name`` as a step of a JSON Pointer (RFC 6901, section 3): ``a/b`` becomes ``/a~1b``."""
     if isinstance(name, int):
         return f"/{name}"
-    return "/" + _writable(name).replace("~", "~0").replace("/", "~1")
+    return "/" + _without_surrogates(name).replace("~", "~0").replace("/", "~1")
 
 
 def kind(value: JSON) -> str:
-    """What ``value`` is, with its article: ``a string``, ``an object``, ``null``, ``true``."""
+    """Return the kind of ``value`` with its article: ``a string``, ``an object``, ``null``, ``true``."""
     match value:
         case None:
             return "null"
@@ -39,11 +39,11 @@ def with_article(noun: str) -> str:
 
 
 def shown(value: JSON) -> str:
-    """A scalar as JSON writes it, cut to a readable length; of anything else its kind."""
+    """Return a scalar as JSON text, cut to a readable length; for an object or an array, its kind."""
     if isinstance(value, dict | list):
         return kind(value)
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _digits(value)
-    return _writable(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _whole_number(value)
+    return _without_surrogates(text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…")
 
 
 def seconds(duration_ns: int) -> str:
@@ -51,13 +51,13 @@ def seconds(duration_ns: int) -> str:
     return f"{duration_ns / 1e9:.{0 if duration_ns >= 1_000_000_000 else 1}f} s"
 
 
-def _digits(value: int) -> str:
+def _whole_number(value: int) -> str:
     if isinstance(value, bool):
         return kind(value)
     # int() and str() refuse thousands of digits, and a peer may send them.
     return str(value) if value.bit_length() < 1024 else "a very large number"
 
 
-def _writable(text: str) -> str:
-    # JSON can say half of a surrogate pair, UTF-8 cannot, and what we say is written down.
+def _without_surrogates(text: str) -> str:
+    # Findings are written as UTF-8, which has no form for the lone surrogates that JSON allows.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

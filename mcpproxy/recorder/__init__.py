@@ -1,1 +1,1 @@
-"""The second process: follows the journal, frames, has it judged, writes the trace, tells."""
+"""The second process: follows the journal, has frames judged, writes the trace, and reports to stderr."""

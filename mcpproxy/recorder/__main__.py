@@ -1,6 +1,7 @@
-"""The recorder where the relay cannot fork: ``python -m mcpproxy.recorder TRACE [--live MODE] [--quiet]``.
+"""The recorder as a command: ``python -m mcpproxy.recorder TRACE [--live MODE] [--quiet]``.
 
-Standard input is the wake pipe, standard error takes the notes. It is started by the relay, not by users.
+The relay starts it, not a user, on systems where it cannot fork. Standard input is the wake pipe, standard
+error takes the notes.
 """
 
 import argparse

@@ -1,12 +1,11 @@
-"""The checkpoint of a journal: from where a recorder, or recovery, goes on.
+"""The checkpoint of a journal: the position from which a recorder, or recovery, continues.
 
-Every record before the place that it names is recorded in the first ``trace_bytes`` bytes of the trace. The
-only exceptions are the beginnings of lines that had not ended yet; the checkpoint holds their bytes itself.
-So a segment can be deleted as soon as its records are in the trace, even if a peer leaves a line open for
-hours.
+All journal records before that position are in the first ``trace_bytes`` bytes of the trace. The only
+exceptions are the beginnings of lines that had not ended yet; the checkpoint itself holds their bytes. So a
+segment can be deleted as soon as its records are in the trace, even if a peer leaves a line open for hours.
 
-The file is one line of JSON. Long runs of bytes follow it as they are: beginnings of lines and, over HTTP, of
-bodies.
+The file begins with one line of JSON. Long runs of bytes follow it unchanged: beginnings of lines and, over
+HTTP, of bodies.
 """
 
 import base64
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from mcpproxy.base.files import Folder
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder.payloads import terms_from
+from mcpproxy.recorder.payloads import rule_options_from
 from mcpproxy.recorder.rotation import Rotation
 
 if TYPE_CHECKING:
@@ -29,19 +28,19 @@ if TYPE_CHECKING:
 
 NAME: Final = "checkpoint"
 DRAFT_NAME: Final = "checkpoint.new"
-"""The next checkpoint while it is written; it then replaces the one before."""
+"""The file that the next checkpoint is written to; it then replaces the previous one."""
 
 _STATE_BYTES: Final = 16 << 20
 """The longest line of JSON in a checkpoint."""
 _LONG_BYTES: Final = 4 << 10
-"""A run of bytes that is longer than this stands behind the JSON."""
+"""A run of bytes that is longer than this is stored after the JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialLine:
     """The beginning of a line that had not ended at a checkpoint, and the time of its last chunk.
 
-    Times are as in the trace: nanoseconds since the recording started.
+    The time is as in the trace: nanoseconds since the recording started.
     """
 
     raw: bytes
@@ -52,14 +51,14 @@ class PartialLine:
 class SavedAssembly:
     """The state of an HTTP assembly, see ``mcpproxy.recorder.checkpoint_state``.
 
-    ``long`` are the long runs of bytes, which ``state`` names by their index.
+    ``long`` holds the long runs of bytes, which ``state`` refers to by index.
     """
 
     state: JSON = None
     long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
 
     def release(self) -> None:
-        """Release the buffers of the assembly, so that it can go on."""
+        """Release the buffers of the assembly, so that it can change again."""
         for run in self.long:
             if isinstance(run, memoryview):
                 run.release()
@@ -70,7 +69,7 @@ NO_PARTIAL_LINES: Final = (PartialLine(b"", 0), PartialLine(b"", 0), PartialLine
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where recording goes on: at ``offset`` of ``segment``, after the trace is cut to ``trace_bytes``."""
+    """Where recording continues: at ``offset`` of ``segment``, after the trace is cut to ``trace_bytes``."""
 
     segment: int = 1
     offset: int = 0
@@ -80,16 +79,16 @@ class Checkpoint:
     assembly: JSON = None
     """Over HTTP, the state of all connections; see ``mcpproxy.recorder.checkpoint_state``."""
     long: Sequence[bytes | memoryview] = ()
-    """The runs of bytes that belong to that state."""
+    """The long runs of bytes of that state."""
     file: str = ""
     """The name of the file that is being written; empty without rotation."""
     rotation: Rotation | None = None
-    terms: "RuleOptions | None" = None
-    """By which rules the session is judged; ``None`` for the built-in ones."""
+    rule_options: "RuleOptions | None" = None
+    """The rules by which the session is judged; ``None`` for the built-in ones."""
 
 
 def read_checkpoint(folder: str) -> Checkpoint | None:
-    """The checkpoint of a journal, if it has one.
+    """Read the checkpoint of the journal in ``folder``; ``None`` if it has none.
 
     Raises:
         TraceError: it is damaged.
@@ -105,15 +104,15 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             PartialLine(_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
         )
         return Checkpoint(
-            _count(members["segment"]),
-            _count(members["offset"]),
-            _count(members["trace_bytes"]),
-            (client, server, stderr),
-            members.get("assembly"),
-            tuple(long),
-            str(members.get("file", "")),
-            Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
-            terms_from(members),
+            segment=_count(members["segment"]),
+            offset=_count(members["offset"]),
+            trace_bytes=_count(members["trace_bytes"]),
+            held=(client, server, stderr),
+            assembly=members.get("assembly"),
+            long=tuple(long),
+            file=str(members.get("file", "")),
+            rotation=Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
+            rule_options=rule_options_from(members),
         )
     except FileNotFoundError:
         return None
@@ -127,7 +126,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
 
 
 def _count(value: object) -> int:
-    """``value``, checked to be a number of bytes, segments or nanoseconds."""
+    """Return ``value`` if it can be a number of bytes, segments or nanoseconds."""
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(value)
     return value
@@ -173,8 +172,8 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     if checkpoint.rotation is not None:
         members["file"] = checkpoint.file
         members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
-    if checkpoint.terms is not None:
-        members["judged_by"] = checkpoint.terms.to_json()
+    if checkpoint.rule_options is not None:
+        members["judged_by"] = checkpoint.rule_options.to_json()
     line = json.dumps(members).encode("ascii") + b"\n"
     if len(line) > _STATE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

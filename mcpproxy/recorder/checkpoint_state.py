@@ -1,12 +1,13 @@
 """Convert the state of an `HttpAssembly` to JSON for the checkpoint, and back.
 
-A connection may be in the middle of anything when the journal before it is deleted. Its objects are written
+A connection can be in any state when the segments that led to that state are deleted. Its objects are written
 attribute by attribute. Reading makes instances only of the classes listed here, so a checkpoint from an
-unknown source may hold wrong values but cannot run code. An object that two others share is shared again. A
-class lists in ``TRANSIENT`` the attributes that cannot be kept; its method ``begin`` makes them anew.
+unknown source may hold wrong values but cannot run code. An object that two others share is shared again
+after reading. A class lists in ``TRANSIENT`` the attributes that cannot be saved; its method ``begin`` makes
+them again.
 
-Long runs of bytes, such as the beginnings of bodies, do not become JSON. They are stored behind it, without
-being copied first."""
+Long runs of bytes, such as the beginnings of bodies, do not become JSON. They are stored after it, without a
+copy."""
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque
@@ -48,14 +49,14 @@ class StateError(ValueError):
 
 
 def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
-    """The state of ``assembly``, which must not change until the result is released."""
+    """Return the state of ``assembly``, which must not change until the result is released."""
     saved = SavedAssembly()
     saved.state = _StateWriter(saved.long).put(assembly)
     return saved
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
-    """The assembly with that state. Its decoders must still be fed again what they had read.
+    """Return the assembly with that state. Its decoders must still be fed what they had read before.
 
     Raises:
         StateError: it is not the state of an assembly.
@@ -70,8 +71,8 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
 
 
 class _StateWriter:
-    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number; later mentions give only
-    it."""
+    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number; where it appears again,
+    only the number is written."""
 
     def __init__(self, long: list[bytes | memoryview]) -> None:
         self._long = long
@@ -117,17 +118,19 @@ class _StateWriter:
         self._long.append(data)
         return len(self._long) - 1
 
-    def _attributes(self, thing: object) -> JSON:
-        if _CLASSES.get(type(thing).__qualname__) is not type(thing):
-            raise TypeError(f"{type(thing).__qualname__} in the state of an assembly")
-        transient = getattr(thing, "TRANSIENT", ())
-        return {name: self.put(getattr(thing, name)) for name in _names(thing) if name not in transient}
+    def _attributes(self, instance: object) -> JSON:
+        if _CLASSES.get(type(instance).__qualname__) is not type(instance):
+            raise TypeError(f"{type(instance).__qualname__} in the state of an assembly")
+        transient = getattr(instance, "TRANSIENT", ())
+        return {name: self.put(getattr(instance, name)) for name in _names(instance) if name not in transient}
 
 
 class _StateReader:
+    """Reads what `_StateWriter` has written."""
+
     def __init__(self, long: Sequence[bytes]) -> None:
         self._long = long
-        self._things: dict[int, Any] = {}
+        self._objects: dict[int, Any] = {}
 
     def take(self, state: Any) -> Any:
         if not isinstance(state, list):
@@ -143,7 +146,7 @@ class _StateReader:
                 owner, _, name = name.rpartition(".")
                 return vars(_CLASSES[owner])[name]
             case ["same", int(number)]:
-                return self._things[number]
+                return self._objects[number]
             case ["bytearray", int(number), str() | int() as data]:
                 return self._keep(number, bytearray(self._bytes(data)))
             case ["BytesIO", int(number), str() | int() as data]:
@@ -170,25 +173,25 @@ class _StateReader:
         return a2b_base64(data) if isinstance(data, str) else self._long[data]
 
     def _instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
-        thing = self._keep(number, object.__new__(kind))
+        instance = self._keep(number, object.__new__(kind))
         for name, value in attributes.items():
-            setattr(thing, name, self.take(value))
+            setattr(instance, name, self.take(value))
         if hasattr(kind, "TRANSIENT"):
-            thing.begin()
-        return thing
+            instance.begin()
+        return instance
 
-    def _keep(self, number: int, thing: Any) -> Any:
-        self._things[number] = thing
-        return thing
+    def _keep(self, number: int, instance: Any) -> Any:
+        self._objects[number] = instance
+        return instance
 
 
 _COLLECTIONS: Final[dict[str, Callable[[], Any]]] = {"list": list, "deque": deque, "set": set}
 
 
-def _names(thing: object) -> list[str]:
-    """The attributes that an instance has."""
-    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
-    return [name for name in (*slots, *getattr(thing, "__dict__", ())) if hasattr(thing, name)]
+def _names(instance: object) -> list[str]:
+    """The names of the attributes that an instance has."""
+    slots = [name for kind in type(instance).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [name for name in (*slots, *getattr(instance, "__dict__", ())) if hasattr(instance, name)]
 
 
 def _method(owner: object, name: str) -> Any:

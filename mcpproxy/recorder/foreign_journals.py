@@ -1,8 +1,8 @@
-"""Journals that this user must not complete, and how to read their recordings all the same.
+"""Read recordings whose journals this user must not complete.
 
-Completing a recording deletes the journal and writes the trace. That is only done if the journal is a folder
-of this user that holds nothing else, and the trace is a file of this user. Any other recording is copied to a
-temporary folder and completed there."""
+Completing a recording deletes the journal and writes the trace. That is done only if the journal is a folder
+of this user that holds only files of a journal, and the trace is a file of this user. Any other recording is
+copied to a temporary folder and completed there."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ class ForeignJournalError(TraceError):
     """A journal that must not be changed; ``fact`` says why."""
 
 
-def refuse(folder: Folder, traces: Sequence[str]) -> None:
+def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
     """Check that ``traces``, the files of one recording, may be completed from the journal in ``folder``.
 
     Raises:
@@ -42,13 +42,13 @@ def refuse(folder: Folder, traces: Sequence[str]) -> None:
             raise _not_ours(trace, why)
 
 
-def refused(fault: OSError, path: str) -> TraceError | None:
+def read_only_error(fault: OSError, path: str) -> TraceError | None:
     """The error to raise if ``fault`` says that ``path`` is read-only for this user, else ``None``."""
     return _not_ours(path, "may not be written") if fault.errno in _READ_ONLY else None
 
 
 def is_recording(trace: str) -> bool:
-    """Whether a process is recording into ``trace``. Nothing is changed to find that out."""
+    """Whether a process is recording into ``trace``. The test changes nothing on disk."""
     try:
         return lock.is_held(Folder(journal.folder(trace)))
     except OSError:
@@ -56,9 +56,9 @@ def is_recording(trace: str) -> bool:
 
 
 def copy(traces: Sequence[str], into: str) -> str:
-    """Copy a recording and the journal beside its first file into a folder; returns the path of that file.
+    """Copy a recording and its journal into the folder ``into``; returns the path of the first file there.
 
-    Only regular files are copied, and of the journal's folder only the files of a journal.
+    Only regular files are copied, and from the journal's folder only the files of a journal.
 
     Raises:
         OSError: it cannot be read, is too large, or there is no room for it.
@@ -71,7 +71,7 @@ def copy(traces: Sequence[str], into: str) -> str:
     copied = os.path.join(into, os.path.basename(traces[0]))
     folder = Folder(journal.folder(traces[0]))
     os.mkdir(journal.folder(copied), 0o700)
-    for name in filter(journal_reader.is_known, folder.names()):
+    for name in filter(journal_reader.is_journal_file, folder.names()):
         if name != lock.NAME and stat.S_ISREG(folder.stat(name).st_mode):
             left -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left)
     return copied
@@ -88,7 +88,7 @@ def _why_foreign_journal(folder: Folder) -> str:
     if files.is_writable_by_others(folder.status):
         return "others may write into it"
     for name in folder.names():
-        if not journal_reader.is_known(name):
+        if not journal_reader.is_journal_file(name):
             return f"it holds {name!a}, which is no part of a journal"
         found = folder.stat(name)
         if not stat.S_ISREG(found.st_mode):

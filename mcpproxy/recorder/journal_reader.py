@@ -1,7 +1,7 @@
 """Read a journal while it grows, and delete the segments whose records are in the trace.
 
-An incomplete record at the end of a segment (its relay was killed, or is still writing) is waited for as long
-as the relay lives, and skipped when the next segment shows that the rest will not come."""
+A segment may end with an incomplete record, because its relay was killed or is still writing. The reader
+waits for the rest as long as the relay lives, and skips the record if there is a next segment."""
 
 import os
 from dataclasses import replace
@@ -20,31 +20,31 @@ _LONGEST_BYTES: Final = LIMIT_BYTES + (16 << 20)
 """The longest record: a refused line is one record, and lines have a limit."""
 
 Entry: TypeAlias = tuple[int, bytes, int, int]
-"""One record of the journal: ``(kind, payload, at_ns, connection)``, with the time of the relay's clock."""
+"""One record of the journal: ``(kind, payload, at_ns, connection)``, with the time by the relay's clock."""
 
 
 class JournalReader:
-    """Reads the records of the journal ``folder`` from a checkpoint on, each once."""
+    """Reads each record of the journal ``folder`` once, starting at a checkpoint."""
 
     def __init__(self, folder: str, start: Checkpoint | None = None) -> None:
         start = start or Checkpoint()
         self.folder = folder
         self.segment = start.segment
         self._first = start.segment
-        """The oldest segment that may still be there."""
+        """The oldest segment that may still exist."""
         self._fd = -1
         self._read_to = start.offset
         self._buffer = b""
         self._is_relay_gone = False
         self._unwritten = b""
         self._end = journal.position(start.segment, start.offset)
-        """The position behind the last complete record."""
+        """The position after the last complete record."""
         self._is_done = False
-        self._place: Folder | None = None
+        self._folder: Folder | None = None
         self._missing = 0
         """How many bytes of an incomplete record are still to come."""
         self._torn_size = 0
-        """The size of the segment, if there are no records from ``offset`` on, only zeros; else 0."""
+        """The size of the segment, if it has only zeros instead of records from ``offset`` on; else 0."""
 
     @property
     def offset(self) -> int:
@@ -53,11 +53,11 @@ class JournalReader:
 
     @property
     def read_segments(self) -> int:
-        """How many segments have been read to their end and are still there."""
+        """How many segments have been read to their end and not been deleted."""
         return self.segment - self._first
 
     def read(self) -> list[Entry]:
-        """The next records, up to about 256 KiB of them; empty if there are no more at the moment.
+        """Return the next records, about 256 KiB at most; empty if there are no more at the moment.
 
         Raises:
             OSError: a segment cannot be read.
@@ -66,40 +66,36 @@ class JournalReader:
         while True:
             if entries := self._parse(self._read_some()):
                 return entries
-            if not self._has_more():
-                return self._after_the_end()
+            if not self.has_more():
+                return self._left_entries()
 
     def end(self, unwritten: bytes = b"") -> None:
-        """The relay is gone. After the segments, ``read`` gives what else it left.
+        """Note that the relay is gone. After the segments, ``read`` returns what else the relay left.
 
         That is ``unwritten``, the records that the disk did not take, or else the chunk in the crash buffer,
-        if the relay was killed before it had journaled that."""
+        if the relay was killed before it had journaled it."""
         self._is_relay_gone = True
         self._unwritten = unwritten
 
-    def _after_the_end(self) -> list[Entry]:
+    def _left_entries(self) -> list[Entry]:
         if not self._is_relay_gone:
             return []
-        self._is_relay_gone = False  # given once
+        self._is_relay_gone = False  # what it left is returned once
         self._is_done = True
         self._buffer = b""  # a record torn by the kill; its chunk is in the crash buffer
         if self._unwritten:
             return self._parse(self._unwritten)
         return crash_buffer.left_records(self.folder, self._end)
 
-    def has_more(self) -> bool:
-        """Whether ``read`` may give something now."""
-        return self._has_more()
-
     def checkpoint_and_clear(self, state: Checkpoint) -> None:
-        """Write a checkpoint at the place up to which was read, then delete the segments before it.
+        """Write a checkpoint at the current position, then delete the segments before it.
 
-        To be called when everything that was read is in the trace. It does nothing once the journal was read
-        to its very end: no checkpoint could say that the relay's last chunk is recorded too, and the journal
-        is then deleted as a whole.
+        Call it when all records that were read are in the trace. Once the journal was read to its end, this
+        does nothing: no checkpoint can say that the crash buffer's chunk is recorded too, and the journal is
+        then deleted as a whole.
 
         Args:
-            state: what to keep beside the place.
+            state: the rest of the checkpoint.
 
         Raises:
             OSError: the checkpoint could not be written; nothing is deleted then.
@@ -122,21 +118,21 @@ class JournalReader:
             os.close(self._fd)
             self._fd = -1
 
-    def _in(self) -> Folder:
-        """The journal's folder, opened once it exists and kept open."""
-        if self._place is None:
-            self._place = Folder(self.folder)
-        return self._place
+    def _opened_folder(self) -> Folder:
+        """Return the journal's folder, which is opened once and kept open."""
+        if self._folder is None:
+            self._folder = Folder(self.folder)
+        return self._folder
 
     def _has(self, segment: int) -> bool:
         try:
-            return self._in().has(journal.segment_name(segment))
+            return self._opened_folder().has(journal.segment_name(segment))
         except OSError:
             return False
 
     def _unlink(self, segment: int) -> None:
         try:
-            self._in().unlink(journal.segment_name(segment))
+            self._opened_folder().unlink(journal.segment_name(segment))
         except OSError:
             pass
 
@@ -145,7 +141,7 @@ class JournalReader:
             return b""
         if self._fd < 0:
             try:
-                self._fd = self._in().open(journal.segment_name(self.segment))
+                self._fd = self._opened_folder().open(journal.segment_name(self.segment))
             except FileNotFoundError:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
@@ -172,7 +168,7 @@ class JournalReader:
                     raise self._damaged(f"a record says that it has {length} bytes")
                 break
             if not at_ns and not length and not kind:
-                # Zeros, as a power cut leaves at the end of a file that had grown. No record is all zeros.
+                # No record is all zeros, but a power cut may leave zeros at the end of a file.
                 self._torn_size = os.fstat(self._fd).st_size if self._fd >= 0 else end
                 break
             entries.append((kind, buffer[at + head_size : stop], at_ns, connection))
@@ -182,11 +178,11 @@ class JournalReader:
             self._end = journal.position(self.segment, self.offset)
         return entries
 
-    def _has_more(self) -> bool:
-        """Look for more bytes, and go on to the next segment when this one is read to its end."""
+    def has_more(self) -> bool:
+        """Whether ``read`` may return records now. At the end of a segment, this opens the next one."""
         if self._fd < 0:
             return self._has(self.segment)
-        # In this order: once the relay has begun the next segment it does not write to this one any more.
+        # Ask for the next segment first: once it exists, the relay does not write to this one any more.
         has_next = self._has(self.segment + 1)
         size = os.fstat(self._fd).st_size
         if self._torn_size and size > self._torn_size:  # it was still being written
@@ -210,8 +206,8 @@ class JournalReader:
 _NAMES: Final = frozenset((checkpoint.NAME, checkpoint.DRAFT_NAME, lock.NAME, crash_buffer.NAME))
 
 
-def is_known(name: str) -> bool:
-    """Whether a file of that name belongs to a journal."""
+def is_journal_file(name: str) -> bool:
+    """Whether a file with this name is part of a journal."""
     return name in _NAMES or is_segment(name)
 
 
@@ -220,13 +216,13 @@ def is_segment(name: str) -> bool:
 
 
 def remove(folder: str) -> None:
-    """Delete what is left of a journal, and nothing else. A file that cannot be deleted stays."""
+    """Delete the files of a journal and its folder, and nothing else. A file that cannot be deleted stays."""
     try:
         place = Folder(folder)
         names = place.names()  # segments come before the checkpoint and the lock
     except OSError:
         return
-    for name in filter(is_known, names):
+    for name in filter(is_journal_file, names):
         try:
             place.unlink(name)
         except OSError:

@@ -1,7 +1,8 @@
 """The observer, wrapped so that its faults do not stop the recording.
 
-An exception in the observer is a fault of ours. It ends the judging, not the recording: the findings until
-then remain, and the trace says where judging stopped. A mistake in a rule of the user ends only that rule.
+An exception in the observer is a fault of ours. It ends the judging, not the recording: the earlier findings
+remain, and the trace says where judging stopped. After a mistake in a rule of the user, only that rule is
+left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +29,11 @@ class CountingObserver(Protocol):
 
 
 class SafeJudge:
-    """An observer that never raises. ``make`` builds the observer; it may fail too."""
+    """An observer that never raises. ``make_observer`` builds the observer; it may fail too."""
 
-    def __init__(self, make: Callable[[], Observing]) -> None:
+    def __init__(self, make_observer: Callable[[], Observing]) -> None:
         self.stopped: str | None = None
-        """Why judging stopped, in one line; ``None`` while it goes on."""
+        """Why judging stopped, in one line; ``None`` if it has not."""
         self.left_out: Sequence[str] = ()
         """The user's rules that were left out because of a mistake in them, one line for each."""
         self.is_our_fault = True
@@ -40,7 +41,7 @@ class SafeJudge:
         self._observer: Observing | None = None
         self._counting_observer: CountingObserver | None = None
         try:
-            self._observer = make()
+            self._observer = make_observer()
         except Exception as fault:
             self._stop(fault)
         else:
@@ -61,7 +62,7 @@ class SafeJudge:
         return self._counting_observer.more if self._counting_observer is not None else ()
 
     def observe(self, event: Event) -> list[Finding]:
-        """The findings of ``event``; none once judging has stopped."""
+        """Return the findings of ``event``; none once judging has stopped."""
         if self._observer is None:
             return []
         try:
@@ -81,30 +82,30 @@ class SafeJudge:
 
 def standard_observer() -> Observing:
     """The observer of a session, with the built-in rules."""
-    # Not at the top: a broken rule table must only stop the judging.
+    # Imported here, so that a broken rule table stops only the judging.
     from mcpproxy.observer import Observer
     from mcpproxy.ruleset import catalogue
 
     return Observer(catalogue.load())
 
 
-def observer_for(terms: "RuleOptions") -> Observing:
-    """The observer for rules that the relay of this session named.
+def observer_for(rule_options: "RuleOptions") -> Observing:
+    """The observer for the rules that the START record of a running session names.
 
     Raises:
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
     from mcpproxy.ruleset.rule_options import FilteredObserver  # few sessions need it
 
-    return FilteredObserver(terms)
+    return FilteredObserver(rule_options)
 
 
-def observer_for_recovery(terms: "RuleOptions") -> Observing:
-    """The observer for rules that a journal names which was found on disk.
+def observer_for_recovery(rule_options: "RuleOptions") -> Observing:
+    """The observer for the rules that a journal found on disk names.
 
     Raises:
-        UnfitTermsError: the rules that it names must not be used.
+        UnfitTermsError: these rules must not be used.
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
-    terms.refuse_unfit()
-    return observer_for(terms)
+    rule_options.refuse_unfit()
+    return observer_for(rule_options)

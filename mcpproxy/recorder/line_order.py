@@ -63,7 +63,7 @@ class LineOrder:
         if self._awaited is None or kind == journal.EXIT:
             yield entry
             self._look(place, entry[1])
-        elif place == self._awaited:
+        elif place is not None and place == self._awaited:
             yield from self._go_on(place, entry)
         elif _ENDS.get(kind) == self._awaited:
             self._end_line(self._awaited, False)

@@ -1,12 +1,12 @@
 """Find out whether the relay of a recording is still running.
 
-This is needed only where no recorder holds the lock of the journal, for a held lock proves it. A process id
-proves nothing: it is reused sooner or later, and in a container the relay always has the id 1. So a process
-counts as the relay only if its start time fits: not after the recording began, and not long before it. If the
-machine was booted since, the relay cannot be running.
+This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording goes
+on. A process id proves nothing, because it is reused sooner or later, and in a container the relay always has
+the id 1. So a process counts as the relay only if its start time fits: not after the recording began, and not
+long before it. If the machine was booted since then, the relay cannot be running.
 
-Seen from outside of a container, its relay has another process id. If the process with the id in the header
-is not the relay, all other processes are searched for one that has this id in a namespace of its own."""
+Outside of a container, its relay has another process id than inside. If the process with the id in the header
+is not the relay, all other processes are searched for one that has this id in its own namespace."""
 
 import os
 import subprocess
@@ -19,8 +19,8 @@ from mcpproxy.trace.records import Header
 
 PROC: Final = "/proc"
 
-_BEFORE_NS: Final = 60_000_000_000
-"""The longest time from the start of a relay to its recording: a loaded machine takes some seconds."""
+_LONGEST_START_NS: Final = 60_000_000_000
+"""The longest time between the start of a relay and its recording: a loaded machine takes some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
 """Tolerance for a start time in whole seconds, by a clock that may have been set."""
@@ -31,18 +31,18 @@ def is_relay_alive(header: Header) -> bool:
     if sys.platform == "win32" or header.pid in (0, os.getpid()):
         return False
     if time.monotonic_ns() < header.started_ns:
-        return False  # the machine was booted since
+        return False  # the machine was booted since then
     if not os.path.exists(f"{PROC}/self/stat"):
-        return _may_be_by_ps(header)
+        return _is_relay_by_ps(header)
     if header.boot and header.boot != boot_id():
         return False
     return _is_relay(header.pid, header) or any(
-        _number_inside(pid) == header.pid and _is_relay(pid, header) for pid in _processes()
+        _innermost_pid(pid) == header.pid and _is_relay(pid, header) for pid in _process_ids()
     )
 
 
 def boot_id() -> str:
-    """The id of this boot of the machine; empty where the system has none."""
+    """The id of this boot of the machine; empty if the system has none."""
     try:
         with open(f"{PROC}/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -61,9 +61,9 @@ def _is_relay(pid: int, header: Header) -> bool:
     except (ValueError, IndexError):
         return False
     # The kernel's start time includes the time that the machine slept, the clock of a recording does not.
-    born_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    process_start_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     slept_ns = max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns())
-    return header.started_ns - _BEFORE_NS <= born_ns <= header.started_ns + slept_ns
+    return header.started_ns - _LONGEST_START_NS <= process_start_ns <= header.started_ns + slept_ns
 
 
 def _is_hidden(pid: int) -> bool:
@@ -77,14 +77,14 @@ def _is_hidden(pid: int) -> bool:
     return False
 
 
-def _processes() -> list[int]:
+def _process_ids() -> list[int]:
     try:
         return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
     except OSError:
         return []
 
 
-def _number_inside(pid: int) -> int:
+def _innermost_pid(pid: int) -> int:
     """The id of a process in its innermost namespace; 0 if that is our own."""
     try:
         with open(f"{PROC}/{pid}/status", "rb") as file:
@@ -94,8 +94,8 @@ def _number_inside(pid: int) -> int:
     return int(numbers[-1]) if len(numbers) > 1 else 0
 
 
-def _may_be_by_ps(header: Header) -> bool:
-    """The same where there is no /proc: ``ps`` tells when a process was started."""
+def _is_relay_by_ps(header: Header) -> bool:
+    """Like ``is_relay_alive``, for systems without /proc: ``ps`` says when a process was started."""
     try:
         os.kill(header.pid, 0)
     except ProcessLookupError:
@@ -105,10 +105,10 @@ def _may_be_by_ps(header: Header) -> bool:
     environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     command = ["ps", "-o", "lstart=", "-p", str(header.pid)]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
-        born = datetime.strptime(told.strip(), "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
-        began = datetime.fromisoformat(header.started_at)
-        before_ns = (began - born).total_seconds() * 1e9
+        output = subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
+        process_start = datetime.strptime(output.strip(), "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+        recording_start = datetime.fromisoformat(header.started_at)
+        before_ns = (recording_start - process_start).total_seconds() * 1e9
     except (OSError, ValueError, TypeError):
         return True  # unknown, so it may be the relay
-    return -_TOLERANCE_NS <= before_ns <= _BEFORE_NS + _TOLERANCE_NS
+    return -_TOLERANCE_NS <= before_ns <= _LONGEST_START_NS + _TOLERANCE_NS

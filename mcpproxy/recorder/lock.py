@@ -1,4 +1,4 @@
-"""The lock of a journal. The system releases it when its process ends, however that ends."""
+"""The lock of a journal. The system releases it when the process that holds it ends, even after a kill."""
 
 import os
 import sys
@@ -25,17 +25,17 @@ NAME: Final = "lock"
 
 
 class Lock:
-    """Held from ``take`` until ``release`` or the end of the process."""
+    """A lock that is held from ``take`` until ``release`` or the end of the process."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     @classmethod
     def take(cls, folder: str, *, is_waiting: bool = False) -> "Lock | None":
-        """The lock of the journal ``folder``; ``None`` when another process holds it or the folder is gone.
+        """Lock the journal ``folder``; ``None`` if another process holds the lock or the folder is gone.
 
         Raises:
-            OSError: the lock file cannot be opened, or is no regular file.
+            OSError: the lock file cannot be opened, or is not a regular file.
         """
         try:
             place = Folder(folder)
@@ -57,7 +57,7 @@ class Lock:
 
 
 def is_held(folder: Folder) -> bool:
-    """Whether a process holds the lock of a journal. No file is made or changed."""
+    """Whether a process holds the lock of a journal. The test creates and changes no file."""
     try:
         fd = folder.open(NAME)
     except OSError:

@@ -2,16 +2,16 @@
 
 Unless the user wants to keep credentials, these are masked:
 
-- header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), Cookie and
-  Mcp-Session-Id among them; of Authorization and Proxy-Authorization the scheme stays;
+- header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), such as Cookie and
+  Mcp-Session-Id; the scheme of Authorization and Proxy-Authorization stays;
 - parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
 - form fields, parts of multipart bodies and JSON members at any depth, in bodies that are not JSON-RPC
   messages, such as those to and from an authorization server;
-- in the URL of an ``endpoint`` event of the HTTP+SSE transport, everything that may be the session id, under
-  any name or in the path; the same in the targets of later requests;
+- everything that may be a session id in the URL of an ``endpoint`` event (HTTP+SSE transport), as a parameter
+  of any name or in the path, and the same values in the targets of later requests;
 - a session id that is repeated in a message on its own connection.
 
-A mask tells only what rules need to know of a value (see ``mcpproxy.session.masked_values``). Equal values
+A mask says only what rules need to know about a value (see ``mcpproxy.session.masked_values``). Equal values
 have equal masks within one recording, and different masks in another. All other bytes stay as they are."""
 
 import re
@@ -21,13 +21,13 @@ from math import inf
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
-from mcpproxy.base.secret_names import LONGEST, names_secret
+from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, names_secret
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.masked_values import is_masked, mask
 
-_WITH_SCHEME: Final = frozenset({"authorization", "proxy-authorization"})
-_URLS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
+_SCHEME_FIELDS: Final = frozenset({"authorization", "proxy-authorization"})
+_URL_FIELDS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
 _AUTH: Final = re.compile(r"(?:^|[-_])auth$")
 
 SECRETS: Final = frozenset(
@@ -36,14 +36,14 @@ SECRETS: Final = frozenset(
         "auth", "session", "sid",
     }
 )  # fmt: skip
-"""Names of parameters, form fields and JSON members with credentials, which elsewhere may name other
+"""Names of parameters, form fields and JSON members that are credentials. In headers they may be other
 things."""
 
 _PARAMETERS: Final = SECRETS | {"key", "pass"}
 """In a URL these are secrets too; in a body they often are not."""
 
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""JSON members that hold the schemas of members, not their values."""
+"""JSON members of a schema: the names in them are those of properties, and the values are no secrets."""
 
 _PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
 _FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
@@ -55,7 +55,7 @@ STEMS: Final = (
     "token", "secret", "pass", "pwd", "key", "auth", "jwt", "cookie", "credential", "sig", "sess", "sid",
     "code", "assertion", "dpop", "\\u",
 )  # fmt: skip
-"""Every name of a secret contains one of these or an escape. JSON without them need not be read."""
+"""Every name of a secret contains one of these. JSON without them is not searched for names."""
 
 _OPENING: Final = re.compile(rb"\s*[\[{]")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -71,7 +71,7 @@ _PART_NAME: Final = re.compile(
 )
 
 ID_LENGTH: Final = 12
-"""A shorter session id is masked in its own field, but not looked for elsewhere: other text may be equal to
+"""A shorter session id is masked in its own field, but not searched for elsewhere: other text may be equal to
 it, and it is too short to be secret."""
 
 _SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
@@ -79,7 +79,7 @@ _SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{1
 
 _REMEMBERED: Final = 4096
 _LONGEST_ID: Final = 1024
-"""So many session ids out of URLs are remembered, and none that is longer than this."""
+"""How many session ids from URLs are remembered, and the longest of them."""
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
@@ -92,7 +92,7 @@ _DEEPEST: Final = 1000
 """The depth in JSON down to which the names of containers are kept."""
 
 Treatment: TypeAlias = Literal["scheme", "whole", "url", "event", ""]
-"""What is masked of a header field: all but its scheme, all of it, the secrets in a URL, a session id in an
+"""What is masked in a header field: all but its scheme, all of it, the secrets in a URL, a session id in an
 event's id, or nothing."""
 
 _USUAL_NAME: Final = 64
@@ -102,13 +102,13 @@ _USUAL_NAME: Final = 64
 @lru_cache(maxsize=512)  # peers choose the names
 def _treatment(name: str) -> Treatment:
     lowered = name.lower()
-    if lowered in _WITH_SCHEME:
+    if lowered in _SCHEME_FIELDS:
         return "scheme"
     if names_secret(name) or _AUTH.search(lowered):
         return "whole"
     if lowered == "last-event-id":
         return "event"
-    return "url" if lowered in _URLS else ""
+    return "url" if lowered in _URL_FIELDS else ""
 
 
 def _treatment_of(name: str) -> Treatment:
@@ -139,13 +139,13 @@ class Masker:
         # Most fields stay as they are, so their pairs are used again.
         return tuple(
             [
-                field if (how := _treatment_of(field[0])) == "" else self._field(field, how, ids)
+                field if (treatment := _treatment_of(field[0])) == "" else self._field(field, treatment, ids)
                 for field in headers
             ]
         )
 
     def url(self, text: str) -> str:
-        """A URL, a request target or a query, with user and secret parameters masked."""
+        """Return a URL, a request target or a query with user and secret parameters masked."""
         if self.keep:
             return text
         if "=" in text:
@@ -155,7 +155,7 @@ class Masker:
         return _USER.sub(lambda found: self._masked(found[0]), text) if "@" in text else text
 
     def endpoint(self, raw: bytes) -> bytes:
-        """The URL of an ``endpoint`` event, masked; what may be a session id in it is remembered."""
+        """Return the URL of an ``endpoint`` event, masked; remembers what may be a session id in it."""
         text = raw.decode("latin-1")
         if self.keep:
             return raw
@@ -169,7 +169,7 @@ class Masker:
         return raw if masked == text else masked.encode("latin-1")
 
     def ids_in(self, url: str, *, known: bool = False) -> list[str]:
-        """What may be a session id in a URL; with ``known`` only what an ``endpoint`` event has named."""
+        """Return what may be session ids in a URL; with ``known`` only those of ``endpoint`` events."""
         if known and not self._learned:
             return []
         values = [value for _, _, value in _PARAMETER.findall(url)] + _SEGMENT.findall(url)
@@ -177,7 +177,7 @@ class Masker:
         return [value for value in values if not known or value in self._learned]
 
     def ids(self, raw: bytes, ids: Iterable[str]) -> bytes:
-        """A message with the session ids of its connection masked."""
+        """Return a message with the session ids of its connection masked."""
         if not self.keep:
             for id in ids:
                 text = id.encode("latin-1", "replace")
@@ -186,7 +186,7 @@ class Masker:
         return raw
 
     def text(self, text: str, ids: Iterable[str]) -> str:
-        """The same for a text, such as the id of an event."""
+        """Like ``ids``, for a text such as the id of an event."""
         if not self.keep:
             for id in ids:
                 if id in text:
@@ -194,7 +194,7 @@ class Masker:
         return text
 
     def body(self, raw: bytes) -> bytes:
-        """A body that is not MCP, or the data of such an event, masked."""
+        """Return a body, or the data of an event, with credentials masked; JSON-RPC stays as it is."""
         if self.keep or (b'"jsonrpc"' in raw and is_jsonrpc(raw)):
             return raw
         self._room = _GROWTH * len(raw) + _ROOM
@@ -210,7 +210,7 @@ class Masker:
             self._room = inf
 
     def _content(self, raw: bytes) -> bytes:
-        """JSON or a form."""
+        """Mask JSON or a form; anything else stays as it is."""
         if _OPENING.match(raw):
             text = raw.decode("utf-8", "surrogateescape")
             masked = self._json(text)
@@ -219,14 +219,14 @@ class Masker:
             return _FIELD.sub(self._field_of_form, raw.decode("latin-1")).encode("latin-1")
         return raw
 
-    def _field(self, field: tuple[str, str], how: Treatment, ids: Iterable[str]) -> tuple[str, str]:
+    def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
         name, value = field
-        if how == "scheme":
+        if treatment == "scheme":
             scheme, space, rest = value.partition(" ")
             return name, scheme + space + self._masked(rest) if space else self._masked(value)
-        if how == "whole":
+        if treatment == "whole":
             return name, self._masked(value)
-        return name, self.url(value) if how == "url" else self.text(value, ids)
+        return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
     def _parameter(self, found: re.Match[str], exact: frozenset[str] = _PARAMETERS) -> str:
         before, name, value = found.groups()
@@ -241,7 +241,7 @@ class Masker:
         return self._parameter(found, SECRETS)
 
     def _multipart(self, raw: bytes, boundary: bytes) -> bytes:
-        """Mask parts by the names in their heads; other parts are masked like a body of their own."""
+        """Mask each part whose head names a secret; the content of other parts is masked like a body."""
         masked = raw.split(boundary, _MOST_PARTS)
         for number, part in enumerate(masked):
             for gap in (b"\r\n\r\n", b"\n\n"):
@@ -265,14 +265,14 @@ class Masker:
         return self._masked(found[0]) if found[0] in self._learned else found[0]
 
     def _json(self, text: str) -> str:
-        """JSON with the values of secret members masked, including all texts within such a value."""
+        """Return JSON with the values of secret members masked, including all texts within such a value."""
         lowered = text.lower()
         if not any(stem in lowered for stem in STEMS):
             return text
         parts: list[str] = []
         copied = 0
-        above: list[str] = []  # the names that the containers around us stand under
-        deep = 0  # containers around us of which no name is kept
+        above: list[str] = []  # the member names of the containers around this place, outermost first
+        deep = 0  # how many more containers are around it, whose names are not kept
         name = ""  # of the next value
         hidden = 0  # the depth of the container that is secret as a whole
         for found in _TOKEN.finditer(text):
@@ -304,7 +304,7 @@ class Masker:
         return "".join((*parts, text[copied:])) if parts else text
 
     def value(self, value: str) -> str:
-        """``value``, masked as a whole."""
+        """Return ``value``, masked as a whole."""
         return self._masked(value)
 
     def _masked(self, value: str) -> str:
@@ -317,8 +317,8 @@ class Masker:
         return masked
 
 
-class _TooManyMasks(Exception):  # noqa: N818 # a way out of a walk, caught where it began
-    """So many short values are secrets that their masks would be a multiple of the body."""
+class _TooManyMasks(Exception):  # noqa: N818 # it ends a search and is caught in ``body``
+    """So many short values are secrets that their masks would make the body several times as long."""
 
 
 def _is_secret(name: str, exact: frozenset[str]) -> bool:
@@ -326,7 +326,7 @@ def _is_secret(name: str, exact: frozenset[str]) -> bool:
 
 
 def _names_secret(name: str) -> bool:
-    return len(name) <= LONGEST and _known(name)
+    return len(name) <= MAX_NAME_CHARACTERS and _known(name)
 
 
 _known: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names
@@ -335,12 +335,12 @@ _known: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names
 def is_jsonrpc(raw: bytes) -> bool:
     """Whether JSON is a JSON-RPC message or a batch of them, judged by the names of its members.
 
-    The same words within a text, or a member ``jsonrpc`` beside unrelated ones, do not count.
+    The same words inside a string, or a member ``jsonrpc`` beside unrelated members, do not count.
     """
     if _MESSAGE.match(raw):
         return True
     depth, names, singles = 0, set[str](), list[set[str]]()
-    outer = 1
+    outer = 1  # the depth of the members of a message: 2 in a batch
     for found in _TOKEN.finditer(raw.decode("latin-1")):
         if found[2] is not None:
             if depth == outer:

@@ -1,15 +1,15 @@
 """Read the JSON payloads of the journal.
 
-The relay has written them, but the journal may come from elsewhere, so each member is checked. The module
-json reads them because a command may hold lone surrogates, which stand for bytes that are not UTF-8; orjson
-refuses those."""
+The relay writes them, but the journal may come from elsewhere, so each member is checked. They are read with
+the module json, because a command may contain lone surrogates (for bytes that are not UTF-8), which orjson
+rejects."""
 
 import json
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Close, Ending, Gap
-from mcpproxy.trace.members import NotARecordError, list_member, member, optional, word
+from mcpproxy.trace.members import NotARecordError, list_member, member, one_of, optional_member
 from mcpproxy.trace.records import ARGUMENTS_MASKED, Header
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _LARGEST: Final = 1 << 63
 
 
 def object_of(payload: bytes) -> JSONObject:
-    """The JSON object in a payload.
+    """Return the JSON object in a payload.
 
     Raises:
         NotARecordError: it is not a JSON object.
@@ -27,20 +27,20 @@ def object_of(payload: bytes) -> JSONObject:
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError):
-        raise NotARecordError("a record that is no JSON") from None
+        raise NotARecordError("a record that is not JSON") from None
     if not isinstance(value, dict):
-        raise NotARecordError("a record that is no object")
+        raise NotARecordError("a record that is not an object")
     return cast("JSONObject", value)
 
 
 def header_of(payload: bytes) -> Header:
-    """The header of the trace, from a START record.
+    """Return the header of the trace, from a START record.
 
     Raises:
         NotARecordError: a member is missing or wrong.
     """
     start = object_of(payload)
-    transport = word(start, "transport", ("stdio", "http"))
+    transport = one_of(start, "transport", ("stdio", "http"))
     asked = tuple(list_member(start, "command", str))
     command = _masked(asked, salt_of(start))
     redaction = "credentials"
@@ -56,28 +56,28 @@ def header_of(payload: bytes) -> Header:
         started_at=member(start, "started_at", str),
         started_ns=count(start, "started_ns"),
         redaction=redaction,
-        mode=optional(start, "mode", str) or "",
-        listen=optional(start, "listen", str) or "",
-        endpoint=optional(start, "endpoint", str) or "",
-        upstream=optional(start, "upstream", str) or "",
-        boot=optional(start, "boot", str) or "",
+        mode=optional_member(start, "mode", str) or "",
+        listen=optional_member(start, "listen", str) or "",
+        endpoint=optional_member(start, "endpoint", str) or "",
+        upstream=optional_member(start, "upstream", str) or "",
+        boot=optional_member(start, "boot", str) or "",
     )
 
 
 def salt_of(start: JSONObject) -> bytes:
-    """The key for the masks of a recording, from its START record; empty if that has none.
+    """Return the key for the masks of a recording, from its START record; empty if it has none.
 
     Raises:
-        NotARecordError: the member holds something else.
+        NotARecordError: the member is not a hexadecimal number.
     """
     try:
-        return bytes.fromhex(optional(start, "salt", str) or "")
+        return bytes.fromhex(optional_member(start, "salt", str) or "")
     except ValueError:
-        raise NotARecordError("a salt that is no hexadecimal number") from None
+        raise NotARecordError("a salt that is not a hexadecimal number") from None
 
 
 def _masked(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
-    """A command with its secrets masked."""
+    """Return a command with its secrets masked."""
     if len(command) < 2:
         return command
     from mcpproxy.recorder.secret_arguments import masked
@@ -86,7 +86,7 @@ def _masked(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
 
 
 def gap_of(payload: bytes, at_ns: int) -> Gap:
-    """The gap in a GAP record.
+    """Return the gap of a GAP record.
 
     Raises:
         NotARecordError: a member is missing or wrong.
@@ -97,21 +97,21 @@ def gap_of(payload: bytes, at_ns: int) -> Gap:
 
 
 def close_of(payload: bytes, at_ns: int) -> Close:
-    """How the session ended, from an EXIT record.
+    """Return how the session ended, from an EXIT record.
 
     Raises:
         NotARecordError: a member is missing or wrong.
     """
     end = object_of(payload)
-    ending = cast("Ending", word(end, "ending", get_args(Ending)))
-    return Close(ending, optional(end, "code", int), optional(end, "signal", int), at_ns)
+    ending = cast("Ending", one_of(end, "ending", get_args(Ending)))
+    return Close(ending, optional_member(end, "code", int), optional_member(end, "signal", int), at_ns)
 
 
 def count(members: JSONObject, name: str) -> int:
-    """The member ``name``: a number of bytes, of nanoseconds or of a process.
+    """Return the member ``name``: a number of bytes or nanoseconds, or a process id.
 
     Raises:
-        NotARecordError: it is no such number.
+        NotARecordError: it is not a number of that kind.
     """
     value = member(members, name, int)
     if not 0 <= value < _LARGEST:
@@ -119,23 +119,23 @@ def count(members: JSONObject, name: str) -> int:
     return value
 
 
-def terms_of(start: bytes) -> "RuleOptions | None":
-    """The rules to judge by, from a START record; ``None`` for the built-in ones.
+def rule_options_of(start: bytes) -> "RuleOptions | None":
+    """Return the rules to judge by, from a START record; ``None`` for the built-in ones.
 
     Raises:
-        NotARecordError: the member holds something else.
+        NotARecordError: the member does not name rules.
     """
     try:
-        return terms_from(cast("dict[str, Any]", object_of(start)))
+        return rule_options_from(cast("dict[str, Any]", object_of(start)))
     except (LookupError, TypeError, AttributeError):
         raise NotARecordError("a record with a bad judged_by") from None
 
 
-def terms_from(members: dict[str, Any]) -> "RuleOptions | None":
-    """The same from the members of a START record or a checkpoint: ``"judged_by": {...}``.
+def rule_options_from(members: dict[str, Any]) -> "RuleOptions | None":
+    """Return the same from the members of a START record or a checkpoint: ``"judged_by": {...}``.
 
     Raises:
-        KeyError, TypeError: the member holds something else.
+        KeyError, TypeError: the member does not name rules.
     """
     asked = members.get("judged_by")
     if not asked:

@@ -1,7 +1,7 @@
-"""From the journal to the trace: cut bytes into frames, judge them, write them, show findings.
+"""Turn the journal into the trace: split bytes into frames, judge them, write them, show findings.
 
-The same code runs while a session lives and during recovery, and reads the same records, so both write the
-same trace."""
+The same code runs during a session and during recovery, and reads the same records, so both write the same
+trace."""
 
 import os
 import time
@@ -16,7 +16,7 @@ from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
 from mcpproxy.recorder.line_order import LineOrder
-from mcpproxy.recorder.payloads import close_of, gap_of, header_of, terms_of
+from mcpproxy.recorder.payloads import close_of, gap_of, header_of, rule_options_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
@@ -52,13 +52,13 @@ _LINE_BYTES: Final = 16 << 20
 _STDERR_BYTES: Final = 1 << 20
 
 LATE_NS: Final = 2_000_000_000
-"""From this delay on judging is late, after a burst or on a busy machine, and the recorder hurries."""
+"""From this delay on judging is late (after a burst, or on a busy machine), and ``on_late`` is called."""
 
-_MARKS: Final = 64
-"""How many sizes of the trace are remembered; giving up takes back only the last of them."""
+_REMEMBERED_SIZES: Final = 64
+"""How many sizes of the trace are remembered; ``give_up`` shortens the trace only a little."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
-"""Journal kind -> index in every triple of streams: the client's, the server's, the server's stderr."""
+"""Kind of a journal record -> index in each triple of streams: the client's, the server's, stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
 _REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
 _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
@@ -68,9 +68,9 @@ _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 class RecordingPipeline:
     """Writes the session that ``reader`` reads to ``writer``.
 
-    ``make_observer`` makes the judge. If the START record names the rules to judge by, ``make_observer_for``
-    does. ``start`` and ``state`` continue what an earlier recorder had written up to a checkpoint.
-    ``watcher`` is called for every event of an HTTP recording."""
+    ``make_observer`` makes the judge, or ``make_observer_for`` if the START record names the rules to judge
+    by. With ``start``, a checkpoint, and ``state``, the trace up to there is continued. ``watcher`` is called
+    for every event of an HTTP recording."""
 
     def __init__(
         self,
@@ -93,24 +93,24 @@ class RecordingPipeline:
         state = state or TraceState(SafeJudge(make_observer))
         self._sink = TraceSink(writer, notes, state, watcher)
         self._passed = list(state.stream_bytes)
-        """How many bytes of each stream we know of: written, to be written, or lost in a gap."""
+        """How many bytes of each stream were read so far, with those that are lost in gaps."""
         self._started_ns = state.header.started_ns if state.header else 0
         self._files = [*state.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
-        self._terms: RuleOptions | None = (start or Checkpoint()).terms
+        self._rule_options: RuleOptions | None = (start or Checkpoint()).rule_options
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
-        self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
-        """Over HTTP, sizes of the trace, and how many bytes of each stream had passed by then."""
+        self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
+        """Over HTTP: sizes of the trace, each with how many bytes of each stream had been read then."""
         self._exit: Close | None = None
-        self.hurry: Callable[[], None] | None = None
-        """Called when judging is late, at most once in each ``drain``."""
+        self.on_late: Callable[[], None] | None = None
+        """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
         self.lag_ns = 0
-        """The longest time from forwarding to judging; only meaningful while the session lives."""
+        """The longest time from forwarding to judging; only meaningful during the session."""
         self._is_closed = False
-        for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
+        for framer, held, stream in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
-            self._passed[place] += len(held.raw)
+            self._passed[stream] += len(held.raw)
             self._order.is_open |= bool(held.raw)
 
     @property
@@ -128,47 +128,47 @@ class RecordingPipeline:
         return self._sink.state.tally
 
     def drain(self) -> None:
-        """Write all that the journal holds now, or as much as the disk takes.
+        """Write everything that the journal holds now, or as much as the disk takes.
 
         Raises:
             OSError: the journal cannot be read.
             TraceError: the trace exists already.
         """
         if self.is_stuck and not self._flush():
-            self._sink.tell_of_lag(None)
+            self._sink.report_lag(None)
             return
-        latest_ns, hurry = None, self.hurry
+        latest_ns, on_late = None, self.on_late
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
-                self._file(entry)
+                self._take_entry(entry)
                 if self._rotation is not None:
                     self._rotate(self._rotation)
             latest_ns = entries[-1][2]
             lag_ns = time.monotonic_ns() - latest_ns
             self.lag_ns = max(self.lag_ns, lag_ns)
-            if hurry is not None and lag_ns > LATE_NS:
-                hurry()
-                hurry = None
+            if on_late is not None and lag_ns > LATE_NS:
+                on_late()
+                on_late = None
             del entries
             if not self._flush():
                 break
             if not self.is_over:  # only finish writes how the session ended
                 self._clear_journal()
-        self._sink.tell_of_lag(latest_ns)
+        self._sink.report_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
-        """Continue in a new file, if one is due."""
+        """Continue in a new file if the current one is long enough."""
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
         last = self._files[-1]
         path = chain.next_name(self._files[0], last)
         state.file_ns = state.at_ns
-        state.settle()
+        state.complete_tally()
         writer.write(encode_continued(Continued(os.path.basename(path), state.tally, state.at_ns)))
-        writer.turn_to(path)
+        writer.continue_in(path)
         self._files.append(path)
-        self._marks.clear()
+        self._sizes.clear()
         writer.write(encode_header(replace(state.header, continues=os.path.basename(last))))
 
     def finish(self) -> bool:
@@ -181,22 +181,22 @@ class RecordingPipeline:
         if self.is_stuck:
             return False
         if self._assembly is not None:
-            self._sink.all(self._assembly.end())
+            self._sink.write_http_events(self._assembly.end())
         for entry in self._order.give_up():
-            self._write(entry)
-        for place in range(3):
+            self._record_entry(entry)
+        for stream in range(3):
             # We stopped reading the stream before its end, so its last line may be incomplete.
-            self._end_line(place, True)
+            self._end_line(stream, True)
         self._is_closed = True
-        self._sink.close(self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns))
+        self._sink.write_close(self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns))
         return self._flush()
 
     def give_up(self) -> str:
-        """As ``finish``, on a disk that stays full; returns what is wrong with the trace, empty if nothing
+        """Like ``finish``, for a disk that stays full; returns what is wrong with the trace, empty if nothing
         is.
 
-        The journal is deleted first. That makes room for the part of it that is kept in memory, and for the
-        last records. What does not fit becomes a gap."""
+        The journal is deleted first, after up to ``_SAVED_BYTES`` of it were read into memory. This makes
+        room for these and the last records. What does not fit becomes a gap."""
         why = self._writer.fault
         saved, is_all = self._read_rest()
         self._reader.clear()
@@ -206,7 +206,7 @@ class RecordingPipeline:
                 self._count(entry)
                 is_all = False
             else:
-                self._file(entry)
+                self._take_entry(entry)
         if self._flush() and is_all and self.finish():
             return ""
         for entry in self._order.drop():
@@ -218,59 +218,59 @@ class RecordingPipeline:
                 break
             header = self._sink.state.header
             before = tuple(self._files[: self._files.index(self._writer.path)])
-            # Judged again up to where the trace now ends: what is not in it must not count.
+            # Judge again what is left in the trace: findings about the rest must not count.
             self._sink.state = restore(self._writer.path, size, self._make_observer, before=before)
             if size == 0 and header is not None:
                 self._sink.state.header = header
                 continues = os.path.basename(before[-1]) if before else ""
                 self._writer.write(encode_header(replace(header, continues=continues)))
-            self._sink.owed()
+            self._sink.write_missing_findings()
             missing = self._missing(size)
             end = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
-            self._sink.event(
+            self._sink.write_event(
                 Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=end.observed_at_ns)
             )
             self._is_closed = True
-            self._sink.close(end)
+            self._sink.write_close(end)
             if self._flush():
                 return f"the trace is incomplete: {why}"
         return f"the trace has no end: {why}"
 
-    def _file(self, entry: Entry) -> None:
-        """Write what one record of the journal holds, or let it wait for the end of a line before it."""
+    def _take_entry(self, entry: Entry) -> None:
+        """Write the content of one journal record, or hold it back until a line before it ends."""
         if self._order.is_open:
             for due in self._order.take(entry):
-                self._write(due)
+                self._record_entry(due)
         else:
-            self._write(entry)
+            self._record_entry(entry)
 
-    def _write(self, entry: Entry) -> None:
-        """Write what one record of the journal holds."""
+    def _record_entry(self, entry: Entry) -> None:
+        """Write the content of one journal record to the trace."""
         kind, payload, at_ns, connection = entry
         at_ns -= self._started_ns
-        place = _STREAMS.get(kind)
-        if place is not None:  # nearly all records
-            self._passed[place] += len(payload)
+        stream = _STREAMS.get(kind)
+        if stream is not None:  # nearly all records
+            self._passed[stream] += len(payload)
         if self._assembly is not None and (connection or kind == journal.NOTE):
-            self._sink.all(self._assembly.take(kind, payload, at_ns, connection))
-        elif place is not None:
-            self._sink.lines(place, self._framers[place].feed(payload, at_ns))
+            self._sink.write_http_events(self._assembly.take(kind, payload, at_ns, connection))
+        elif stream is not None:
+            self._sink.write_lines(stream, self._framers[stream].feed(payload, at_ns))
             if payload[-1:] != b"\n":
                 self._order.is_open = True
-        elif (place := _ENDS.get(kind)) is not None:
-            self._end_line(place, False)
-            if place < 2:
-                self._sink.event(Eof(SENDERS[place], at_ns))
+        elif (stream := _ENDS.get(kind)) is not None:
+            self._end_line(stream, False)
+            if stream < 2:
+                self._sink.write_event(Eof(SENDERS[stream], at_ns))
         elif kind in _REFUSED or kind in _OWN:
-            self._file_refusal(kind, payload, at_ns)
+            self._record_refusal(kind, payload, at_ns)
         elif kind == journal.SIGNAL:
             name = payload.decode("ascii", "replace")
             if self._assembly is None:
-                self._sink.event(Signal(name, at_ns))
+                self._sink.write_event(Signal(name, at_ns))
             else:  # it was meant for mcpproxy; no server received it
-                self._sink.all([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
+                self._sink.write_http_events([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
         elif kind == journal.GAP:
-            self._file_gap(gap_of(payload, at_ns))
+            self._record_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
             if self._sink.state.header is not None:
                 raise NotARecordError("a second START record")
@@ -284,41 +284,41 @@ class RecordingPipeline:
 
                 self._assembly = HttpAssembly(payload)
             self._rotation = rotation_of(payload)
-            self._agree(terms_of(payload))
+            self._use_rules(rule_options_of(payload))
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
-    def _end_line(self, place: int, continues: bool) -> None:
+    def _end_line(self, stream: int, continues: bool) -> None:
         """Write what is held of a line: the last of its stream, or a piece of it."""
-        self._sink.lines(place, self._framers[place].end(continues=continues))
+        self._sink.write_lines(stream, self._framers[stream].end(continues=continues))
 
-    def _agree(self, terms: "RuleOptions | None") -> None:
+    def _use_rules(self, rule_options: "RuleOptions | None") -> None:
         """Judge by the rules that the START record names, if it names any."""
-        if terms is not None:
-            self._terms = terms
-            self._make_observer = partial(self._make_observer_for, terms)
+        if rule_options is not None:
+            self._rule_options = rule_options
+            self._make_observer = partial(self._make_observer_for, rule_options)
             self._sink.state.judge = SafeJudge(self._make_observer)
-            self._sink.tell_of_judge()
+            self._sink.report_judge()
 
-    def _file_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
-        """Write a refused line, or our answer to one. Neither is part of a line in the stream of a peer."""
-        state, place = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
-        self._passed[place] += len(line)
+    def _record_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
+        """Write a refused line or our answer to one. Each is a whole line, so no framer is needed."""
+        state, stream = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
+        self._passed[stream] += len(line)
         state.seq += 1
         raw = line.removesuffix(b"\n")
-        frame = Frame(state.seq, SENDERS[place], raw, at_ns, len(raw) < len(line))
+        frame = Frame(state.seq, SENDERS[stream], raw, at_ns, len(raw) < len(line))
         frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
-        self._sink.event(frame)
+        self._sink.write_event(frame)
 
-    def _file_gap(self, gap: Gap) -> None:
-        for place, count in enumerate(lost_in(gap)):
-            self._passed[place] += count
+    def _record_gap(self, gap: Gap) -> None:
+        for stream, count in enumerate(lost_in(gap)):
+            self._passed[stream] += count
             if count:
-                # The line continues within the gap, so what we have is a piece of it.
-                self._end_line(place, True)
-        self._sink.event(gap)
+                # The current line continues in the gap, so what we have is a piece of it.
+                self._end_line(stream, True)
+        self._sink.write_event(gap)
         if self._assembly is not None:
-            self._sink.all(self._assembly.gap(gap.observed_at_ns))
+            self._sink.write_http_events(self._assembly.gap(gap.observed_at_ns))
 
     def _flush(self) -> bool:
         was_stuck = self.is_stuck
@@ -328,17 +328,17 @@ class RecordingPipeline:
                 f"cannot write the trace: {self._writer.fault}; the session goes on, trying again"
             )
         if is_written and self._assembly is not None:
-            self._marks.append((self._writer.size, tuple(self._passed)))
+            self._sizes.append((self._writer.size, tuple(self._passed)))
         return is_written
 
     def _missing(self, size: int) -> list[int]:
-        """How many bytes of each stream passed and are not in the first ``size`` bytes of the trace.
+        """Return how many bytes of each stream are missing in the first ``size`` bytes of the trace.
 
-        Over HTTP these are the bytes since the last mark, because the trace does not hold the bytes as they
+        Over HTTP this counts from the last remembered size, because the trace does not have the bytes as they
         passed."""
         state: Sequence[int] = self._sink.state.stream_bytes
         if self._assembly is not None:
-            state = next((passed for at, passed in reversed(self._marks) if at <= size), (0, 0, 0))
+            state = next((passed for at, passed in reversed(self._sizes) if at <= size), (0, 0, 0))
         return [passed - there for passed, there in zip(self._passed, state, strict=True)]
 
     def _clear_journal(self) -> None:
@@ -356,7 +356,7 @@ class RecordingPipeline:
             long=saved.long,
             file=os.path.basename(self._writer.path) if self._rotation is not None else "",
             rotation=self._rotation,
-            terms=self._terms,
+            rule_options=self._rule_options,
         )
         try:
             self._reader.checkpoint_and_clear(state)
@@ -373,7 +373,7 @@ class RecordingPipeline:
         return save_assembly(self._assembly)
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
-        """What the journal still holds, up to ``_SAVED_BYTES``, and whether that is all of it."""
+        """Read the rest of the journal, up to ``_SAVED_BYTES``; returns it and whether that is all of it."""
         saved: list[Entry] = []
         saved_bytes = 0
         while not self.is_over and (entries := self._reader.read()):
@@ -389,10 +389,10 @@ class RecordingPipeline:
         """Count the bytes of a record that will not be in the trace."""
         kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
-        if (place := _ALL_BYTES.get(kind)) is not None:
-            self._passed[place] += len(payload)
+        if (stream := _ALL_BYTES.get(kind)) is not None:
+            self._passed[stream] += len(payload)
         elif kind == journal.GAP:
-            for place, count in enumerate(lost_in(gap_of(payload, at_ns))):
-                self._passed[place] += count
+            for stream, count in enumerate(lost_in(gap_of(payload, at_ns))):
+                self._passed[stream] += count
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)

@@ -27,12 +27,12 @@ _LAST_NOTES_S: Final = 0.9
 
 
 def run(trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, admin: str = "") -> None:
-    """Record the session whose journal lies beside ``trace``, until it is over. Never raises.
+    """Record the session whose journal is beside ``trace``, until it is over. Never raises.
 
-    ``wake_fd`` is the reading end of the wake pipe, ``asleep`` the shared memory (``None``: every record
-    sends a byte), file descriptor 2 takes the notes. The caller has separated this process from the relay: it
-    ignores the signals that are meant for the relay, and holds no descriptor of a peer. ``admin`` is the
-    address of the admin port as ``host:port``, empty for none."""
+    ``wake_fd`` is the reading end of the wake pipe, and ``asleep`` the shared memory (``None``: the relay
+    writes into the pipe for every record). The notes are written to file descriptor 2. The caller has
+    separated this process from the relay: it ignores the signals that are meant for the relay, and has no
+    descriptor of a peer. ``admin`` is the address of the admin port as ``host:port``, empty for none."""
     notes = StderrNotes(None if quiet else NOTES_FD, mode)
     try:
         _record(trace, Wakeup(wake_fd, asleep), notes, admin)
@@ -57,21 +57,21 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         recording = RecordingPipeline(
             reader, writer, standard_observer, notes, watcher=_open_admin_port(admin, notes)
         )
-        gc.freeze()  # everything imported so far is never garbage
+        gc.freeze()  # nothing that was imported so far becomes garbage
         gc.enable()
         _follow(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
-        harm = writer.harm()
+        outside_changes = writer.outside_changes()
         journal_reader.remove(folder)
     finally:
         reader.close()
         writer.close()
         lock.release()
-    notes.summarize(trace, recording.tally, note, recording.lag_ns, harm)
+    notes.summarize(trace, recording.tally, note, recording.lag_ns, outside_changes)
 
 
 def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
-    """Open the admin port, if one is asked for; returns its counters."""
+    """Open the admin port at ``where``, if that is not empty; returns its counters."""
     if not where:
         return None
     try:
@@ -97,20 +97,20 @@ def _say_from_thread(text: str) -> None:
 
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
-    """Record until the session is over, or until the relay is gone and all that it left is recorded."""
-    is_relay_gone = hurries = False
+    """Record until the session is over, or the relay is gone and everything that it left is recorded."""
+    is_relay_gone = has_priority = False
 
-    def hurry() -> None:
-        nonlocal hurries
-        hurries = True
+    def on_late() -> None:
+        nonlocal has_priority
+        has_priority = True
         priority.restore()
 
-    recording.hurry = hurry
+    recording.on_late = on_late
     while True:
         recording.drain()
         notes.flush()
-        if hurries and not is_relay_gone:
-            hurries = False
+        if has_priority and not is_relay_gone:
+            has_priority = False
             priority.lower()
         if recording.is_over or is_relay_gone:
             return

@@ -1,7 +1,7 @@
 """Complete the trace of a session whose recorder was killed, from the journal that it left behind.
 
-Recovery does what the recorder would have done: it goes on from the checkpoint with the same code. If it is
-killed itself, it can be done again."""
+Recovery does what the recorder would have done: it continues from the checkpoint, with the same code. If it
+is killed, it can be repeated."""
 
 import os
 import shutil
@@ -33,16 +33,18 @@ from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Header
 from mcpproxy.trace.writer import TraceWriter
 
-_DAMAGE: Final = (
+_DAMAGE_ERRORS: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""What may be raised for a checkpoint from an unknown source: the attributes of its objects may be
-anything."""
+"""What a checkpoint from an unknown source may raise: the attributes of its objects can have any value."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
-    """Complete ``trace`` from the journal beside it, if there is one and its session is over; whether it did.
+    """Complete ``trace`` from the journal beside it, if there is one and its session is over.
+
+    Returns:
+        Whether the trace was completed.
 
     Raises:
         ForeignJournalError: this user must not do that, see ``foreign_journals``. Nothing was changed.
@@ -52,17 +54,17 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     """
     folder = journal.folder(trace)
     try:
-        foreign_journals.refuse(Folder(folder), chain.files_of(trace))
+        foreign_journals.refuse_foreign(Folder(folder), chain.files_of(trace))
         lock = Lock.take(folder)
     except FileNotFoundError:
         return False
     except OSError as fault:
-        raise foreign_journals.refused(fault, folder) or fault from None
+        raise foreign_journals.read_only_error(fault, folder) or fault from None
     if lock is None:
         return False
     try:
         return _recover(trace, folder, make_observer or standard_observer)
-    except _DAMAGE as fault:
+    except _DAMAGE_ERRORS as fault:
         what = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
         next_step = "the trace is whole up to its last line"
         raise TraceError(folder, None, f"the journal is damaged: {what}", next_step) from None
@@ -104,18 +106,18 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     if path not in files:
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
     before, after = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
-    header = read_trace(trace).header if start.trace_bytes else _started(folder)
+    header = read_trace(trace).header if start.trace_bytes else _header_in_journal(folder)
     if header is None or is_relay_alive(header):
         return False
     continues = os.path.basename(before[-1]) if before else ""
     _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
     _refuse_hole(folder, start.segment)
-    for place, later in enumerate(after, start=len(before) + 1):
-        _refuse_other_trace(later, replace(header, continues=os.path.basename(files[place - 1])), 0)
+    for index, later in enumerate(after, start=len(before) + 1):
+        _refuse_other_trace(later, replace(header, continues=os.path.basename(files[index - 1])), 0)
     for later in after:  # they are written again
         os.unlink(later)
-    if start.terms is not None:
-        make_observer = partial(observer_for_recovery, start.terms)
+    if start.rule_options is not None:
+        make_observer = partial(observer_for_recovery, start.rule_options)
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
@@ -135,8 +137,8 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         recording.drain()
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
-    except (TraceError, *_DAMAGE):
-        writer.flush()  # what was read before the damage was in the trace, and must stay there
+    except (TraceError, *_DAMAGE_ERRORS):
+        writer.flush()  # the trace was cut to the checkpoint, so the records before the damage are put back
         raise
     finally:
         reader.close()
@@ -168,8 +170,8 @@ def _is_closed(trace: str) -> bool:
     return last.startswith(b'{"type":"close",') and last.endswith(b"}\n")
 
 
-def _started(folder: str) -> Header | None:
-    """The header in the START record; ``None`` if the relay was killed before it wrote one."""
+def _header_in_journal(folder: str) -> Header | None:
+    """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
     reader = JournalReader(folder)
     try:
         entries = reader.read()
@@ -184,7 +186,7 @@ def _started(folder: str) -> Header | None:
 
 
 def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
-    """Check that ``trace`` belongs to the journal: recovery cuts it back to the checkpoint."""
+    """Raise unless ``trace`` belongs to the journal, because recovery cuts it to the checkpoint."""
     expected = encode_header(header)
     try:
         with open(open_regular(trace), "rb") as file:
@@ -197,7 +199,7 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
 
 
 def _refuse_hole(folder: str, first: int) -> None:
-    """Check that no segment is missing: reading would stop there, and recovery deletes the journal."""
+    """Raise if a segment is missing: reading would stop there, and recovery deletes the journal."""
     there = [
         int(name) for name in Folder(folder).names() if journal_reader.is_segment(name) and int(name) >= first
     ]

@@ -1,7 +1,7 @@
-"""When a recording continues in a new file.
+"""Decide when a recording continues in a new file.
 
-This is decided by the size of the file and the times in it, never by a clock. So recovery begins new files at
-the same places."""
+The size of the file and the times in it decide, never a clock. So recovery begins new files after the same
+records."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,23 @@ from mcpproxy.trace.members import NotARecordError
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A new file is begun when one has this many bytes or covers this much time; 0 means no limit."""
+    """The limits of a file in bytes and in nanoseconds of recorded time; 0 means no limit."""
 
     file_bytes: int = 0
     file_ns: int = 0
 
     def is_due(self, size: int, since_ns: int, now_ns: int) -> bool:
-        """Whether a new file is due after one of ``size`` bytes that began at ``since_ns``."""
+        """Whether a file of ``size`` bytes that began at ``since_ns`` has reached a limit."""
         if self.file_bytes and size >= self.file_bytes:
             return True
         return bool(self.file_ns) and now_ns - since_ns >= self.file_ns
 
 
 def rotation_of(start: bytes) -> Rotation | None:
-    """The rotation in the START record: ``"rotate":{"bytes":n}`` or ``{"ns":n}``; ``None`` without one.
+    """Return the rotation in a START record: ``"rotate":{"bytes":n}`` or ``{"ns":n}``; ``None`` without one.
 
     Raises:
-        NotARecordError: the member holds something else.
+        NotARecordError: the member has another form.
     """
     asked = object_of(start).get("rotate")
     if not asked:

@@ -1,12 +1,12 @@
-"""Mask the secrets among the arguments of a command before it is written anywhere.
+"""Mask the secrets among the arguments of a command before the command is recorded or shown.
 
 The server gets its arguments unchanged. In recordings, lists and reports these are masked:
 
 - the value of an option whose name indicates a secret (``--api-key X``, ``--token=X``);
 - the value of an assignment to such a name (``API_KEY=X``, also after ``-e`` and ``--env``);
 - header fields (``-H 'Authorization: Bearer X'``), as in a recording of HTTP;
-- in URLs the user, the password and secret parameters;
-- JSON members with such names, and anywhere a text in the format of a known provider's key.
+- the user, the password and secret parameters in URLs;
+- JSON members with such names, and texts in the format of a known provider's key anywhere.
 
 The names are in ``mcpproxy.base.secret_names``, the formats in ``mcpproxy.base.secret_values``.
 """
@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mcpproxy.base.secret_names import names_secret
-from mcpproxy.base.secret_values import TEXTS
+from mcpproxy.base.secret_values import PATTERNS
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.masked_values import MARK
 
 _SHORT_NAMES: Final = frozenset({"key", "pass", "auth", "bearer", "pat", "creds"})
-"""Names of options that hold secrets, although members and headers with these names may not."""
+"""Names of options with secret values. JSON members and headers with these names need not be secret."""
 
 _ASSIGNMENT: Final = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
@@ -33,19 +33,19 @@ _IN_TEXT: Final = re.compile(
 
 
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
-    """``command`` with its secrets masked; equal secrets get equal masks under one ``key``."""
+    """Return ``command`` with its secrets masked; equal secrets get equal masks under one ``key``."""
     masker = Masker(key)
     return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
 
 
 def shown(command: Sequence[str]) -> str:
-    """A command with its secrets masked, as one line for a report."""
+    """Return a command with its secrets masked, as one line for a report."""
     return " ".join(masked(command, os.urandom(32)))
 
 
 class ArgumentMasking(NamedTuple):
-    """How to mask: ``named`` says whether a name is secret, ``whole`` masks a value, ``text`` secrets within
-    a text."""
+    """How to mask: ``named`` says whether a name is that of a secret, ``whole`` masks a value, ``text`` masks
+    secrets within a text, and ``credentials`` masks URLs, headers and JSON."""
 
     credentials: Masker
     named: Callable[[str], bool]
@@ -53,19 +53,19 @@ class ArgumentMasking(NamedTuple):
     text: Callable[[str], str]
 
 
-def arguments(command: Sequence[str], how: ArgumentMasking) -> Iterator[str]:
-    """The arguments, masked one by one."""
-    is_value = False  # of a secret option, so all of it is masked
+def arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]:
+    """Yield the arguments, masked one by one."""
+    is_value = False  # the argument is the value of a secret option
     for argument in command:
         if is_value and not argument.startswith("-"):
-            yield how.whole(argument)
+            yield masking.whole(argument)
         else:
-            yield _argument(argument, how)
-        is_value = argument.startswith("-") and "=" not in argument and _is_secret(argument, how)
+            yield _argument(argument, masking)
+        is_value = argument.startswith("-") and "=" not in argument and _is_secret(argument, masking)
 
 
 def names_option(name: str) -> bool:
-    """Whether an option, or a variable, of this name holds a secret."""
+    """Whether an option or a variable with this name has a secret value."""
     return name.lower() in _SHORT_NAMES or (names_secret(name) and not name.lower().startswith("no-"))
 
 
@@ -78,33 +78,33 @@ def _texts(masker: Masker) -> Callable[[str], str]:
         return found[0][:start] + masker.value(found[group]) + found[0][end:]
 
     def text(argument: str) -> str:
-        for pattern in TEXTS:
+        for pattern in PATTERNS:
             argument = pattern.sub(replace, argument)
         return argument
 
     return text
 
 
-def _is_secret(option: str, how: ArgumentMasking) -> bool:
-    return how.named(option.lstrip("-"))
+def _is_secret(option: str, masking: ArgumentMasking) -> bool:
+    return masking.named(option.lstrip("-"))
 
 
-def _argument(argument: str, how: ArgumentMasking) -> str:
+def _argument(argument: str, masking: ArgumentMasking) -> str:
     if found := _ASSIGNMENT.fullmatch(argument):
         name, value = found.groups()
-        return f"{name}={how.whole(value) if _is_secret(name, how) else _argument(value, how)}"
+        return f"{name}={masking.whole(value) if _is_secret(name, masking) else _argument(value, masking)}"
     if argument.startswith(("{", "[")):
         raw = argument.encode("utf-8", "surrogateescape")
-        argument = how.credentials.body(raw).decode("utf-8", "surrogateescape")
+        argument = masking.credentials.body(raw).decode("utf-8", "surrogateescape")
     elif found := _HEADER.fullmatch(argument):
         name, colon, value = found.groups()
-        [(_, shown)] = how.credentials.headers(((name, value),))
+        [(_, shown)] = masking.credentials.headers(((name, value),))
         argument = name + colon + shown
     elif " " in argument:
-        argument = _IN_TEXT.sub(lambda found: _option(found, how), argument)
-    return how.text(how.credentials.url(argument))
+        argument = _IN_TEXT.sub(lambda found: _option(found, masking), argument)
+    return masking.text(masking.credentials.url(argument))
 
 
-def _option(found: re.Match[str], how: ArgumentMasking) -> str:
+def _option(found: re.Match[str], masking: ArgumentMasking) -> str:
     name, between, value = found.groups()
-    return f"{name}{between}{how.whole(value)}" if _is_secret(name, how) else found[0]
+    return f"{name}{between}{masking.whole(value)}" if _is_secret(name, masking) else found[0]

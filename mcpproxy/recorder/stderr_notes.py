@@ -1,7 +1,7 @@
-"""The lines that a user sees on stderr while a session runs; each kind of finding is shown once.
+"""Write the lines that a user sees on stderr during a session; each kind of finding is shown once.
 
-The lines go to a pipe that the relay reads. The recorder never waits for it: what does not fit is kept for
-the next time, up to a limit, and beyond that dropped and counted."""
+The lines go to a pipe that the relay reads. The recorder never waits for it: lines that do not fit are kept
+for the next time, up to a limit; beyond that they are dropped and counted."""
 
 import os
 import select
@@ -36,7 +36,7 @@ class StderrNotes:
         self._repeats: dict[tuple[str, str, str], int] = {}
 
     def found(self, finding: Finding) -> None:
-        """Show a finding: as JSON always, as text only the first of its kind and not those of level info."""
+        """Show a finding: as JSON always; as text if it is the first of its kind and not of level info."""
         if self._mode == "json":
             self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
         if self._mode != "text" or finding.severity == "info":
@@ -50,14 +50,16 @@ class StderrNotes:
         self.say(f"{finding.severity} {finding.rule} {finding.blame}, {where}: {finding.message}")
 
     def say(self, text: str, *, is_last: bool = False) -> None:
-        """Show one line; the last one is shown even if too many are waiting."""
+        """Show one line. The last line of a session (``is_last``) is shown even if too many wait."""
         self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
 
-    def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, harm: str = "") -> None:
+    def summarize(
+        self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, outside_changes: str = ""
+    ) -> None:
         """Show a summary of the session.
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
-        finding, shown from ``LAG_NS`` on. ``harm`` says what another process has done to the file."""
+        finding, shown from ``LAG_NS`` on. ``outside_changes`` says what others did to the file."""
         parts = [_frames(tally.frames), _findings(tally.found)]
         for one in tally.more:
             kind = (one.rule, one.blame, one.requirement)
@@ -73,11 +75,11 @@ class StderrNotes:
             parts.append(f"judged up to {lag_ns / 1e9:.1f} s late")
         if note:
             parts.append(note)
-        where = f"trace {trace} ({harm})" if harm else f"trace {trace}"
+        where = f"trace {trace} ({outside_changes})" if outside_changes else f"trace {trace}"
         self.say("; ".join([*parts, where]), is_last=True)
 
     def flush(self) -> None:
-        """Write what the pipe takes now."""
+        """Write as much as the pipe takes now."""
         while self._pending and self._fd is not None:
             try:
                 del self._pending[: os.write(self._fd, self._pending)]

@@ -24,9 +24,10 @@ class EventWatcher(Protocol):
 
 
 class TraceSink:
-    """Writes events to ``writer`` in the order given. ``state`` is what the trace holds by now.
+    """Writes events to ``writer``, judges them and shows their findings.
 
-    ``watcher`` is called for every event of an HTTP recording.
+    ``state`` describes what the trace holds already. ``watcher`` is called for every event of an HTTP
+    recording.
     """
 
     def __init__(
@@ -38,86 +39,85 @@ class TraceSink:
         self._watcher = watcher
         self._budget = Budget()
         self._is_long = [False, False]
-        self._told: set[str] = set()
-        """The lines that were shown about the judge."""
-        self.tell_of_judge()
+        self._shown: set[str] = set()
+        """The lines that were shown already and are not repeated."""
+        self.report_judge()
 
-    def lines(self, place: int, lines: list[Line]) -> None:
-        """Write lines of the stream at ``place`` (0 client, 1 server, 2 stderr)."""
+    def write_lines(self, stream: int, lines: list[Line]) -> None:
+        """Write lines of ``stream`` (0 client, 1 server, 2 stderr)."""
         if has_run(lines):
-            for several in runs_in(lines):
-                if is_run(several):
-                    self._run(place, several)
+            for group in runs_in(lines):
+                if is_run(group):
+                    self._write_run(stream, group)
                 else:
-                    self._apart(place, several)
+                    self._write_apart(stream, group)
         else:
-            self._apart(place, lines)
+            self._write_apart(stream, lines)
 
-    def _run(self, place: int, lines: list[Line]) -> None:
+    def _write_run(self, stream: int, lines: list[Line]) -> None:
         """Write a run of short lines as one record."""
         state, judge = self.state, self.state.judge
         at_ns = lines[0][1]
-        seq = 0 if place == 2 else state.seq + 1
-        run = Lines(seq, SOURCES[place], tuple(raw for raw, _, _, _ in lines), at_ns)
+        seq = 0 if stream == 2 else state.seq + 1
+        run = Lines(seq, SOURCES[stream], tuple(raw for raw, _, _, _ in lines), at_ns)
         self._writer.write(encode_lines(run))
         state.at_ns = at_ns
-        if place == 2:
+        if stream == 2:
             return
         state.seq += len(lines)
-        state.tally.frames[SENDERS[place]] += len(lines)
+        state.tally.frames[SENDERS[stream]] += len(lines)
         for frame in run.events():
             if findings := judge.observe(frame):
-                self._found(findings)
-        self.tell_of_judge()
+                self._record_findings(findings)
+        self.report_judge()
 
-    def _apart(self, place: int, lines: list[Line]) -> None:
-        if place == 2:
+    def _write_apart(self, stream: int, lines: list[Line]) -> None:
+        if stream == 2:
             for raw, at_ns, terminated, _ in lines:
-                self.event(Stderr(raw, at_ns, terminated))
+                self.write_event(Stderr(raw, at_ns, terminated))
             return
-        # The hot path of stdio: every frame comes through here, mostly one at a time.
-        state, writer, sender = self.state, self._writer, SENDERS[place]
+        # The hot path of stdio: every frame passes here, usually one at a time.
+        state, writer, sender = self.state, self._writer, SENDERS[stream]
         judge = state.judge
         for raw, at_ns, terminated, continues in lines:
             state.seq = seq = state.seq + 1
             state.at_ns = at_ns
             state.tally.frames[sender] += 1
             frame = Frame(seq, sender, raw, at_ns, terminated, continues)
-            if len(raw) > SMALL_BYTES and self._is_too_dear(place, frame):
-                self._in_pieces(place, frame)
+            if len(raw) > SMALL_BYTES and self._is_too_large_to_judge(stream, frame):
+                self._write_in_pieces(stream, frame)
                 continue
             if len(raw) < BATCH_BYTES:
                 writer.write(encode_frame(frame))
             else:
                 writer.write_large(frame_parts(frame))
             if findings := judge.observe(frame):
-                self._found(findings)
+                self._record_findings(findings)
         if judge.stopped or judge.left_out:
-            self.tell_of_judge()
+            self.report_judge()
 
-    def _is_too_dear(self, place: int, frame: Frame) -> bool:
-        """Whether a line is not to be judged: it is part of a longer one, or judging would take too much
-        memory."""
-        if frame.continues or self._is_long[place]:
-            self._is_long[place] = frame.continues
+    def _is_too_large_to_judge(self, stream: int, frame: Frame) -> bool:
+        """Whether a line is part of a longer one, or would take too much memory to judge."""
+        if frame.continues or self._is_long[stream]:
+            self._is_long[stream] = frame.continues
             return True
         return self._budget.cost(frame.raw) is None
 
-    def _in_pieces(self, place: int, frame: Frame) -> None:
+    def _write_in_pieces(self, stream: int, frame: Frame) -> None:
         """Write a line in pieces that are not judged. The first piece has the number of the line."""
         from mcpproxy.recorder.http.body_frames import in_pieces
 
-        state, sender = self.state, SENDERS[place]
-        state.too_dear += not frame.continues
+        state, sender = self.state, SENDERS[stream]
+        state.unjudged_lines += not frame.continues
         self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
         for count, piece in enumerate(in_pieces(frame, at_least=2)):
             state.seq += count > 0
             state.tally.frames[sender] += count > 0
             piece.seq = state.seq
             self._writer.write_large(frame_parts(piece))
-            self._found(state.judge.observe(piece))
+            self._record_findings(state.judge.observe(piece))
 
-    def all(self, events: Iterable[Recorded]) -> None:
+    def write_http_events(self, events: Iterable[Recorded]) -> None:
         """Write events of an HTTP recording."""
         state = self.state
         for event in events:
@@ -134,13 +134,13 @@ class TraceSink:
                 self._writer.write(encode(event, session))
             findings = state.judge.observe(event)
             if findings:
-                self._found(findings)
+                self._record_findings(findings)
             if self._watcher is not None:
                 self._tell_watcher(self._watcher, event, findings)
         if state.judge.stopped or state.judge.left_out:
-            self.tell_of_judge()
+            self.report_judge()
 
-    def event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
+    def write_event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
         """Write a single event of a stdio recording."""
         if isinstance(event, Frame):
             self.state.tally.frames[event.sender] += 1
@@ -148,28 +148,28 @@ class TraceSink:
         self.state.at_ns = event.observed_at_ns
         self._judge(event)
 
-    def owed(self) -> None:
-        """Write the findings of events that the trace holds already; they were shown before."""
-        self._write(self.state.owed)
+    def write_missing_findings(self) -> None:
+        """Write the findings that the trace lacks for its last event; they were shown before."""
+        self._write_findings(self.state.missing_findings)
 
-    def close(self, close: Close) -> None:
+    def write_close(self, close: Close) -> None:
         """Write how the session ended."""
         state = self.state
         self._judge(close)
-        state.settle()
+        state.complete_tally()
         self._writer.write(encode_close(close, state.tally))
 
-    def tell_of_lag(self, latest_ns: int | None) -> None:
-        """Tell the watcher how far behind the traffic the trace is, and whether it can be written.
+    def report_lag(self, latest_ns: int | None) -> None:
+        """Pass the watcher the delay between traffic and trace, and whether the trace can be written.
 
-        ``latest_ns`` is the time of the latest record written, ``None`` if there was none.
+        ``latest_ns`` is the time of the last record that was written, ``None`` if there was none.
         """
         if self._watcher is not None:
             fault = self._writer.fault
             lag_ns = None if latest_ns is None else max(0, time.monotonic_ns() - latest_ns)
             self._watcher.count_lag(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
 
-    def tell_of_judge(self) -> None:
+    def report_judge(self) -> None:
         """Show what went wrong with the judging, each fault once."""
         judge = self.state.judge
         for line in judge.left_out:
@@ -183,15 +183,15 @@ class TraceSink:
             self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
 
     def _judge(self, event: Event) -> None:
-        self._found(self.state.judge.observe(event))
-        self.tell_of_judge()
+        self._record_findings(self.state.judge.observe(event))
+        self.report_judge()
 
-    def _found(self, findings: list[Finding]) -> None:
-        self._write(findings)
+    def _record_findings(self, findings: list[Finding]) -> None:
+        self._write_findings(findings)
         for finding in findings:
             self._notes.found(finding)
 
-    def _write(self, findings: list[Finding]) -> None:
+    def _write_findings(self, findings: list[Finding]) -> None:
         for finding in findings:
             self._writer.write(encode_finding(finding))
             self.state.tally.findings[finding.severity] += 1
@@ -206,6 +206,6 @@ class TraceSink:
             self._notes.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
 
     def _say_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._shown:
+            self._shown.add(text)
             self._notes.say(text)

@@ -1,4 +1,4 @@
-"""What a trace holds by now. A recorder that continues one learns that by reading it again."""
+"""What a trace holds so far. A recorder that continues a trace finds out by reading and judging it again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mcpproxy.recorder.http.assembly import HttpAssembly
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
-"""Index in every triple of streams (the client's, the server's, the server's stderr) -> the sender."""
+"""Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
 
 
 @dataclass(slots=True)
 class TraceState:
-    """What the trace holds by now, and the judge that has seen exactly that."""
+    """What the trace holds so far, and the judge that has seen exactly that."""
 
     judge: SafeJudge
     header: Header | None = None
@@ -28,23 +28,24 @@ class TraceState:
     tally: Tally = field(default_factory=Tally)
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Bytes of each stream, gaps included."""
-    owed: list[Finding] = field(default_factory=list[Finding])
-    """Findings of the last event that the trace lacks, because it was cut between the event and them."""
+    missing_findings: list[Finding] = field(default_factory=list[Finding])
+    """Findings of the last event that the trace lacks, because it was cut between that event and them."""
     names: SessionNames = field(default_factory=SessionNames)
     assembly: "HttpAssembly | None" = None
-    """Over HTTP, the state of the connections at that point."""
+    """Over HTTP: the state of the connections at the end of the trace."""
     before: tuple[str, ...] = ()
     """The earlier files of the recording, in order."""
     file_ns: int = 0
     """The time at which the current file began."""
 
-    too_dear: int = 0
+    unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
-    def settle(self) -> None:
-        """Put into the tally what the judge has counted and what went wrong."""
-        told = f"not judged for the memory it takes: {self.too_dear} of the lines" if self.too_dear else None
-        self.tally.judge_error = "; ".join(filter(None, (self.judge.error, told))) or None
+    def complete_tally(self) -> None:
+        """Add to the tally what the judge only counted, and what went wrong with the judging."""
+        count = self.unjudged_lines
+        unjudged = f"not judged for the memory it takes: {count} of the lines" if count else None
+        self.tally.judge_error = "; ".join(filter(None, (self.judge.error, unjudged))) or None
         self.tally.more = self.judge.more
 
 
@@ -55,9 +56,9 @@ def restore(
     assembly: "HttpAssembly | None" = None,
     before: tuple[str, ...] = (),
 ) -> TraceState:
-    """What the first ``size`` bytes of ``trace`` hold, for a recorder that continues it.
+    """Return what the first ``size`` bytes of ``trace`` hold, for a recorder that continues it.
 
-    The decoders of ``assembly`` are fed again what they had read. ``before`` are the earlier files of the
+    The decoders of ``assembly`` are fed what they had read. ``before`` are the earlier files of the
     recording.
 
     Raises:
@@ -74,11 +75,11 @@ def restore(
         match event:
             case Finding(severity=severity):
                 state.tally.findings[severity] += 1
-                del state.owed[:1]
+                del state.missing_findings[:1]
                 continue
             case Encoded():
                 if assembly is not None:
-                    assembly.refeed(event)
+                    assembly.feed_again(event)
                 continue
             case Frame(seq=seq, sender=sender):
                 state.seq = seq
@@ -95,12 +96,12 @@ def restore(
         state.at_ns = event.observed_at_ns
         found = state.judge.observe(event)
         # The findings of a run of lines follow the record of the whole run.
-        state.owed = state.owed + found if opened.place == before_place else found
+        state.missing_findings = state.missing_findings + found if opened.place == before_place else found
         before_place = opened.place
     state.file_ns = opened.continued_ns
     return state
 
 
 def lost_in(gap: Gap) -> tuple[int, int, int]:
-    """How many bytes of each stream are lost in a gap."""
+    """Return how many bytes of each stream are lost in a gap."""
     return gap.client_bytes, gap.server_bytes, gap.stderr_bytes

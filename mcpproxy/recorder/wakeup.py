@@ -1,9 +1,9 @@
-"""How the recorder waits: until the relay wakes it, or exits.
+"""Wait until the relay wakes the recorder, or exits.
 
 The relay must never wait for the recorder, and need not wake it for every record. A byte of shared memory
-says that the recorder sleeps; only then does the relay write to the wake pipe. Before the recorder sleeps it
-naps for some milliseconds, so that a lively conversation costs one pass per nap and no system call of the
-relay. When nothing happens it blocks, and an idle session costs nothing."""
+says that the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps, the recorder
+naps for some milliseconds: during a busy conversation it reads the journal once after each nap, and the relay
+makes no system call for it. When nothing happens it blocks, so an idle session costs nothing."""
 
 import os
 import select
@@ -34,12 +34,12 @@ class Wakeup:
         self._fd = fd
         self._asleep = asleep
         self._nap_s = NAP_S
-        self._is_leaving = False
+        self._has_unwritten = False
         self.unwritten = b""
         """Journal records that the relay could not write and sent through the pipe when it exited."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
-        """Wait until ``has_more`` may be true: a nap while there are records, else as long as it takes."""
+        """Wait until ``has_more`` may be true: for a nap if there are records then, else until woken."""
         if self.pause(self._nap_s):
             return True
         if has_more():
@@ -58,7 +58,7 @@ class Wakeup:
     def pause(self, for_s: float) -> bool:
         """Wait ``for_s`` seconds, or less if the relay exits."""
         if self._asleep is not None and sys.platform != "win32":
-            # The relay does not write while the shared byte is clear: only the end of the pipe ends the wait.
+            # While the shared byte is clear the relay writes nothing, so only the end of the pipe ends this.
             ready, _, _ = select.select([self._fd], [], [], for_s)
             return bool(ready) and self._read_pipe()
         time.sleep(for_s)
@@ -67,10 +67,10 @@ class Wakeup:
     def _read_pipe(self) -> bool:
         """Read the pipe; returns whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
-        if not self._is_leaving and journal.UNWRITTEN in data:
-            self._is_leaving = True
+        if not self._has_unwritten and journal.UNWRITTEN in data:
+            self._has_unwritten = True
             self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
-        elif self._is_leaving:
+        elif self._has_unwritten:
             self.unwritten += data
         return not data
 

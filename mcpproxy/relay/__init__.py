@@ -1,1 +1,1 @@
-"""The data path: bytes from peer to peer, and a copy into the journal. Knows nothing of MCP."""
+"""The data path: forwards bytes between peers and copies them into the journal. Knows nothing about MCP."""

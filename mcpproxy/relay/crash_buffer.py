@@ -1,18 +1,18 @@
 """The crash buffer: the chunk that the relay may have forwarded but has not journaled yet.
 
 A chunk is forwarded before it is journaled. If the relay were killed between the two, the recording would
-lack a chunk that the peer has received. Therefore the relay first copies every chunk, and every remainder of
-one that did not fit before, into a small file that is mapped into memory. This costs a copy and no system
-call, and the page cache keeps the file whatever happens to the process. A recorder that finds the relay gone
-adds the chunk to the trace.
+lack a chunk that the peer has received. Therefore the relay first copies every chunk (and the remainder of a
+chunk that the peer took only in part) into a small file that is mapped into memory. This costs a copy and no
+system call, and the page cache keeps the file whatever happens to the process. If the relay is gone, the
+recorder adds the chunk to the trace.
 
-The file is called ``hand`` and lies in the journal's folder. Beside the chunk stands the place in the journal
-where its record will begin. If the journal ends at that place or before it, the chunk was not journaled.
-Nothing else is journaled between the two, so at most one chunk can be missing. The place is written last: a
-relay that is killed while it fills the file has not forwarded anything yet.
+The file is called ``hand`` and is in the journal's folder. It also holds the position in the journal at which
+the chunk's record will begin. If the journal ends at that position or before it, the chunk was not journaled.
+No other record is written between storing a chunk and journaling it, so at most one chunk can be missing. The
+position is written last: a relay that is killed while it fills the file has not forwarded anything yet.
 
-While the disk takes no records, the relay counts the bytes that are lost. The counts are in the file too, so
-that they survive a kill.
+While the disk accepts no records, the relay counts the bytes that are lost. The file holds these counts too,
+so that they survive a kill.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "hand"
 
-_LOST: Final = struct.Struct("<QQQQ")  # bytes of client, server and stderr; the journal's end then
+_LOST: Final = struct.Struct("<QQQQ")  # bytes of client, server and stderr; where the journal ended
 _CHUNK: Final = struct.Struct("<IBxxxIQQ")  # length, kind, connection, time; where its record will begin
 _CHUNK_AT: Final = _LOST.size
 _BYTES_AT: Final = _CHUNK_AT + _CHUNK.size
-_PLACE_AT: Final = _BYTES_AT - 8
-_NOWHERE: Final = bytes(8)
+_POSITION_AT: Final = _BYTES_AT - 8
+_NO_POSITION: Final = bytes(8)
 
 LONGEST_BYTES: Final = 16 << 20
 """Longer than any chunk; a larger file was not written by the relay."""
@@ -67,33 +67,32 @@ class CrashBuffer:
             self._memory = mmap.mmap(fd, size)
         finally:
             os.close(fd)
-        journal.on_loss = self._lose
+        journal.on_loss = self._store_losses
 
     def store(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
         """Keep ``chunk`` until it is journaled. No other record may be journaled before it."""
         memory = self._memory
         size = len(chunk)
         memory[_BYTES_AT : _BYTES_AT + size] = chunk
-        # The fields are stored in order, so the place comes last.
+        # The fields are stored in order, so the position comes last.
         _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, connection, at_ns, self._journal.position)
 
     def clear(self) -> None:
         """Forget the chunk: nothing of it was forwarded, or it is counted as lost."""
-        self._memory[_PLACE_AT:_BYTES_AT] = _NOWHERE
+        self._memory[_POSITION_AT:_BYTES_AT] = _NO_POSITION
 
-    def _lose(self, client: int, server: int, stderr: int) -> None:
-        """Keep how many bytes are lost by now, including the chunk in the buffer."""
+    def _store_losses(self, client: int, server: int, stderr: int) -> None:
+        """Store how many bytes are lost so far, including the chunk in the buffer."""
         self._memory[:_CHUNK_AT] = _LOST.pack(client, server, stderr, self._journal.position)
         self.clear()
 
 
 def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
-    """What a relay that is gone left in its crash buffer, as journal records: (kind, payload, time,
-    connection).
+    """The records that are missing at the end of the journal, from the crash buffer of a relay that is gone.
 
-    ``end`` is the position behind the last whole record of the journal. Empty if nothing is missing there.
+    Each is (kind, payload, time, connection). ``end`` is the position after the journal's last whole record.
     """
-    # Not at the top: the relay only writes.
+    # Imported here, because the relay only writes.
     from mcpproxy.base import files
 
     try:
@@ -103,13 +102,13 @@ def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
     if len(content) < _BYTES_AT:
         return []
     found: list[tuple[int, bytes, int, int]] = []
-    size, kind, connection, at_ns, place = _CHUNK.unpack_from(content, _CHUNK_AT)
-    client, server, stderr, lost_place = _LOST.unpack_from(content)
-    if lost_place >= end and client + server + stderr:
+    size, kind, connection, at_ns, position = _CHUNK.unpack_from(content, _CHUNK_AT)
+    client, server, stderr, lost_position = _LOST.unpack_from(content)
+    if lost_position >= end and client + server + stderr:
         counts = f'"client":{client},"server":{server},"stderr":{stderr}'
         gap = f'{{"reason":"the journal could not be written",{counts}}}'
         found.append((GAP, gap.encode(), at_ns, 0))
     is_chunk = kind in (CLIENT, SERVER, STDERR, OWN) and _BYTES_AT + size <= len(content)
-    if place >= end and is_chunk:
+    if position >= end and is_chunk:
         found.append((kind, content[_BYTES_AT : _BYTES_AT + size], at_ns, connection))
     return found

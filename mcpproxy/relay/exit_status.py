@@ -31,7 +31,7 @@ def exit_payload(code: int | None) -> bytes:
     return b'{"ending":"exited","code":%d,"signal":null}' % code
 
 
-def refusal(program: str, error: OSError) -> tuple[str, int]:
+def start_failure(program: str, error: OSError) -> tuple[str, int]:
     """Why ``program`` could not be started, as a line for the user, and the exit code a shell gives."""
     if not program or isinstance(error, FileNotFoundError | NotADirectoryError):
         name = program or "''"

@@ -1,9 +1,9 @@
 """The journal: the relay's append-only copy of what it forwarded, kept until the recorder has read it.
 
-A journal is the folder ``<trace>.journal`` beside the trace it feeds. It holds segments named by an
-eight-digit number from ``00000001`` on, each a run of records, and a ``checkpoint`` that the recorder
-keeps. A segment is deleted when its records are in the trace. If a folder outlives its session, the next
-command that opens the trace completes the trace from it.
+A journal is the folder ``<trace>.journal`` beside its trace. It holds segments, which are files of records
+named by an eight-digit number from ``00000001`` on, and the recorder's ``checkpoint``. A segment is deleted
+when its records are in the trace. If a folder outlives its session, the next command that opens the trace
+completes the trace from it.
 
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``). Nothing in it is
@@ -77,19 +77,19 @@ WAKE: Final = b"\0"
 """What the relay writes into the wake pipe to wake the recorder."""
 
 UNWRITTEN: Final = b"\1"
-"""What it writes there when it exits, in front of the records that the disk did not take."""
+"""What the relay writes there when it exits, before the records that the disk did not take."""
 
 SEGMENT_BYTES: Final = 8 << 20
-"""The next segment is begun when one has grown past this."""
+"""A segment that has grown to this size is followed by the next one."""
 
 LIMIT_BYTES: Final = 1 << 30
 """About how much all segments together may hold. Beyond that, traffic is forwarded but recorded as a gap."""
 
 RETRY_NS: Final = 1_000_000_000
-"""How long no further record is tried after a failure."""
+"""How long after a failure the journal waits before it tries to write again."""
 
 HELD_RECORDS: Final = 32
-"""How many records without bytes of a stream (ends, signals) wait in memory until the disk takes them."""
+"""How many records without bytes of a stream (ends, signals) may wait in memory for a disk that is full."""
 
 
 def folder(trace: str) -> str:
@@ -156,7 +156,7 @@ class Journal:
         return number + 1 << 32 if size >= SEGMENT_BYTES else number << 32 | size
 
     def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0) -> None:
-        """Append a record. Never raises: the bytes of what cannot be written are counted instead."""
+        """Append a record. Never raises: the bytes of a record that cannot be written are counted instead."""
         if self._lost is None:
             if (failure := self._put(kind, at_ns, payload, connection)) is None:
                 return
@@ -166,22 +166,21 @@ class Journal:
             self.on_notice(f"recording interrupted ({self._reason}); the session goes on")
         elif at_ns >= self._retry_ns:
             self._retry_ns = at_ns + RETRY_NS
-            if self._recovered(at_ns) and self._put(kind, at_ns, payload, connection) is None:
+            if self._recover(at_ns) and self._put(kind, at_ns, payload, connection) is None:
                 return
-        self._lose(kind, at_ns, payload, connection)
+        self._count_lost(kind, at_ns, payload, connection)
 
     def close(self, at_ns: int) -> bytes:
-        """Write what is still held back and close the segment; returns the records that could not be
-        written."""
-        owed = b""
-        if self._lost is not None and not self._recovered(at_ns):
+        """Write the records that wait and close the segment; returns those that could not be written."""
+        unwritten = b""
+        if self._lost is not None and not self._recover(at_ns):
             if any(self._lost.values()):
                 gap = self._gap()
-                owed = HEAD.pack(len(gap), GAP, 0, at_ns) + gap
+                unwritten = HEAD.pack(len(gap), GAP, 0, at_ns) + gap
             for kind, when_ns, payload, connection in self._held:
-                owed += HEAD.pack(len(payload), kind, connection, when_ns) + payload
+                unwritten += HEAD.pack(len(payload), kind, connection, when_ns) + payload
         os.close(self._fd)
-        return owed
+        return unwritten
 
     def discard(self) -> None:
         """Delete a journal in which nothing was recorded."""
@@ -194,7 +193,7 @@ class Journal:
             pass
 
     def _put(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> OSError | None:
-        """Write one whole record, or nothing of it and return the error."""
+        """Write one whole record and return ``None``, or write nothing of it and return the error."""
         try:
             if self._size >= SEGMENT_BYTES:
                 self._rotate()
@@ -221,7 +220,7 @@ class Journal:
         os.close(self._fd)
         self._fd, self._number, self._size = fd, self._number + 1, 0
 
-    def _lose(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> None:
+    def _count_lost(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> None:
         assert self._lost is not None
         if kind not in self._lost and (len(self._held) < HELD_RECORDS or kind == EXIT):
             self._held.append((kind, at_ns, bytes(payload), connection))
@@ -229,8 +228,8 @@ class Journal:
             self._lost[stream] += len(payload)
             self.on_loss(self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR])
 
-    def _recovered(self, at_ns: int) -> bool:
-        """Write the gap and what was held back; whether all of it was written."""
+    def _recover(self, at_ns: int) -> bool:
+        """Write the gap and the records that wait; returns whether all of them were written."""
         assert self._lost is not None
         if any(self._lost.values()):
             if self._put(GAP, at_ns, self._gap(), 0) is not None:

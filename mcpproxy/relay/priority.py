@@ -1,8 +1,8 @@
-"""The recorder's priority: low while it keeps up, normal when somebody waits for it.
+"""The recorder's priority: low while it keeps up with the traffic, normal when somebody waits for it.
 
-The recorder runs in a session of its own (``setsid``). Where the kernel divides processor time among
-sessions, the nice value of the session counts; every user may raise it and lower it again. Elsewhere the nice
-value of the process counts. An ordinary user cannot lower that again, so it is raised only a little.
+The recorder runs in its own session (``setsid``). If the kernel divides processor time among sessions, the
+nice value of the session counts, which every user may raise and lower again. Otherwise the nice value of the
+process counts. An ordinary user cannot lower that again, so it is raised only a little.
 
 Source: sched(7), The autogroup feature
 """
@@ -21,7 +21,7 @@ SESSION_NICE: Final = 10
 
 
 def lower() -> None:
-    """Give the traffic precedence over this process, which must lead a session of its own."""
+    """Give the traffic precedence over this process, which must lead its own session."""
     if sys.platform == "linux":
         try:
             # A batch process does not preempt the process that wakes it, whatever the nice values say.
@@ -30,15 +30,15 @@ def lower() -> None:
                 os.nice(NICE)
         except OSError:
             pass  # some sandboxes do not allow it
-        _set("self", SESSION_NICE)
+        _set_session_nice("self", SESSION_NICE)
 
 
 def restore(process: int | None = None) -> None:
     """Undo ``lower`` for ``process`` (this one if ``None``), as far as the system allows it."""
-    _set("self" if process is None else str(process), 0)
+    _set_session_nice("self" if process is None else str(process), 0)
 
 
-def _set(process: str, nice: int) -> None:
+def _set_session_nice(process: str, nice: int) -> None:
     try:
         with open(f"/proc/{process}/autogroup", "wb", buffering=0) as file:
             file.write(b"%d" % nice)

@@ -1,1 +1,1 @@
-"""Replay: a recording stands in for the server or for the client, and two of them are compared."""
+"""Replay: a recording replaces the server or the client, and two sessions are compared."""

@@ -12,15 +12,12 @@ message depends on an unrelated one.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Malformed, Notification, Request, Response
 from mcpproxy.replay.message_paths import SUBSCRIPTION_ID
-from mcpproxy.replay.recording import RecordedSession, SessionMessage
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
 from mcpproxy.session.frame import CLIENT
-
-_Named: TypeAlias = tuple[type, int | str]
-"""An id or a token with its JSON type: 1 and "1" are two."""
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
 """Requests during which a server may send requests of its own."""
@@ -31,10 +28,10 @@ _UNRELATED: Final = ("roots/list", "ping")
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """When a message of the server is due. All numbers are places of client messages in the session.
+    """When a message of the server is due. All numbers are places of client messages.
 
-    Every message in ``needs`` must have been seen, and ``after`` or a later one (``None``: no condition).
-    ``owner`` is the message that this one belongs to, if known.
+    The client must have sent every message in ``needs``, and the message ``after`` or a later one (``None``:
+    no condition). ``owner`` is the message that this one belongs to, if known.
     """
 
     needs: tuple[int, ...] = ()
@@ -43,28 +40,31 @@ class Dependency:
 
 
 def dependencies(session: RecordedSession) -> dict[int, Dependency]:
-    """The cause of every server message, by its place."""
-    reading = _DependencyFinder(session)
+    """Return the dependency of every server message, by its place."""
+    finder = _DependencyFinder(session)
     found: dict[int, Dependency] = {}
     for entry in session.messages:
         if entry.sender == CLIENT:
-            reading.client(entry)
+            finder.client(entry)
         else:
-            found[entry.index] = reading.server(entry)
+            found[entry.index] = finder.server(entry)
     return found
 
 
 class _DependencyFinder:
+    """Finds the dependencies of server messages. It is given all messages, in order."""
+
     def __init__(self, session: RecordedSession) -> None:
         self._messages: Final = session.messages
-        self._open: Final[dict[int, SessionMessage]] = {}
-        self._by_id: Final[dict[_Named, int]] = {}
-        self._by_token: Final[dict[_Named, int]] = {}
+        self._open: Final[dict[int, SessionMessage]] = {}  # client requests without a response, by place
+        self._by_id: Final[dict[TypedId, int]] = {}
+        self._by_token: Final[dict[TypedId, int]] = {}
         self._by_exchange: Final[dict[int, int]] = {}
-        self._server_requests: Final[dict[_Named, int]] = {}
+        self._server_requests: Final[dict[TypedId, int]] = {}
         self._owner_of_request: Final[dict[int, int | None]] = {}
+        # Client request -> answers to server requests that belong to it, and its cancellations.
         self._client_replies: Final[dict[int, list[int]]] = {}
-        self._last: int | None = None
+        self._last: int | None = None  # the latest client message
 
     def client(self, entry: SessionMessage) -> None:
         place = entry.index
@@ -77,13 +77,13 @@ class _DependencyFinder:
                 self._open[place] = entry
                 if id is not None:
                     self._by_id[type(id), id] = place
-                if named := _named(params, "_meta", "progressToken"):
-                    self._by_token[named] = place
+                if typed_id := _typed_id(params, "_meta", "progressToken"):
+                    self._by_token[typed_id] = place
                 if method == "ping":
                     return  # only its own response depends on a ping
             case Notification(method="notifications/cancelled", params=params):
-                named = _named(params, "requestId")
-                if named and (owner := self._by_id.get(named)) is not None:
+                typed_id = _typed_id(params, "requestId")
+                if typed_id and (owner := self._by_id.get(typed_id)) is not None:
                     self._client_replies.setdefault(owner, []).append(place)
             case Response() | ErrorResponse() if entry.answers is not None:
                 owner = self._owner_of_request.get(entry.answers)
@@ -107,8 +107,8 @@ class _DependencyFinder:
         if entry.answers is not None:
             self._open.pop(owner, None)
         needs = (owner, *self._client_replies.get(owner, ()))
-        # A subscription event was caused by something else, so it also keeps its place in the order; the
-        # acknowledgement does not.
+        # A subscription event has a cause of its own, so it also waits for the client message before it. The
+        # acknowledgement of the subscription does not.
         if entry.answers is None and entry.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
             return Dependency(needs, self._last, owner)
         return Dependency(needs, None, owner)
@@ -118,19 +118,19 @@ class _DependencyFinder:
             return entry.answers
         match entry.message:
             case Notification(method="notifications/progress", params=params):
-                named = _named(params, "progressToken")
-                if named and named in self._by_token:
-                    return self._by_token[named]
+                typed_id = _typed_id(params, "progressToken")
+                if typed_id and typed_id in self._by_token:
+                    return self._by_token[typed_id]
             case Notification(method="notifications/cancelled", params=params):
-                named = _named(params, "requestId")
-                if named and named in self._server_requests:
-                    return self._owner_of_request.get(self._server_requests[named])
-                if named and named in self._by_id:
-                    return self._by_id[named]
+                typed_id = _typed_id(params, "requestId")
+                if typed_id and typed_id in self._server_requests:
+                    return self._owner_of_request.get(self._server_requests[typed_id])
+                if typed_id and typed_id in self._by_id:
+                    return self._by_id[typed_id]
             case Notification(params=params):
-                named = _named(params, "_meta", SUBSCRIPTION_ID)
-                if named and named in self._by_id:
-                    return self._by_id[named]
+                typed_id = _typed_id(params, "_meta", SUBSCRIPTION_ID)
+                if typed_id and typed_id in self._by_id:
+                    return self._by_id[typed_id]
             case Request(method=method) if (
                 method not in _UNRELATED and entry.exchange not in self._by_exchange
             ):
@@ -142,7 +142,7 @@ class _DependencyFinder:
         return self._by_exchange.get(entry.exchange) if entry.exchange else None
 
     def _open_caller(self) -> int | None:
-        """The latest open request during which a server may send requests."""
+        """Return the latest open request during which a server may send requests."""
         for place in reversed(self._open):
             if self._open[place].method in _MAY_ASK_BACK:
                 return place
@@ -155,7 +155,7 @@ class _DependencyFinder:
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
-def _named(params: "JSON | Absent", *path: str) -> _Named | None:
+def _typed_id(params: "JSON | Absent", *path: str) -> TypedId | None:
     found: JSON | Absent = params
     for name in path:
         if not isinstance(found, Mapping):

@@ -16,11 +16,11 @@ _NOT_REPLAYED: Final = frozenset(
         "server", "set-cookie", "www-authenticate", SESSION_ID,
     }
 )  # fmt: skip
-"""Response headers that are not replayed: they belong to the connection or its date, or are credentials."""
+"""Response headers that are not replayed: they describe the connection or the moment, or hold credentials."""
 
 
 def headers_of(exchange: Exchange | None) -> dict[str, str]:
-    """The recorded response headers that can be replayed, with their names in lower case."""
+    """Return the recorded response headers that can be replayed, with their names in lower case."""
     recorded = exchange.headers if exchange else ()
     return {
         name.lower(): value
@@ -30,7 +30,7 @@ def headers_of(exchange: Exchange | None) -> dict[str, str]:
 
 
 def path_of(exchange: Exchange) -> str:
-    """The requested path."""
+    """Return the requested path."""
     try:
         return urlsplit(exchange.request.target).path or "/"
     except ValueError:
@@ -52,7 +52,7 @@ def uses_http_sse(replay_source: ReplaySource) -> bool:
 
 
 def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
-    """The first unused exchange, or the last one if all are used; mark it as used."""
+    """Return the first unused exchange, or the last one if all are used; mark it as used."""
     found = None
     for exchange in exchanges:
         found = exchange
@@ -64,7 +64,7 @@ def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | Non
 
 
 def foreign_site(origin: str, host: str) -> str | None:
-    """The foreign host that a request to loopback comes from or is addressed to, if any.
+    """Return the foreign host that a request to loopback comes from or is addressed to, if any.
 
     A browser lets any page send requests to 127.0.0.1, and a name can be made to point there.
     """

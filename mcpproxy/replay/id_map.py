@@ -1,34 +1,34 @@
-"""Maps the recorded client's ids and progress tokens to those of the live client.
+"""Rewrites recorded server messages with the ids and progress tokens of the live client.
 
-A server message is rewritten with the live client's ids before it is sent. A request of the server keeps its
-own id, unless an earlier request with the same id is still unanswered.
+A request of the server keeps its own id, unless an earlier request with that id is still unanswered.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 from uuid import uuid4
 
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, RequestId
 from mcpproxy.protocol.raw_json import spliced
 from mcpproxy.replay.message_paths import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID
-from mcpproxy.replay.recording import RecordedSession, SessionMessage
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
 from mcpproxy.replay.server.live_messages import LiveMessage
-
-Key: TypeAlias = tuple[type, RequestId]
-"""An id with its JSON type: 1 and "1" are two."""
 
 
 class IdMap:
-    """``answer_to`` holds the response for each request, by place. ``session_id`` is the live client's id."""
+    """The ids of one live client.
+
+    ``answer_to`` holds the recorded response to each client request, by place. ``session_id`` replaces the
+    recorded session id in messages; if it is empty, a new one does.
+    """
 
     def __init__(
         self, session: RecordedSession, answer_to: Mapping[int, SessionMessage], session_id: str = ""
     ) -> None:
         self._answer_to: Final = answer_to
-        self._asked: Final[dict[Key, SessionMessage]] = {}
+        self._open_server_requests: Final[dict[TypedId, SessionMessage]] = {}
         self._renamed = 0
-        self._recorded_session: Final = session.id_given.encode("latin-1", "replace")
+        self._recorded_session: Final = session.issued_session_id.encode("latin-1", "replace")
         self._live_session: Final = (session_id or str(uuid4())).encode()
 
     def answers(self, entry: SessionMessage, live: LiveMessage | None) -> bool:
@@ -40,14 +40,14 @@ class IdMap:
         )
 
     def translated(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
-        """The recorded bytes with the live client's ids; ``None`` if this client did not ask for it."""
+        """Return the bytes with live ids; ``None`` for progress that the live client did not request."""
         raw = self._with_live_ids(entry, live)
         if raw and self._recorded_session:
             return raw.replace(self._recorded_session, self._live_session)
         return raw
 
     def answer(self, entry: SessionMessage, live: LiveMessage) -> bytes:
-        """A recorded response, readdressed to ``live``."""
+        """Return a recorded response with the id of the request ``live``."""
         id = live.id or b"null"
         edits: dict[raw_json.Path, bytes] = {ID: id}
         if isinstance(live.message, Request) and live.message.method == "subscriptions/listen":
@@ -55,8 +55,8 @@ class IdMap:
         return spliced(entry.raw, edits)
 
     def answered_request(self, id: "RequestId | Absent | None") -> SessionMessage | None:
-        """The open server request that a response with this id answers; it is no longer open."""
-        return self._asked.pop((type(id), id), None) if isinstance(id, int | str) else None
+        """Remove and return the open server request that a response with this id answers."""
+        return self._open_server_requests.pop((type(id), id), None) if isinstance(id, int | str) else None
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
         if live is not None and self.answers(entry, live):
@@ -75,17 +75,17 @@ class IdMap:
                 return entry.raw
 
     def _server_request(self, entry: SessionMessage, id: RequestId) -> bytes:
-        if (type(id), id) not in self._asked:
-            self._asked[type(id), id] = entry
+        if (type(id), id) not in self._open_server_requests:
+            self._open_server_requests[type(id), id] = entry
             return entry.raw
         self._renamed += 1
         fresh = f"{id}-{self._renamed}"
-        self._asked[str, fresh] = entry
+        self._open_server_requests[str, fresh] = entry
         return spliced(entry.raw, {ID: raw_json.written(fresh)})
 
 
-def request_id(params: "JSON | Absent") -> Key | None:
-    """The ``requestId`` in the params of a cancellation."""
+def request_id(params: "JSON | Absent") -> TypedId | None:
+    """Return the ``requestId`` in the params of a cancellation."""
     id = params.get("requestId") if isinstance(params, dict) else None
     return (type(id), id) if isinstance(id, int | str) else None
 

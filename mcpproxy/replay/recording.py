@@ -1,14 +1,13 @@
 """A recording as sessions of messages, in order, with each response linked to its request.
 
-A trace holds frames. A replay works on messages: the elements of a batch one by one, and over HTTP the
-exchanges that carried them. ``notes`` says what cannot be replayed (a gap, a body too long to be recorded
-whole, a masked credential), one sentence fragment each.
+A trace holds frames. A replay works on messages (a batch has several) and, over HTTP, on the exchanges that
+carried them.
 """
 
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from mcpproxy.opening import open_trace
@@ -18,6 +17,7 @@ from mcpproxy.protocol.jsonrpc import (
     Message,
     Notification,
     Request,
+    RequestId,
     Response,
     Single,
 )
@@ -39,14 +39,18 @@ from mcpproxy.trace.conversation import Conversation
 from mcpproxy.trace.reader import Header, Trace
 from mcpproxy.trace.session_labels import exchanges_of
 
+TypedId: TypeAlias = tuple[type, RequestId]
+"""An id or progress token with its JSON type: 1 and "1" are different."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionMessage:
     """One message of a session, or one line that is not a JSON-RPC message.
 
-    ``index`` is its place in the session and ``answers`` the place of the request that it answers.
-    ``raw`` are its bytes as they were on the wire. ``batch`` is the frame number of the batch that contained
-    it, or 0. ``exchange`` and ``event`` are those of its frame.
+    ``index`` is its place: its position in the messages of the session, from 0. ``answers`` is the place of
+    the request that it answers. ``seq`` is the number of its frame, ``raw`` its bytes on the wire, ``batch``
+    the number of the frame again if that is a batch, else 0. ``exchange`` and ``event`` are those of the
+    frame.
     """
 
     index: int
@@ -70,8 +74,8 @@ class SessionMessage:
 class Exchange:
     """One HTTP exchange of a session.
 
-    ``opened`` and ``ended`` are places in the session: how many messages came before the request and before
-    the end of the exchange. ``status`` is 0 until there is a response.
+    ``opened`` and ``ended`` are the numbers of messages in the session before the request and before the end
+    of the exchange. ``status`` is 0 until there is a response.
     """
 
     number: int
@@ -105,7 +109,7 @@ class RecordedSession:
     server_left: bool = False
 
     @property
-    def id_given(self) -> str:
+    def issued_session_id(self) -> str:
         """The session id that the server issued, masked or not; empty if it issued none.
 
         An id in an error response does not count, because no session began with it.
@@ -120,13 +124,13 @@ class RecordedSession:
         return ""
 
     def answers_to(self, request: SessionMessage) -> SessionMessage | None:
-        """The recorded response to ``request``, or the first one if there were several."""
+        """Return the recorded response to ``request``, or the first one if there were several."""
         return next(
             (entry for entry in self.messages[request.index :] if entry.answers == request.index), None
         )
 
     def latency_ns(self, answer: SessionMessage) -> int | None:
-        """The time from the request to ``answer``."""
+        """Return the time from the request to ``answer``."""
         return None if answer.answers is None else answer.at_ns - self.messages[answer.answers].at_ns
 
 
@@ -134,7 +138,8 @@ class RecordedSession:
 class LoadedTrace:
     """All sessions of one trace, in the order in which they began.
 
-    ``notes`` says what cannot be replayed; ``complete`` is false if anything is missing.
+    ``notes`` says what cannot be replayed (a gap, a body too long to be recorded whole, a masked credential),
+    one sentence fragment each. ``complete`` is false if anything is missing.
     """
 
     path: str
@@ -159,16 +164,18 @@ def load(path: str | os.PathLike[str]) -> LoadedTrace:
 
 
 def from_trace(trace: Trace) -> LoadedTrace:
-    """As ``load``, from an open trace."""
-    reading = _SessionReader({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
+    """Do the same as ``load`` with an open trace."""
+    reader = _SessionReader({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
     for event in trace.events():
-        reading.take(event)
-    notes = [*trace.notes, *reading.trouble()]
-    sessions = [s for s in reading.sessions.values() if s.messages or s.exchanges]
+        reader.take(event)
+    notes = [*trace.notes, *reader.notes()]
+    sessions = [s for s in reader.sessions.values() if s.messages or s.exchanges]
     return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
 
 
 class _SessionReader:
+    """Sorts the events of a trace into sessions. ``names`` has the session of each exchange."""
+
     def __init__(self, names: Mapping[int, str]) -> None:
         self.sessions: Final[dict[str, RecordedSession]] = {}
         self._names = names
@@ -179,7 +186,7 @@ class _SessionReader:
         self._masked = False
         self._client_left = False
 
-    def trouble(self) -> list[str]:
+    def notes(self) -> list[str]:
         found: list[str] = []
         if self._pieces:
             found.append(f"{self._pieces} messages were too long to be kept whole; they are left out")
@@ -229,7 +236,7 @@ class _SessionReader:
         places: list[int] = []
         turns = self._conversation.turns(frame)
         for (single, raw), turn in zip(singles(message, frame.raw), turns, strict=True):
-            answers = self._asked(session, turn.answers, single)
+            answers = self._index_of_request(session, turn.answers, single)
             index = len(session.messages)
             session.messages.append(
                 SessionMessage(
@@ -248,8 +255,8 @@ class _SessionReader:
             places.append(index)
         self._index_of[frame.seq] = places
 
-    def _asked(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
-        """The place of the request in ``frame`` that has the id of this response."""
+    def _index_of_request(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
+        """Return the place of the request in ``frame`` that has the id of this response."""
         if frame is None or not isinstance(answer, Response | ErrorResponse):
             return None
         for place in self._index_of.get(frame, ()):
@@ -261,7 +268,7 @@ class _SessionReader:
 
 
 def singles(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
-    """The messages of a frame, each with its own bytes; a batch contains several."""
+    """Yield the messages of a frame, each with its own bytes; a batch contains several."""
     if isinstance(message, Batch):
         yield from zip(message.items, elements(raw), strict=True)
     else:

@@ -2,8 +2,8 @@
 
 A baseline lets a project start with existing findings: these are known and do not count, new ones do.
 Findings are identified by their fingerprints. The file is sorted JSON that people can read. Each entry has
-the rule and the message of the finding, and a ``why`` that users may fill in. It is kept when the file is
-rewritten.
+the rule and the message of the finding, and a ``why`` that users may fill in and that is kept when the file
+is rewritten.
 """
 
 import json
@@ -22,8 +22,8 @@ FORMAT: Final = 1
 
 _LIMIT_BYTES: Final = 64 << 20
 
-_MARK: Final = "mcpproxy_baseline"
-_AGAIN: Final = "--write-baseline makes one"
+_FORMAT_MEMBER: Final = "mcpproxy_baseline"
+_WRITE_ONE: Final = "--write-baseline writes one"
 
 
 @slotted(frozen=True)
@@ -63,16 +63,16 @@ class Baseline:
         return replace(one, is_known=True, why=entry.why)
 
     def fixed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> tuple[Entry, ...]:
-        """Return the entries that were not found, of the rules that were ``judged``."""
+        """Return the entries that were not found. Entries of rules that were not ``judged`` are left out."""
         seen = {one.fingerprint for one in found}
         return tuple(e for e in self.entries.values() if e.fingerprint not in seen and judged(e.rule))
 
     def renewed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> "Baseline":
-        """Return a baseline that accepts all that was ``found``; entries not ``judged`` are kept.
+        """Return a baseline that accepts all of ``found``.
 
-        The ``why`` of a finding is kept.
+        Entries of rules that were not ``judged`` are kept, and so is the ``why`` of a finding.
         """
-        entries = {print_: e for print_, e in self.entries.items() if not judged(e.rule)}
+        entries = {digest: e for digest, e in self.entries.items() if not judged(e.rule)}
         for one in found:
             before = entries.get(one.fingerprint)
             if before is None:
@@ -86,7 +86,7 @@ class Baseline:
     def lines(self) -> Iterator[str]:
         """Return the lines of the file."""
         findings = [as_object(entry) for entry in self.entries.values()]
-        yield json.dumps({_MARK: FORMAT, "findings": findings}, indent=2, ensure_ascii=False)
+        yield json.dumps({_FORMAT_MEMBER: FORMAT, "findings": findings}, indent=2, ensure_ascii=False)
 
 
 def as_object(entry: Entry) -> dict[str, object]:
@@ -115,15 +115,15 @@ def read(path: str, *, may_be_missing: bool = False) -> Baseline:
     except FileNotFoundError:
         if may_be_missing:
             return Baseline(path, {})
-        raise UsageError(path, "there is no such baseline", _AGAIN) from None
+        raise UsageError(path, "there is no such baseline", _WRITE_ONE) from None
     except (OSError, ValueError) as fault:
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         raise UsageError(path, reason.lower(), "name a baseline") from None
     try:
         members = read_object(text)
-        version = member(members, _MARK, int)
+        version = member(members, _FORMAT_MEMBER, int)
     except NotARecordError:
-        raise UsageError(path, "is no baseline of mcpproxy", _AGAIN) from None
+        raise UsageError(path, "is not a baseline of mcpproxy", _WRITE_ONE) from None
     if version > FORMAT:
         raise UsageError(
             path, f"a baseline of format {version}, this mcpproxy reads up to {FORMAT}", "please update"
@@ -133,23 +133,23 @@ def read(path: str, *, may_be_missing: bool = False) -> Baseline:
 
 def _entries(path: str, findings: JSON) -> dict[str, Entry]:
     if not isinstance(findings, list):
-        raise UsageError(path, "a baseline without findings", _AGAIN)
+        raise UsageError(path, "is a baseline without findings", _WRITE_ONE)
     entries: dict[str, Entry] = {}
     for number, value in enumerate(findings, start=1):
         try:
             entry = _read(value)
         except NotARecordError as fault:
-            said = str(fault).replace("a record", "it is an entry")
-            raise UsageError(f"{path}: finding {number}", said, f"mend it, or {_AGAIN}") from None
-        if (twice := entries.get(entry.fingerprint)) is not None:  # two branches were merged
-            entry = replace(entry, count=max(entry.count, twice.count), why=twice.why or entry.why)
+            fact = str(fault).replace("a record", "it is an entry")
+            raise UsageError(f"{path}: finding {number}", fact, f"correct it, or {_WRITE_ONE}") from None
+        if (earlier := entries.get(entry.fingerprint)) is not None:  # two branches were merged
+            entry = replace(entry, count=max(entry.count, earlier.count), why=earlier.why or entry.why)
         entries[entry.fingerprint] = entry
     return entries
 
 
 def _read(value: JSON) -> Entry:
     if not isinstance(value, dict):
-        raise NotARecordError("a record that is no object")
+        raise NotARecordError("a record that is not an object")
     count = member(value, "count", int, 1)
     if count < 1:
         raise NotARecordError("a record with a bad count")
@@ -173,9 +173,9 @@ def _entry(one: Located, why: str) -> Entry:
         finding.rule,
         finding.message,
         one.occurrence,
-        finding.severity,
-        finding.blame,
-        finding.requirement,
-        one.path,
-        why,
+        severity=finding.severity,
+        blame=finding.blame,
+        requirement=finding.requirement,
+        trace=one.path,
+        why=why,
     )

@@ -1,4 +1,4 @@
-"""Report a comparison to people (text), programs (json) and build servers (junit).
+"""The reports of a comparison: for people (text), programs (JSON) and build servers (JUnit).
 
 The text lists the items that differ and counts those that are the same. The other formats list every item.
 """
@@ -25,8 +25,8 @@ _COLOURS: Final[dict[ItemVerdict, Colour]] = {
 
 def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
     """Return a line for each item that differs or has a remark, with its changes below, then the counts."""
-    told = [item for item in comparison.items if item.verdict != "same" or item.remark]
-    for (session, verdict, what, remark, changes), items in groupby(told, _shown_alike):
+    listed = [item for item in comparison.items if item.verdict != "same" or item.remark]
+    for (session, verdict, what, remark, changes), items in groupby(listed, _printed):
         frames = [item.frame or item.found_frame for item in items]
         place = (
             f"frame {frames[0]}" if len(frames) == 1 else f"{len(frames)} times, first in frame {frames[0]}"
@@ -43,7 +43,7 @@ def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
 
 
 def summary(comparison: Comparison) -> str:
-    """``12 same, 1 changed, 0 missing, 0 new``."""
+    """Return the counts: ``12 same, 1 changed, 0 missing, 0 new``."""
     return ", ".join(f"{number} {verdict}" for verdict, number in comparison.counts.items())
 
 
@@ -71,11 +71,12 @@ def _case(item: ComparedItem) -> Case:
     case = Case(item.session or "session", f"{item.what} ({where})")
     if item.verdict == "same":
         return case
-    told = [visible(change.text) for change in item.changes] or [visible(item.remark) or item.verdict]
-    return replace(case, status="failed", kind=item.verdict, message=told[0], text="\n".join(told))
+    texts = [visible(change.text) for change in item.changes] or [visible(item.remark) or item.verdict]
+    return replace(case, status="failed", kind=item.verdict, message=texts[0], text="\n".join(texts))
 
 
-def _shown_alike(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
+def _printed(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
+    """Return all that is printed of an item but its frame; consecutive items with the same are one line."""
     return (item.session, item.verdict, item.what, item.remark, item.changes)
 
 

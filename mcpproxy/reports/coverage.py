@@ -1,7 +1,8 @@
-"""The map of requirements: which rules cover each, and whether a recording can show a breach.
+"""The coverage of the specification: each requirement, its rules, and whether a recording can show a breach.
 
-A requirement is *decided* if a check reports it, *permission* if it only says MAY and limits other rules,
-and *unobservable* if no recording can show that it was broken. An unobservable requirement has a reason.
+A requirement is *decided* if a check reports that it was broken, a *permission* if it says MAY and only
+limits other rules, and *unobservable* if no recording can show that it was broken, for a reason that is
+given.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from mcpproxy.reports.text_table import table
 State = Literal["decided", "permission", "unobservable"]
 
 STRONGEST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
-"""If several rules rest on one requirement, the one that covers it best counts."""
+"""The states, best first: a requirement of several rules has the best of their states."""
 
 SERIES: Final = {
     "R": "of MCP",
@@ -56,9 +57,9 @@ def unaccounted(found: Iterable[RequirementRow]) -> tuple[str, ...]:
         numbers.setdefault(series, set()).add(int(number))
     return tuple(
         f"{series}-{number:03}"
-        for series, there in sorted(numbers.items())
-        for number in range(1, max(there) + 1)
-        if number not in there
+        for series, present in sorted(numbers.items())
+        for number in range(1, max(present) + 1)
+        if number not in present
     )
 
 

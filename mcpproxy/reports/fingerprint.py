@@ -22,9 +22,9 @@ _NAMES: Final = ("name", "uri", "uriTemplate")
 
 _VARYING: Final = pattern(
     r"""
-      (?<!\w)'.*'(?!\w)                                           # bytes that were no message
+      (?<!\w)'.*'(?!\w)                                           # bytes that were not a message
     | \b(?:number|string|task|event|session|elicitation|tool\suse)\s"(?:[^"\\]|\\.)*"  # an id
-    | (?<=\bsession\ )[0-9a-f]{8}\b                               # the name of a session over HTTP
+    | (?<=\bsession\ )[0-9a-f]{8}\b                               # the label of an HTTP session
     | \b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?              # a time
     | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b    # a UUID
     | \b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{16,}\b                      # a hash
@@ -33,7 +33,7 @@ _VARYING: Final = pattern(
     re.VERBOSE,
 )
 _NUMBER: Final = pattern(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|\.\d)")
-_STANDING: Final = pattern(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=with \d\d\d)")
+_CODE: Final = pattern(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=with \d\d\d)")
 """Numbers that say what went wrong: error codes of JSON-RPC, status codes of HTTP."""
 
 
@@ -60,16 +60,16 @@ def fingerprint(finding: Finding, subject: Subject = NOTHING) -> str:
         finding.blame,
         subject.method,
         subject.name,
-        shape(finding.pointer or "", subject.value),
-        lasting(finding.message),
+        stable_pointer(finding.pointer or "", subject.value),
+        stable_text(finding.message),
     )
-    said = "\0".join(parts).encode("utf-8", "backslashreplace")
-    from hashlib import sha256  # It loads OpenSSL, which is needed for findings with places only.
+    joined = "\0".join(parts).encode("utf-8", "backslashreplace")
+    from hashlib import sha256  # It loads OpenSSL, which only reports with places need.
 
-    return sha256(said).hexdigest()[:32]
+    return sha256(joined).hexdigest()[:32]
 
 
-def lasting(message: str) -> str:
+def stable_text(message: str) -> str:
     """Return ``message`` without the parts that differ between recordings: numbers, ids, times, tokens.
 
     The dates of protocol revisions are kept, and so are error and status codes.
@@ -77,7 +77,7 @@ def lasting(message: str) -> str:
     return _NUMBER.sub(_number, _VARYING.sub("*", message))
 
 
-def shape(pointer: str, value: JSON) -> str:
+def stable_pointer(pointer: str, value: JSON) -> str:
     """Return ``pointer`` with names of list entries instead of indices: ``/result/tools/[add]/name``."""
     tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     if isinstance(value, list) and tokens and tokens[0].isdigit():
@@ -112,4 +112,4 @@ def _name(entry: JSON) -> str:
 
 
 def _number(found: re.Match[str]) -> str:
-    return found[0] if _STANDING.fullmatch(found.string, found.start(), found.end()) else "#"
+    return found[0] if _CODE.fullmatch(found.string, found.start(), found.end()) else "#"

@@ -14,7 +14,7 @@ from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark, relative
 
 COMMAND: Final = {"error": "error", "warning": "warning", "info": "notice"}
-"""GitHub's names of the severities."""
+"""Severity -> the workflow command for it."""
 
 _WORST_FIRST: Final = tuple(COMMAND)
 
@@ -52,12 +52,12 @@ def lines(
 
 def command(name: str, message: str, **properties: object) -> str:
     """Return ``::name key=value,key=value::message``, with the values and the message escaped."""
-    told = ",".join(f"{key}={_property(visible(str(value)))}" for key, value in properties.items())
-    return f"::{name} {told}::{_data(message)}" if told else f"::{name}::{_data(message)}"
+    listed = ",".join(f"{key}={_property(visible(str(value)))}" for key, value in properties.items())
+    return f"::{name} {listed}::{_data(message)}" if listed else f"::{name}::{_data(message)}"
 
 
-def harmless(line: str) -> str:
-    """Return ``text`` as a log line that the runner does not take for a command, whatever a peer put into it.
+def escape_commands(line: str) -> str:
+    """Return ``line`` in a form that the runner does not take for a command, even if a peer's text is in it.
 
     The older form (``##[name]``) is recognised anywhere in a line, the newer one after leading spaces.
     """

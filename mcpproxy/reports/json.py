@@ -14,7 +14,7 @@ def lines(verdict: JudgedTraces) -> Iterator[str]:
     yield json.dumps(
         {
             "traces": [trace_object(trace) for trace in verdict.traces],
-            "unreadable": [{"path": u.path, "reason": u.reason} for u in verdict.unjudged],
+            "unreadable": [{"path": one.path, "reason": one.reason} for one in verdict.unjudged],
             "summary": {
                 "traces": len(verdict.traces),
                 "incomplete": sum(not trace.complete for trace in verdict.traces),

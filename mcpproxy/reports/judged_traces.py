@@ -18,11 +18,10 @@ class JudgedTrace:
     """One trace and its findings, in the order in which they occurred.
 
     ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes what is missing.
-    ``revision`` is the protocol revision in force at the end, ``None`` if none was negotiated. ``located``
-    are the findings with their places; it is empty if places were not requested. It includes the findings
-    that a baseline accepts, which ``findings`` leaves out. ``more`` are the findings that were counted but
-    not given in full. ``unfolded`` says why the journal of a killed session could not be read; then only a
-    part was judged.
+    ``revision`` is the protocol revision at the end, ``None`` if the recording does not show it. ``located``
+    are the findings with their places, if places were requested. It includes the findings that a baseline
+    accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.
+    ``journal_fault`` says why the journal of a killed session could not be read; then only a part was judged.
     """
 
     path: str
@@ -33,11 +32,11 @@ class JudgedTrace:
     notes: tuple[str, ...] = ()
     located: "tuple[Located, ...]" = ()
     more: tuple[Repeated, ...] = ()
-    unfolded: str = ""
+    journal_fault: str = ""
 
     @property
     def known(self) -> "tuple[Located, ...]":
-        """Return the findings that a baseline accepts."""
+        """The findings that a baseline accepts."""
         return tuple(one for one in self.located if one.is_known)
 
 
@@ -63,7 +62,7 @@ class JudgedTraces:
 
     @cached_property
     def counts(self) -> Counter[Severity]:
-        """Return the number of findings per severity."""
+        """The number of findings of each severity."""
         total: Counter[Severity] = Counter(
             finding.severity for trace in self.traces for finding in trace.findings
         )
@@ -78,22 +77,22 @@ class JudgedTraces:
 
     @property
     def located(self) -> "tuple[Located, ...]":
-        """Return all findings with their places, trace by trace."""
+        """All findings with their places, trace by trace."""
         return tuple(one for trace in self.traces for one in trace.located)
 
     @cached_property
     def known(self) -> int:
-        """Return how many findings a baseline accepts."""
+        """How many findings a baseline accepts."""
         return sum(len(trace.known) for trace in self.traces)
 
     @property
     def remarks(self) -> "tuple[Remark, ...]":
-        """Return remarks on incomplete recordings and on those that could not be judged."""
+        """What recordings lack, which findings were only counted, and which traces were not judged."""
         from mcpproxy.reports.located import Remark
 
         lacking = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
         counted = (
-            Remark(trace.path, more_of(one), is_count=True) for trace in self.traces for one in trace.more
+            Remark(trace.path, more_text(one), is_count=True) for trace in self.traces for one in trace.more
         )
         return (*lacking, *counted, *(Remark(one.path, one.reason, is_fatal=True) for one in self.unjudged))
 
@@ -103,12 +102,12 @@ class JudgedTraces:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if clean, 1 if there are findings that count, 2 if a trace could not be judged."""
+        """0 if clean, 1 if there are findings that count, 2 if a trace could not be judged."""
         if self.unjudged:
             return 2
         return 1 if self.counts["error"] or (self.strict and self.counts["warning"]) else 0
 
 
-def more_of(one: Repeated) -> str:
-    """Return how many findings of a cause there are beyond those that are listed."""
+def more_text(one: Repeated) -> str:
+    """Return a sentence that says how many more findings of a cause there are than are listed."""
     return f"{one.count:,} more of {one.rule} {one.blame} ({one.severity}), like those before"

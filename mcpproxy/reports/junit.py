@@ -1,8 +1,9 @@
 """Test reports as JUnit XML, for build servers that show tests.
 
-There is no single schema. The output is valid under the schema of Jenkins and, unless a case is skipped,
-under Windy Road's schema of Apache Ant's reports. The latter requires a property, a host and a time in each
-suite, and the empty elements at its end. Characters that XML does not allow are escaped by ``visible``.
+The format has no standard, so the output is valid under two common schemas: the one of Jenkins and, unless a
+case is skipped, Windy Road's schema of the reports that Apache Ant writes. Only the latter needs the
+``properties``, ``hostname`` and ``timestamp`` of a suite and its empty ``system-err``. Characters that XML
+does not allow are written as the escapes of ``visible``.
 """
 
 from collections import Counter
@@ -22,10 +23,10 @@ _ELEMENT: Final[dict[Status, str]] = {"failed": "failure", "error": "error"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: a build server identifies it across runs by ``classname`` and ``name``.
+    """One test. A build server recognises it in the next run by ``classname`` and ``name``.
 
-    ``message`` is one line that says why it did not pass, and ``text`` the full explanation. ``kind`` is one
-    word for what went wrong. ``seconds`` is how long it took.
+    ``seconds`` is how long it took. For a test that did not pass, ``message`` says why in one line, ``text``
+    in full, and ``kind`` in one word.
     """
 
     classname: str
@@ -39,7 +40,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A group of tests; ``notes`` are lines about all of them."""
+    """A group of tests. ``notes`` are lines about the whole group."""
 
     name: str
     cases: Sequence[Case]
@@ -47,29 +48,30 @@ class Suite:
 
 
 def lines(suites: Iterable[Suite], written_at: datetime | None = None) -> Iterator[str]:
-    """Return the lines of the document. ``written_at`` defaults to now."""
-    at = (written_at or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    """Return the lines of the document. ``written_at`` is the time in it, by default now."""
+    timestamp = (written_at or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield "<testsuites>"
     for number, suite in enumerate(suites):
-        yield from _suite(number, suite, at)
+        yield from _suite(number, suite, timestamp)
     yield "</testsuites>"
 
 
-def _suite(number: int, suite: Suite, at: str) -> Iterator[str]:
+def _suite(number: int, suite: Suite, timestamp: str) -> Iterator[str]:
     counts = Counter(case.status for case in suite.cases)
     seconds = sum(case.seconds for case in suite.cases)
     name = _attribute(suite.name or "mcpproxy")
     skipped = f' skipped="{counts["skipped"]}"' if counts["skipped"] else ""
     yield (
-        f'<testsuite id="{number}" package="mcpproxy" name={name} timestamp="{at}" hostname="localhost" '
-        f'time="{seconds:.3f}" tests="{len(suite.cases)}" failures="{counts["failed"]}" '
-        f'errors="{counts["error"]}"{skipped}>'
+        f'<testsuite id="{number}" package="mcpproxy" name={name} timestamp="{timestamp}" '
+        f'hostname="localhost" time="{seconds:.3f}" tests="{len(suite.cases)}" '
+        f'failures="{counts["failed"]}" errors="{counts["error"]}"{skipped}>'
     )
     yield f'<properties><property name="mcpproxy" value={_attribute(mcpproxy.__version__)}/></properties>'
     for case in suite.cases:
         yield from _case(case)
-    yield f"<system-out>{_content(chr(10).join(suite.notes))}</system-out>"
+    notes = "\n".join(suite.notes)
+    yield f"<system-out>{_content(notes)}</system-out>"
     yield "<system-err></system-err>"
     yield "</testsuite>"
 
@@ -82,7 +84,7 @@ def _case(case: Case) -> Iterator[str]:
         return
     yield f"{head}>"
     if case.status == "skipped":
-        # The reason is written as text: the older schema has no attribute for it.
+        # The reason is written as text, because Ant's schema has no attribute for it.
         yield f"<skipped>{_content(case.message or case.text)}</skipped>"
     else:
         element = _ELEMENT[case.status]

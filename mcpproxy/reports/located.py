@@ -57,9 +57,9 @@ class Located:
 
 @slotted(frozen=True)
 class Remark:
-    """A remark that is not a finding: a recording is incomplete, or was not judged (``is_fatal``).
+    """A sentence about a recording: it is incomplete, or it could not be judged (``is_fatal``).
 
-    If ``is_count`` is set, it says how many findings there are beyond those that are given.
+    With ``is_count`` the sentence says how many more findings there are than are listed.
     """
 
     path: str
@@ -76,15 +76,15 @@ def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:
     """
     findings = tuple(findings)
     wanted = {number for finding in findings for number in (finding.frame, *finding.related)}
-    places, subjects = _look(trace, wanted - {0}) if findings else ({}, {})
+    places, subjects = _read_places(trace, wanted - {0}) if findings else ({}, {})
     counts: Counter[str] = Counter()
     found: list[Located] = []
     for finding in findings:
-        print_ = fingerprint(finding, _subject(finding, subjects))
-        counts[print_] += 1
+        digest = fingerprint(finding, _subject(finding, subjects))
+        counts[digest] += 1
         place = _place(places, finding.frame, trace)
         related = tuple(_place(places, number, trace) for number in finding.related)
-        found.append(Located(finding, place.path, place.line, related, print_, counts[print_]))
+        found.append(Located(finding, place.path, place.line, related, digest, counts[digest]))
     return tuple(found)
 
 
@@ -107,35 +107,35 @@ def _has_lines(trace: Trace) -> bool:
 
 
 @slotted(frozen=True)
-class _About:
-    """The subjects of the messages of a frame; a batch has more than one."""
+class _FrameSubjects:
+    """The subjects of the messages in a frame; a batch has several messages."""
 
     subjects: tuple[Subject, ...]
 
     def of(self, finding: Finding) -> Subject:
         """Return the subject that a finding points into; the first if it has no pointer."""
-        index = (finding.pointer or "").split("/")[1:2]
-        at = int(index[0]) if len(self.subjects) > 1 and index and index[0].isdecimal() else 0
-        return self.subjects[at] if at < len(self.subjects) else NOTHING
+        first = (finding.pointer or "").split("/")[1:2]
+        index = int(first[0]) if len(self.subjects) > 1 and first and first[0].isdecimal() else 0
+        return self.subjects[index] if index < len(self.subjects) else NOTHING
 
 
-def _subject(finding: Finding, abouts: Mapping[int, _About]) -> Subject:
+def _subject(finding: Finding, subjects: Mapping[int, _FrameSubjects]) -> Subject:
     """Return the subject of a finding; for a response with a wrong id, that of the related request."""
-    subject = abouts.get(finding.frame, _UNKNOWN).of(finding)
+    subject = subjects.get(finding.frame, _UNKNOWN).of(finding)
     if not subject.method and finding.related:
-        asked = abouts.get(finding.related[0], _UNKNOWN).subjects[0]
+        asked = subjects.get(finding.related[0], _UNKNOWN).subjects[0]
         return Subject(asked.method, asked.name, subject.value)
     return subject
 
 
-_UNKNOWN: Final = _About((NOTHING,))
+_UNKNOWN: Final = _FrameSubjects((NOTHING,))
 
 
-def _look(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _About]]:
+def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _FrameSubjects]]:
     conversation = Conversation()
     named: dict[int, str] = {}
     places: dict[int, Place] = {}
-    abouts: dict[int, _About] = {}
+    subjects: dict[int, _FrameSubjects] = {}
     missing = set(wanted)
     for event in trace.events() if wanted else ():
         conversation.look(event)
@@ -147,11 +147,11 @@ def _look(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _
             continue
         path, line = trace.place
         places[event.seq] = Place(event.seq, path, line if _has_lines(trace) else 0)
-        abouts[event.seq] = _about(event, turns, names)
+        subjects[event.seq] = _subjects_of(event, turns, names)
         missing.discard(event.seq)
         if not missing:
             break
-    return places, abouts
+    return places, subjects
 
 
 def _names(seq: int, turns: Iterable[Turn], named: dict[int, str]) -> Iterator[str]:
@@ -177,14 +177,18 @@ def _name(params: "JSON | Absent") -> str:
     return ""
 
 
-def _about(event: Frame | RequestHead | ResponseHead, turns: tuple[Turn, ...], names: list[str]) -> _About:
+def _subjects_of(
+    event: Frame | RequestHead | ResponseHead, turns: tuple[Turn, ...], names: list[str]
+) -> _FrameSubjects:
     if isinstance(event, RequestHead):
-        return _About((Subject(f"HTTP {event.method}"),))
+        return _FrameSubjects((Subject(f"HTTP {event.method}"),))
     if isinstance(event, ResponseHead):
-        return _About((Subject("HTTP response"),))
+        return _FrameSubjects((Subject("HTTP response"),))
     value = _value(event)
     pairs = zip(turns, names, strict=True)
-    return _About(tuple(Subject(turn.method or "", name, value) for turn, name in pairs) or (NOTHING,))
+    return _FrameSubjects(
+        tuple(Subject(turn.method or "", name, value) for turn, name in pairs) or (NOTHING,)
+    )
 
 
 def _value(frame: Frame) -> JSON:

@@ -1,4 +1,4 @@
-"""A file of pins: the tools that a user has approved, as they were at that time.
+"""A file of pins: the definitions of the tools that a user has approved.
 
     {
       "pins": 1,
@@ -16,8 +16,8 @@
       }
     }
 
-Members are sorted and each is on its own line, so that changing one member changes one line. The hash is that
-of the definition in canonical form (RFC 8785); it no longer matches if the definition is edited.
+Members are sorted and each is on its own line, so that changing one member changes one line. ``sha256`` is
+the hash of the definition in canonical form (RFC 8785), so ``read`` notices a definition that was edited.
 """
 
 import json
@@ -29,9 +29,16 @@ from mcpproxy.base import files
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible_lines
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.opt_in.pins import Approved, Pins, Seen, collected
+from mcpproxy.checks.opt_in.pins import Approved, Pins, SeenTools, collector
 from mcpproxy.checks.server import tools
-from mcpproxy.checks.server.definitions import FIELDS, changes, definition, digest, told, visible
+from mcpproxy.checks.server.definitions import (
+    FIELDS,
+    changes,
+    definition,
+    describe_difference,
+    digest,
+    visible,
+)
 from mcpproxy.errors import TraceError, UsageError
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
@@ -48,18 +55,19 @@ _LIMIT_BYTES: Final = 64 << 20
 
 
 @dataclass(slots=True)
-class Gathered:
-    """What recordings show about servers. ``partial`` are the servers of which no complete list was seen.
+class CollectedPins:
+    """Pins from one or more recordings.
 
-    ``contradictions`` are lines, one for each thing that is defined in two ways.
+    ``partial`` are the servers of which no complete list of tools was seen. ``contradictions`` are lines for
+    people, one for each tool or text that the recordings define in two ways.
     """
 
     pins: dict[str, Approved] = field(default_factory=dict[str, Approved])
     partial: set[str] = field(default_factory=set[str])
     contradictions: list[str] = field(default_factory=list[str])
 
-    def add(self, other: "Gathered", where: str) -> None:
-        """Add what another recording, called ``where``, shows; it may have more tools."""
+    def add(self, other: "CollectedPins", where: str) -> None:
+        """Add the pins of another recording or frame; ``where`` names it in contradictions."""
         for server, approved in other.pins.items():
             known = self.pins.get(server)
             if known is None:
@@ -68,103 +76,112 @@ class Gathered:
                 continue
             if server not in other.partial:
                 self.partial.discard(server)
-            self.contradictions += (f"{where}: {said}" for said in _contradictions(server, known, approved))
-            self.pins[server] = _joined(known, approved)
+            self.contradictions += (f"{where}: {line}" for line in _contradictions(server, known, approved))
+            self.pins[server] = _merged(known, approved)
         self.contradictions += other.contradictions
 
 
-def gather(trace: Trace) -> Gathered:
-    """Return what a recording shows: the tools on all pages of all lists, and the instructions.
+def collect_pins(trace: Trace) -> CollectedPins:
+    """Return the pins of a recording: the tools on all pages of all lists, and the instructions.
 
     Raises:
-        TraceError: it cannot be read, lists no tools, does not name their server, or has a part masked.
+        TraceError: the recording cannot be read or lists no tools, the name of a server was not seen, or a
+            definition is masked.
     """
-    seen: list[Seen] = []
-    # The collector comes first: it must see a page before the tools family updates its state.
-    dispatch = Dispatch([collected(seen.append), tools.FAMILY])
+    answers: list[SeenTools] = []
+    # ``collector`` comes first: it must see a page before ``tools.FAMILY`` adds the page to its state.
+    dispatch = Dispatch([collector(answers.append), tools.FAMILY])
     observer = Observer(catalogue.load(), dispatch, joined_late=trace.joined_late, redacted=trace.redacted)
     for event in trace.events():
         if not isinstance(event, Finding):
             observer.observe(event)
-    lists = [one for one in seen if one.tools is not None]
-    if not lists:
+    pages = [answer for answer in answers if answer.tools is not None]
+    if not pages:
         raise TraceError(
             trace.path, None, "no answer to tools/list in it", "record a session that lists its tools"
         )
-    found = Gathered()
-    for one in seen:
-        if one.server is None:
-            if one.tools is None:
+    collected_pins = CollectedPins()
+    for answer in answers:
+        if answer.server is None:
+            if answer.tools is None:
                 continue
-            fact = f"frame {one.seq} lists the tools of a server whose name was not seen"
+            fact = f"frame {answer.seq} lists the tools of a server whose name was not seen"
             raise TraceError(trace.path, None, fact, "record a session from its start")
-        found.add(_one(trace.path, one.server, one), f"frame {one.seq}")
-    listed = {one.server for one in lists if one.server is not None}
-    whole = {one.server for one in lists if one.whole}
-    found.partial = listed - whole
-    found.pins = {server: approved for server, approved in found.pins.items() if server in listed}
-    return found
+        collected_pins.add(_pins_in(answer, answer.server, trace.path), f"frame {answer.seq}")
+    with_list = {page.server for page in pages if page.server is not None}
+    with_whole_list = {page.server for page in pages if page.whole}
+    collected_pins.partial = with_list - with_whole_list
+    collected_pins.pins = {
+        server: pins for server, pins in collected_pins.pins.items() if server in with_list
+    }
+    return collected_pins
 
 
-def _one(path: str, server: str, one: Seen) -> Gathered:
-    instructions = one.instructions
-    listed = {str(tool["name"]): definition(tool) for tool in one.tools or ()}
-    if holds_mask([*listed.values()]) or (isinstance(instructions, str) and holds_mask(instructions)):
-        fact = f"a part of what frame {one.seq} says is masked"
+def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
+    """Return the pins in one answer of ``server``; ``path`` is the recording, for error messages."""
+    definitions = {str(tool["name"]): definition(tool) for tool in answer.tools or ()}
+    instructions = answer.instructions
+    if holds_mask([*definitions.values()]) or (isinstance(instructions, str) and holds_mask(instructions)):
+        fact = f"a part of frame {answer.seq} is masked"
         raise TraceError(path, None, fact, "pin from the recording before it was redacted")
-    found = Gathered({server: Approved(one.revisions, instructions, listed)})
-    twice = {str(tool["name"]) for tool in one.tools or () if definition(tool) != listed[str(tool["name"])]}
-    for name in sorted(twice):
-        said = f"{_server(server)} has two tools called {visible(shown(name))}"
-        found.contradictions.append(f"frame {one.seq}: {said}")
-    return found
+    pins = CollectedPins({server: Approved(answer.revisions, instructions, definitions)})
+    names = {
+        str(tool["name"]) for tool in answer.tools or () if definition(tool) != definitions[str(tool["name"])]
+    }
+    for name in sorted(names):
+        fact = f"{_server(server)} has two tools called {visible(shown(name))}"
+        pins.contradictions.append(f"frame {answer.seq}: {fact}")
+    return pins
 
 
-def _joined(one: Approved, other: Approved) -> Approved:
-    both = dict(one.tools)
-    for name, listed in other.tools.items():
-        both[name] = {**both.get(name, {}), **listed}
+def _merged(one: Approved, other: Approved) -> Approved:
+    """Return the tools of both; of a tool in both, the later fields replace the earlier ones."""
+    merged = dict(one.tools)
+    for name, tool in other.tools.items():
+        merged[name] = {**merged.get(name, {}), **tool}
     revisions = tuple(r for r in REVISIONS if r in {*one.revisions, *other.revisions})
     instructions = other.instructions if one.instructions is ABSENT else one.instructions
-    return Approved(revisions, instructions, both)
+    return Approved(revisions, instructions, merged)
 
 
-def _contradictions(server: str, was: Approved, now: Approved) -> list[str]:
-    both = was.tools.keys() & now.tools.keys()
-    one, other = (replace(of, tools={name: of.tools[name] for name in both}) for of in (was, now))
-    return differences({server: one}, {server: other})
+def _contradictions(server: str, one: Approved, other: Approved) -> list[str]:
+    """Return a line for each tool or text that differs; a tool that is in only one of them does not."""
+    names = one.tools.keys() & other.tools.keys()
+    was, now = (replace(side, tools={name: side.tools[name] for name in names}) for side in (one, other))
+    return differences({server: was}, {server: now})
 
 
 def differences(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> list[str]:
     """Return one line for each difference between ``was`` and ``now``.
 
-    Servers that are not in ``now`` are ignored, and so are tools missing from a ``partial`` list.
+    Servers that are not in ``now`` are ignored, and so are tools that a ``partial`` list lacks.
     """
-    found: list[str] = []
+    lines: list[str] = []
     for server, approved in sorted(now.items()):
-        before, of = was.get(server), _server(server)
+        before, place = was.get(server), _server(server)
         if before is None:
-            found.append(f"{of} is new, with {count(len(approved.tools), 'tool')}")
+            lines.append(f"{place} is new, with {count(len(approved.tools), 'tool')}")
             continue
-        found += (f"{of}: {said}" for said in _instructions(before.instructions, approved.instructions))
-        for name, listed in sorted(approved.tools.items()):
-            tool = before.tools.get(name)
-            if tool is None:
-                found.append(f"{of}: tool {visible(shown(name))} is new")
+        instructions = _changed_instructions(before.instructions, approved.instructions)
+        lines += (f"{place}: {change}" for change in instructions)
+        for name, tool in sorted(approved.tools.items()):
+            known = before.tools.get(name)
+            if known is None:
+                lines.append(f"{place}: tool {visible(shown(name))} is new")
                 continue
-            found += (
-                f"{of}: tool {visible(shown(name))}: {one.field} {one.what}"
-                for one in changes(tool, listed, approved.revisions, before.revisions)
+            lines += (
+                f"{place}: tool {visible(shown(name))}: {change.field} {change.what}"
+                for change in changes(known, tool, approved.revisions, before.revisions)
             )
         if server not in partial:
             gone = sorted(before.tools.keys() - approved.tools.keys())
-            found += (f"{of}: tool {visible(shown(name))} is gone" for name in gone)
-    return found
+            lines += (f"{place}: tool {visible(shown(name))} is gone" for name in gone)
+    return lines
 
 
-def _instructions(was: "str | Absent | None", now: "str | Absent | None") -> Iterator[str]:
+def _changed_instructions(was: "str | Absent | None", now: "str | Absent | None") -> Iterator[str]:
     if was != now and not isinstance(was, Absent) and not isinstance(now, Absent):
-        _, what = told(ABSENT if was is None else was, ABSENT if now is None else now)
+        _, what = describe_difference(ABSENT if was is None else was, ABSENT if now is None else now)
         yield f"instructions {what}"
 
 
@@ -173,19 +190,16 @@ def _server(name: str) -> str:
 
 
 def updated(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> Pins:
-    """Return ``was`` updated by the servers in ``now``; unseen tools of a ``partial`` server are kept."""
-    found = dict(was)
+    """Return ``was`` with the servers in ``now`` replaced; tools that a ``partial`` list lacks are kept."""
+    pins = dict(was)
     for server, approved in now.items():
         before = was.get(server)
         if before is not None and server in partial:
             approved = replace(approved, tools={**before.tools, **approved.tools})
         if before is not None and approved.instructions is ABSENT:
             approved = replace(approved, instructions=before.instructions)
-        found[server] = approved
-    return found
-
-
-# The file
+        pins[server] = approved
+    return pins
 
 
 def dumps(pins: Pins) -> str:
@@ -194,25 +208,25 @@ def dumps(pins: Pins) -> str:
     Raises:
         UsageError: a definition is nested too deeply to be read back.
     """
-    servers: JSONObject = {name: _server_table(approved) for name, approved in pins.items()}
+    servers: JSONObject = {name: _as_object(approved) for name, approved in pins.items()}
     document: JSONObject = {"pins": VERSION, "servers": servers}
     try:
         text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True)
     except RecursionError:
         raise UsageError(
-            "pin", "a definition nests too deep to be written", "look at the server's tools"
+            "pin", "a definition is nested too deeply to be written", "look at the server's tools"
         ) from None
     return visible_lines(text) + "\n"
 
 
-def _server_table(approved: Approved) -> JSONObject:
-    listed: JSONObject = {
+def _as_object(approved: Approved) -> JSONObject:
+    pinned: JSONObject = {
         name: {"definition": tool, "sha256": digest(tool)} for name, tool in approved.tools.items()
     }
-    table: JSONObject = {"revisions": [*approved.revisions], "tools": listed}
+    server: JSONObject = {"revisions": [*approved.revisions], "tools": pinned}
     if not isinstance(approved.instructions, Absent):
-        table["instructions"] = approved.instructions
-    return table
+        server["instructions"] = approved.instructions
+    return server
 
 
 def read(path: str) -> Pins:
@@ -227,7 +241,7 @@ def read(path: str) -> Pins:
         fact = (error.strerror or "unreadable").lower()
         raise UsageError(path, fact, "write one with mcpproxy pin") from None
     except UnicodeDecodeError:
-        raise _no_pins(path, "it is not UTF-8") from None
+        raise _not_a_pin_file(path, "it is not UTF-8") from None
     return loads(text, path)
 
 
@@ -240,42 +254,44 @@ def loads(text: str, path: str) -> Pins:
     try:
         document: JSON = json.loads(text)
     except (ValueError, RecursionError):
-        raise _no_pins(path, "it is not JSON") from None
+        raise _not_a_pin_file(path, "it is not JSON") from None
     if not isinstance(document, dict) or "pins" not in document:
-        raise _no_pins(path, "it has no member pins")
+        raise _not_a_pin_file(path, "it has no member pins")
     if document["pins"] != VERSION:
         fact = f"it is of version {shown(document['pins'])}, and this mcpproxy reads {VERSION}"
         raise UsageError(path, fact, "please update mcpproxy")
     servers = document.get("servers")
     if not isinstance(servers, dict):
-        raise _no_pins(path, "it has no servers")
-    return {server: _approved(path, server, table) for server, table in servers.items()}
+        raise _not_a_pin_file(path, "it has no servers")
+    return {name: _approved(path, name, server) for name, server in servers.items()}
 
 
-def _approved(path: str, server: str, table: JSON) -> Approved:
-    listed = table.get("tools") if isinstance(table, dict) else None
-    revisions = table.get("revisions") if isinstance(table, dict) else None
-    instructions = table.get("instructions", ABSENT) if isinstance(table, dict) else 0
-    if not isinstance(listed, dict) or not isinstance(revisions, list):
-        raise _no_pins(path, f"{_server(server)} has no tools or no revisions in it")
+def _approved(path: str, name: str, server: JSON) -> Approved:
+    pinned = server.get("tools") if isinstance(server, dict) else None
+    revisions = server.get("revisions") if isinstance(server, dict) else None
+    instructions = server.get("instructions", ABSENT) if isinstance(server, dict) else 0
+    if not isinstance(pinned, dict) or not isinstance(revisions, list):
+        raise _not_a_pin_file(path, f"{_server(name)} has no tools or no revisions in it")
     if not isinstance(instructions, str | Absent | None):
-        raise _no_pins(path, f"the instructions of {_server(server)} are no text")
+        raise _not_a_pin_file(path, f"the instructions of {_server(name)} are not a text")
     return Approved(
         tuple(str(revision) for revision in revisions),
         instructions,
-        {name: _definition(path, name, pin) for name, pin in listed.items()},
+        {tool: _definition(path, tool, pin) for tool, pin in pinned.items()},
     )
 
 
 def _definition(path: str, name: str, pin: JSON) -> JSONObject:
     found = pin.get("definition") if isinstance(pin, dict) else None
     if not isinstance(pin, dict) or not isinstance(found, dict) or found.keys() - FIELDS.keys():
-        raise _no_pins(path, f"tool {visible(shown(name))} has no definition, or a strange one")
+        raise _not_a_pin_file(
+            path, f"tool {visible(shown(name))} has no definition, or one with other members than a pin has"
+        )
     if pin.get("sha256") != digest(found) or found.get("name") != name:
-        fact = f"the definition of tool {visible(shown(name))} does not fit its hash: it was edited"
-        raise UsageError(path, fact, "restore the file, or delete it and pin anew")
+        fact = f"the definition of tool {visible(shown(name))} does not match its hash: it was edited"
+        raise UsageError(path, fact, "restore the file, or delete it and pin again")
     return found
 
 
-def _no_pins(path: str, why: str) -> UsageError:
-    return UsageError(path, f"no file of pins: {why}", "write one with mcpproxy pin")
+def _not_a_pin_file(path: str, why: str) -> UsageError:
+    return UsageError(path, f"not a file of pins: {why}", "write one with mcpproxy pin")

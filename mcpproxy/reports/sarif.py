@@ -1,9 +1,9 @@
 """Findings as SARIF 2.1.0, which code hosts and editors read.
 
-A log has one run. It lists only the rules that have findings: the texts of all rules would be the larger part
-of every report, and ``mcpproxy rules`` lists the others. The location of a result is the line of the trace
-that records its frame. With a baseline, each result says whether it is new, unchanged or absent, and accepted
-findings are suppressed, with the reason.
+The log has one run, and a result for each finding. The location of a result is the line of the trace that
+records its frame. Only rules that have findings are listed, because the texts of all rules would be the
+larger part of every report. With a baseline, each result says whether it is new, unchanged or absent, and
+accepted findings are suppressed, with the reason.
 
 Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -23,14 +23,16 @@ from mcpproxy.reports.baseline import Entry
 from mcpproxy.reports.located import Located, Place, Remark, relative
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-INFORMATION: Final = "https://modelcontextprotocol.io/specification/versioning"
-"""The page that describes the rules."""
+INFORMATION_URI: Final = "https://modelcontextprotocol.io/specification/versioning"
+"""The page about protocol revisions, which the rules follow."""
 
 LEVEL: Final = {"error": "error", "warning": "warning", "info": "note"}
 """SARIF's names of the severities."""
 
-_PROBLEM: Final = {"error": "error", "warning": "warning", "info": "recommendation"}
+_PROBLEM_SEVERITY: Final = {"error": "error", "warning": "warning", "info": "recommendation"}
+"""The values of GitHub's rule property ``problem.severity``."""
 _ROOT: Final = "%SRCROOT%"
+"""The symbol for the folder that relative paths start from."""
 _INCOMPLETE: Final = "incomplete-recording"
 _UNJUDGED: Final = "recording-not-judged"
 _COUNTED: Final = "findings-not-listed"
@@ -56,21 +58,21 @@ def lines(
     not found, ``None`` if there is no baseline.
     """
     found, remarks = tuple(found), tuple(remarks)
-    cited = {one.finding.rule: one.finding.source for one in reversed(found)}
-    codes = sorted(cited.keys() | {entry.rule for entry in fixed or ()})
+    sources = {one.finding.rule: one.finding.source for one in reversed(found)}
+    codes = sorted(sources.keys() | {entry.rule for entry in fixed or ()})
     paths = list(dict.fromkeys([*(one.path for one in found), *(remark.path for remark in remarks)]))
-    log = _Log(codes, paths, base, is_compared=fixed is not None)
-    used = {_id(remark): _NOTIFICATIONS[_id(remark)] for remark in remarks}
+    objects = _RunObjects(codes, paths, base, is_compared=fixed is not None)
+    used = {_notification_id(remark): _NOTIFICATIONS[_notification_id(remark)] for remark in remarks}
     driver: dict[str, object] = {
         "name": "mcpproxy",
         "version": mcpproxy.__version__,
         "semanticVersion": mcpproxy.__version__,
-        "informationUri": INFORMATION,
-        "rules": [_descriptor(code, catalogue, cited.get(code, "")) for code in codes],
+        "informationUri": INFORMATION_URI,
+        "rules": [_descriptor(code, catalogue, sources.get(code, "")) for code in codes],
     }
     if used:
         driver["notifications"] = [
-            {"id": id, "shortDescription": {"text": said}} for id, said in used.items()
+            {"id": id, "shortDescription": {"text": text}} for id, text in used.items()
         ]
     run = {
         "tool": {"driver": driver},
@@ -78,22 +80,22 @@ def lines(
             {
                 "executionSuccessful": not any(remark.is_fatal for remark in remarks),
                 "exitCode": exit_code,
-                "toolExecutionNotifications": [log.notification(remark) for remark in remarks],
+                "toolExecutionNotifications": [objects.notification(remark) for remark in remarks],
             }
         ],
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder that mcpproxy ran in."}}},
-        "artifacts": [{"location": log.artifact(path), "roles": ["analysisTarget"]} for path in paths],
+        "artifacts": [{"location": objects.artifact(path), "roles": ["analysisTarget"]} for path in paths],
         "results": [
-            *(log.result(one) for one in found),
-            *(log.absent(entry) for entry in fixed or ()),
+            *(objects.result(one) for one in found),
+            *(objects.absent(entry) for entry in fixed or ()),
         ],
         "columnKind": "unicodeCodePoints",
     }
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
-class _Log:
-    """The rules and traces that results refer to, by their index in the run."""
+class _RunObjects:
+    """Builds the objects of a run, which refer to rules and traces by index."""
 
     def __init__(self, codes: list[str], paths: list[str], base: str, *, is_compared: bool) -> None:
         self._codes: Final = codes
@@ -140,7 +142,7 @@ class _Log:
             "source": finding.source,
         }
         if self._is_compared:
-            # All results have it or none: a viewer cannot tell whether one without it is suppressed.
+            # The standard wants this in all results of a run or in none; without it the state is unknown.
             accepted = {"kind": "external", "status": "accepted"}
             accepted |= {"justification": one.why} if one.why else {}
             result["baselineState"] = "unchanged" if one.is_known else "new"
@@ -163,7 +165,7 @@ class _Log:
     def notification(self, remark: Remark) -> dict[str, object]:
         """Return the notification that a recording is incomplete or was not judged."""
         return {
-            "descriptor": {"id": _id(remark)},
+            "descriptor": {"id": _notification_id(remark)},
             "level": "error" if remark.is_fatal else "warning",
             "message": {"text": remark.text},
             "locations": [{"physicalLocation": self._physical(remark.path, 0)}],
@@ -178,31 +180,31 @@ class _Log:
         return place | ({"region": {"startLine": line}} if line else {})
 
 
-def _id(remark: Remark) -> str:
+def _notification_id(remark: Remark) -> str:
     if remark.is_count:
         return _COUNTED
     return _UNJUDGED if remark.is_fatal else _INCOMPLETE
 
 
-def _descriptor(code: str, catalogue: Catalogue, cited: str) -> dict[str, object]:
-    """Return a rule with its texts and the ``cited`` page; a rule that no longer exists has only its code."""
+def _descriptor(code: str, catalogue: Catalogue, cited_source: str) -> dict[str, object]:
+    """Return a rule with its texts and the cited page; only its code if the rule no longer exists."""
     rule = catalogue.rules.get(code)
     if rule is None:
         return {"id": code}
-    severity, newest = _strongest(rule)
-    source = cited or newest
+    severity, newest_source = _strongest(rule)
+    source = cited_source or newest_source
     return {
         "id": rule.code,
         "name": rule.name,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.why},
-        "help": {"text": _plain(rule, source), "markdown": _markdown(rule, source)},
+        "help": {"text": _help_text(rule, source), "markdown": _help_markdown(rule, source)},
         "helpUri": source,
         "defaultConfiguration": {"level": LEVEL[severity]},
         "properties": {
             "tags": ["mcp", code.rpartition("-")[0].lower()],
             "precision": "high",
-            "problem.severity": _PROBLEM[severity],
+            "problem.severity": _PROBLEM_SEVERITY[severity],
         },
     }
 
@@ -213,16 +215,16 @@ def _strongest(rule: Rule) -> tuple[Level, str]:
         for keyword in rule.keywords(version):
             severity = SEVERITY[keyword]
             if severity is not None:
-                holds = (r for r in rule.requirements if r.keywords.get(version) == keyword)
-                return severity, next(holds).sources[version]
+                matching = (r for r in rule.requirements if r.keywords.get(version) == keyword)
+                return severity, next(matching).sources[version]
     return "info", next(iter(rule.requirements[0].sources.values()))
 
 
-def _plain(rule: Rule, source: str) -> str:
+def _help_text(rule: Rule, source: str) -> str:
     return f"{rule.summary}\n\n{rule.why}\n\nInstead: {rule.instead}\n\nSource: {source}"
 
 
-def _markdown(rule: Rule, source: str) -> str:
+def _help_markdown(rule: Rule, source: str) -> str:
     example = rule.example.strip()
     return (
         f"{rule.summary}\n\n**Why it matters.** {rule.why}\n\n**Breaks it**\n\n```\n{example}\n```\n\n"

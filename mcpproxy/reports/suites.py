@@ -2,7 +2,7 @@
 
 A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
 findings that count. Findings that do not count (warnings unless strict, notes, accepted findings) are listed
-beside the cases. A recording without findings has one case, which passes.
+in the notes of the suite. A recording without findings has one case, which passes.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_of
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.session.frame import Finding
 
@@ -45,13 +45,13 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
     first = findings[0]
     rest = len(findings) - 1 + sum(one.count for one in trace.more if one.rule == first.rule)
     more = f" ({rest} more)" if rest else ""
-    told = [line for finding in findings for line in text.finding_lines(trace.path, finding)]
+    texts = [line for finding in findings for line in text.finding_lines(trace.path, finding)]
     return Case(
         _classname(trace.path),
         name,
         status="failed",
         message=f"{first.message}{more}",
-        text="\n".join(told),
+        text="\n".join(texts),
         kind=first.severity,
     )
 
@@ -60,7 +60,7 @@ def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
     for note in trace.notes:
         yield f"{visible(trace.path)}: incomplete: {visible(note)}"
     for one in trace.more:
-        yield f"{visible(trace.path)}: {visible(more_of(one))}"
+        yield f"{visible(trace.path)}: {visible(more_text(one))}"
     for finding in trace.findings:
         if not verdict.does_count(finding):
             yield from text.finding_lines(trace.path, finding)

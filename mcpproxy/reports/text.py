@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mcpproxy.base.style import PLAIN, Style, count, tally
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_of
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
 from mcpproxy.session.frame import Finding
 
 
@@ -21,7 +21,7 @@ def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
         yield from finding_lines(trace.path, finding, style)
     path = visible(trace.path)
     for one in trace.more:
-        yield f"{style.paint(path + ':', 'bold')} {visible(more_of(one))}"
+        yield f"{style.paint(path + ':', 'bold')} {visible(more_text(one))}"
     for note in trace.notes:
         yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {visible(note)}"
 
@@ -38,7 +38,7 @@ def finding_lines(path: str, finding: Finding, style: Style = PLAIN) -> Iterator
 def finding_line(finding: Finding, style: Style = PLAIN) -> str:
     """Return one finding without its place: severity, rule, peer at fault, what happened."""
     message = visible(finding.message)
-    # Most messages begin with the peer at fault, which is then not repeated.
+    # Most messages begin with the peer at fault; it is not printed twice.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
     return f"{finding_head(finding, style)} {words}"
 

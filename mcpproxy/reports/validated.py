@@ -1,6 +1,7 @@
 """Convert a validation for the reports to build servers: findings with places, suites of cases.
 
-A check that failed or gave a warning is a finding. If it rests on no rule, it has the name of the check.
+A check that failed or gave a warning is a finding of its rule. Without a rule, the name of the check stands
+for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ def is_bad(check: CheckResult) -> bool:
 
 
 def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
-    """Return those of ``checks`` that are bad as findings with places, in the same order."""
+    """Return the bad ones of ``checks`` as findings with places, in the same order."""
     bad = [check for check in checks if is_bad(check)]
     found: dict[int, Located] = {}
     for path in dict.fromkeys(check.trace for check in bad):
@@ -46,8 +47,8 @@ def marked(validation: Validation, accepted: Baseline) -> Validation:
     return replace(validation, checks=checks)
 
 
-def judged(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Whether a rule, or a check without a rule, was tried: only then can it be fixed."""
+def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Return a test whether a rule, or a check without a rule, was tried; only then can it be fixed."""
     tried = {code for check in validation.checks if check.status != "skipped" for code in check.rules}
     names = {check.name for check in validation.checks if check.status != "skipped"}
     return lambda code: code in tried if is_rule(code) else code in names
@@ -78,12 +79,18 @@ def _case(validation: Validation, check: CheckResult) -> Case:
     seconds = check.duration_ms / 1e3
     message = check.conclusion.message
     if check.status == "skipped":
-        return Case(classname, check.name, seconds, "skipped", message)
+        return Case(classname, check.name, seconds, status="skipped", message=message)
     if not validation.does_count(check):
         return Case(classname, check.name, seconds)
-    told = "\n".join(line.strip() for line in text.check_lines(check))
-    kind = _SEVERITY[check.status]
-    return Case(classname, check.name, seconds, "failed", message, told, kind)
+    return Case(
+        classname,
+        check.name,
+        seconds,
+        status="failed",
+        message=message,
+        text="\n".join(line.strip() for line in text.check_lines(check)),
+        kind=_SEVERITY[check.status],
+    )
 
 
 def _finding(check: CheckResult) -> Finding:
@@ -108,5 +115,5 @@ def _located(path: str, findings: list[Finding]) -> tuple[Located, ...]:
         try:
             return locate(open_trace(path), findings)
         except TraceError:
-            pass  # its place is unknown; it is reported without
+            pass  # the findings are reported without places
     return tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)

@@ -45,7 +45,7 @@ def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
         yield style.paint("invalid", "bold", "red")
     bad = [c for c in validation.checks if c.status in ("failed", "warning") and not c.is_known]
     if shown := next((check for check in bad if check.trace and check.conclusion.frames), None):
-        yield style.paint(f"What passed: mcpproxy show {visible(shown.trace)}", "dim")
+        yield style.paint(f"The messages: mcpproxy show {visible(shown.trace)}", "dim")
     if ruled := next((check for check in bad if check.conclusion.rule), None):
         yield style.paint(f"What a rule means: mcpproxy explain {visible(ruled.conclusion.rule)}", "dim")
 

@@ -1,8 +1,8 @@
 """Find and load the rule tables that ship with mcpproxy.
 
 They are TOML files: in a checkout in ``rules/`` beside the package, in an installed package in
-``mcpproxy/_rules``. Parsing all of them takes longer than starting Python and a command. So a file is read
-when a rule of its family is first requested. A session without findings reads none.
+``mcpproxy/_rules``. Parsing all of them takes longer than starting Python and a command, so a file is read
+when a rule of its family is first needed. A session without findings reads none.
 """
 
 import os
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def rules_folder() -> str:
-    """The folder of the built-in rule tables.
+    """Return the folder of the built-in rule tables.
 
     ``importlib.resources`` would find it as well, but importing that takes longer than importing ``tomllib``.
     """
@@ -61,21 +61,21 @@ class _Tables:
         return tuple(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def family(self, name: str) -> Catalogue | None:
-        """The rules of one file; ``None`` if there is no such file."""
+        """Return the rules of one file; ``None`` if there is no such file."""
         if name not in self._read:
             if name not in self.families:
                 return None
             file = name + _SUFFIX
             tables = _parsed(os.path.join(self._folder, file))
-            strangers = [code for code in tables if _family(code) != name]
-            if strangers:
-                raise RuleError(f"{file}: rule {strangers[0]} belongs into another table")
+            misplaced = [code for code in tables if _family(code) != name]
+            if misplaced:
+                raise RuleError(f"{file}: rule {misplaced[0]} belongs in another table")
             self._read[name] = Catalogue.from_tables(tables)
         return self._read[name]
 
 
 def _parsed(file: str) -> Mapping[str, object]:
-    import tomllib  # A session without findings does not need the parser.
+    import tomllib  # Imported here: a session without findings does not need the parser.
 
     try:
         with open(file, "rb") as opened:
@@ -112,5 +112,5 @@ class _TableValues(Mapping[str, T]):
 
 
 def _family(key: str) -> str:
-    """``proto`` of ``PROTO-007`` and of ``PROTO-007/R-008``."""
+    """Return the file name of a rule's family: ``proto`` for ``PROTO-007`` and for ``PROTO-007/R-008``."""
     return key.partition("-")[0].lower()

@@ -1,7 +1,7 @@
 """Load custom rules from folders of the user.
 
-A folder holds tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Each module ends with a
-``FAMILY``, as the modules of ``mcpproxy.checks`` do.
+A folder contains tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Like the modules of
+``mcpproxy.checks``, each module ends with a ``FAMILY``.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ def load(
     """Return the rules in ``folders`` and the families of checks that report them, guarded (see ``guards``).
 
     Raises:
-        CustomRuleError: a folder holds no rules, or something in it cannot be used.
+        CustomRuleError: a folder contains no rules, or something in it cannot be used.
     """
     tables: dict[str, object] = {}
     families: list[RuleFamily] = []
@@ -37,11 +37,11 @@ def load(
             raise CustomRuleError(
                 str(folder), "no rule table (*.toml) in it", "see 'Rules of your own' in rules/README.md"
             )
-        _refuse_twice(folder, found, [*built_in.rules, *tables])
+        _refuse_duplicates(folder, found, [*built_in.rules, *tables])
         tables.update(found)
         families += (_family(file) for file in sorted(folder.glob("*.py")))
     own = _catalogue(tables)
-    _refuse_loose_ends(own, families)
+    _refuse_unmatched(own, families)
     return own, [guarded(family, own, on_fault) for family in families]
 
 
@@ -84,15 +84,15 @@ def _family(file: Path) -> RuleFamily:
     return family
 
 
-def _refuse_twice(folder: Path, found: Mapping[str, object], known: Iterable[str]) -> None:
-    if twice := sorted(found.keys() & set(known)):
-        raise CustomRuleError(str(folder), f"there is a rule {twice[0]} already", "choose another code")
+def _refuse_duplicates(folder: Path, found: Mapping[str, object], known: Iterable[str]) -> None:
+    if duplicates := sorted(found.keys() & set(known)):
+        raise CustomRuleError(str(folder), f"there is a rule {duplicates[0]} already", "choose another code")
 
 
-def _refuse_loose_ends(own: Catalogue, families: Iterable[RuleFamily]) -> None:
+def _refuse_unmatched(own: Catalogue, families: Iterable[RuleFamily]) -> None:
     """Refuse a check that reports a rule missing from the tables, and a rule that no check reports."""
-    decided = Dispatch(families).rules
-    if unknown := sorted(decided - own.rules.keys()):
+    reported = Dispatch(families).rules
+    if unknown := sorted(reported - own.rules.keys()):
         raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")
-    if silent := sorted(own.rules.keys() - decided):
-        raise CustomRuleError(silent[0], "no check reports it", "add it to a row of FAMILY")
+    if unreported := sorted(own.rules.keys() - reported):
+        raise CustomRuleError(unreported[0], "no check reports it", "add it to a row of FAMILY")

@@ -1,8 +1,8 @@
-"""The options that select the rules a session is judged by while it is recorded.
+"""The options that select the rules by which a session is judged while it is recorded.
 
 They are stored in the START record and in the checkpoint of the journal, so that a later recovery judges as
-the recorder did. Custom rules are code, and a journal is a file that may come from a stranger: recovery runs
-them only if the seal shows that this user named them, and if they have not changed.
+the recorder did. Custom rules are code, and a journal may come from a stranger. So recovery runs the rules
+that a journal names only if the seal shows that this user named them, and if they have not changed.
 """
 
 import json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KEY: Final = "journal.key"
 _KEY_BYTES: Final = 32
 _FAULT_CHARACTERS: Final = 400
-_FAULTS: Final = 16
+_MAX_FAULTS: Final = 16
 """The maximum number of left-out rules that the trace names."""
 
 
@@ -62,7 +62,7 @@ class RuleOptions:
         ``on_fault`` is as for ``mcpproxy.ruleset.ruleset.load``.
 
         Raises:
-            CustomRuleError: what a folder holds cannot be used.
+            CustomRuleError: something in a folder cannot be used.
             UsageError: a name is not that of a rule.
         """
         # Not at the top of the module: an invalid rule table must stop only the judging.
@@ -77,7 +77,7 @@ class RuleOptions:
         """Refuse to run the rules that a journal names, unless this user named them and they are unchanged.
 
         Raises:
-            UnfitTermsError: the rules no longer exist, have changed, or were named by another user.
+            UnfitRuleOptionsError: the rules no longer exist, have changed, or were named by another user.
         """
         if not self.folders:
             return
@@ -98,8 +98,8 @@ class RuleOptions:
         import hmac
 
         key = _key(may_make_key)
-        said = json.dumps(replace(self, seal="").to_json(), sort_keys=True).encode("ascii")
-        return hmac.new(key, said, "sha256").hexdigest() if key else ""
+        content = json.dumps(replace(self, seal="").to_json(), sort_keys=True).encode("ascii")
+        return hmac.new(key, content, "sha256").hexdigest() if key else ""
 
     def to_json(self) -> "JSONObject":
         """Return the options as the journal stores them."""
@@ -107,7 +107,7 @@ class RuleOptions:
 
     @classmethod
     def from_json(cls, members: "dict[str, Any]") -> "RuleOptions":
-        """The inverse of ``to_json``.
+        """Return the options that ``to_json`` returned as ``members``.
 
         Raises:
             KeyError, TypeError: ``members`` are not those of ``to_json``.
@@ -160,9 +160,9 @@ class FilteredObserver:
         return tuple(one for one in self._observer.more if self._selection.takes(one.rule))
 
     def _leave_out(self, codes: Sequence[str], fault: "CustomRuleError") -> None:
-        if len(self.left_out) < _FAULTS:
+        if len(self.left_out) < _MAX_FAULTS:
             why = " ".join(str(fault).split())
-            named = ", ".join(codes) or "a note"
+            named = ", ".join(codes) or "a state update"
             where = f" from frame {self._event.seq} on" if isinstance(self._event, Frame) else ""
             self.left_out.append(f"{named} left out{where}: {why[:_FAULT_CHARACTERS]}")
 

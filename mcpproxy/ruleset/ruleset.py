@@ -1,6 +1,6 @@
 """A ruleset: the catalogue of rules, and the checks that report them.
 
-It holds the built-in rules that are on by default, the requested opt-in rules, and custom rules.
+Its rules are the built-in ones that are on by default, the requested opt-in rules, and custom rules.
 """
 
 import os
@@ -60,7 +60,7 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
     called instead, and judging continues without the rule.
 
     Raises:
-        CustomRuleError: a folder holds no rules, or something in it cannot be used.
+        CustomRuleError: a folder contains no rules, or something in it cannot be used.
     """
     built_in = catalogue.load()
     folders = tuple(folders)

@@ -14,7 +14,7 @@ _CODE: Final = pattern(r"[A-Z]+-\d+")
 
 @slotted(frozen=True)
 class Selection:
-    """Which rules are reported. ``wanted`` is ``None`` for all that are on by default."""
+    """The rules whose findings are reported. ``wanted`` is ``None`` for all that are on by default."""
 
     wanted: frozenset[str] | None = None
     ignored: frozenset[str] = frozenset()
@@ -29,9 +29,9 @@ class Selection:
         *,
         option: str = "--",
     ) -> "Selection":
-        """Make a selection from the values of ``--select``, ``--ignore`` and ``--extend-select``.
+        """Return the selection that ``--select``, ``--ignore`` and ``--extend-select`` make.
 
-        The values are comma-separated lists. ``option`` is the prefix of these names in an error message.
+        Their values are comma-separated lists. ``option`` is the prefix of their names in an error message.
 
         Raises:
             UsageError: a name is neither a rule nor a family.
@@ -54,7 +54,7 @@ def known_rules(folders: list[str]) -> Catalogue:
     """Return the catalogue of the built-in rules and those in ``folders``.
 
     Raises:
-        CustomRuleError: what a folder holds cannot be used.
+        CustomRuleError: something in a folder cannot be used.
     """
     if not folders:
         return catalogue.load()
@@ -66,7 +66,7 @@ def known_rules(folders: list[str]) -> Catalogue:
 
 
 def family(code: str) -> str:
-    """``PROTO`` of ``PROTO-007``."""
+    """Return the family of a rule: ``PROTO`` for ``PROTO-007``."""
     return code.rpartition("-")[0]
 
 
@@ -74,20 +74,20 @@ def resolve(known: Catalogue, named: str) -> frozenset[str]:
     """Return the rule codes for a code, a rule name or a family; empty if it is none of these."""
     code = named.strip().upper()
     if _CODE.fullmatch(code) and code in known.rules:
-        return frozenset((code,))  # found without reading the tables of other families
+        return frozenset((code,))  # without reading the tables of other families
     wanted = code.casefold()
     names = {c: r.name for c, r in known.rules.items()}
     return frozenset(c for c, name in names.items() if wanted in (c.casefold(), name, family(c).casefold()))
 
 
-def unknown(where: str, known: Catalogue, named: str) -> UsageError:
-    """Return the error for a name that is not a rule, with the nearest known name."""
+def unknown(where: str, known: Catalogue, named: str, *, hint: str = "") -> UsageError:
+    """Return the error for a name that is not a rule, with the nearest known name and then ``hint``."""
     names: Mapping[str, None] = dict.fromkeys(
         [*known.rules, *(r.name for r in known.rules.values()), *map(family, known.rules)]
     )
     guess = nearest(named.strip(), names)
     next_step = f"did you mean {guess}?" if guess else "see mcpproxy rules"
-    return UsageError(where, f"{named.strip()!r} is no rule and no family of rules", next_step)
+    return UsageError(where, f"{named.strip()!r} is neither a rule nor a family of rules", next_step + hint)
 
 
 def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:

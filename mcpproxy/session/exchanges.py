@@ -54,7 +54,7 @@ class SessionJudge(Protocol):
 class Fields:
     """Header fields by name, ignoring case. A name may occur more than once."""
 
-    __slots__ = ("_values", "media_type", "told")
+    __slots__ = ("_values", "facts", "media_type")
 
     def __init__(self, headers: Headers = ()) -> None:
         values: dict[str, tuple[str, ...]] = {}
@@ -66,19 +66,19 @@ class Fields:
         # The content type in lower case, without parameters; empty if there is none.
         self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
         # The facts that follow from the fields alone, cached for the next head with the same fields.
-        self.told: int | None = None
+        self.facts: int | None = None
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Every value of ``name`` (lower case), in order."""
+        """Return every value of ``name`` (lower case), in order."""
         return self._values.get(name, ())
 
     def get(self, name: str) -> str | None:
-        """The first value of ``name`` (lower case)."""
+        """Return the first value of ``name`` (lower case), ``None`` if there is none."""
         values = self._values.get(name)
         return values[0] if values else None
 
     def starting(self, prefix: str) -> dict[str, tuple[str, ...]]:
-        """The fields whose name, in lower case, begins with ``prefix``."""
+        """Return the values of each field whose name, in lower case, begins with ``prefix``."""
         return {name: values for name, values in self._values.items() if name.startswith(prefix)}
 
     def __contains__(self, name: object) -> bool:
@@ -87,21 +87,24 @@ class Fields:
 
 NO_FIELDS: Final = Fields()
 
-_USUAL_FIELDS: Final = 32
-_USUAL_LENGTH: Final = 1 << 10
-_REMEMBERED: Final = 256
-_known: Final[dict[Headers, Fields]] = {}
+_MAX_CACHED_FIELDS: Final = 32
+_MAX_CACHED_LENGTH: Final = 1 << 10
+_MAX_CACHED: Final = 256
+_cache: Final[dict[Headers, Fields]] = {}
 
 
 def fields_of(headers: Headers) -> Fields:
     """Return the fields of a head. Equal heads, as in one session, share one ``Fields``."""
-    fields = _known.get(headers)
+    fields = _cache.get(headers)
     if fields is None:
         fields = Fields(headers)
-        if len(headers) <= _USUAL_FIELDS and sum(len(n) + len(v) for n, v in headers) <= _USUAL_LENGTH:
-            if len(_known) >= _REMEMBERED:
-                _known.clear()
-            _known[headers] = fields
+        if (
+            len(headers) <= _MAX_CACHED_FIELDS
+            and sum(len(n) + len(v) for n, v in headers) <= _MAX_CACHED_LENGTH
+        ):
+            if len(_cache) >= _MAX_CACHED:
+                _cache.clear()
+            _cache[headers] = fields
     return fields
 
 
@@ -193,13 +196,13 @@ class HttpExchange:
     session: HttpSession | None = None
     traffic: Traffic = "other"
     body: Frame | None = None
-    settled: bool = False
+    settled: bool = False  # its whole request was seen and judged
     masked: bool = False  # values in its bodies and events may be masked
     messages: tuple[Proper, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
     known: int = 0  # its facts: see ``checks.engine.http_facts``
-    pieced: frozenset[str] = frozenset()  # the senders of whose body some pieces are still to come
+    pieced: frozenset[str] = frozenset()  # the senders of which more pieces of a body are to come
     several: bool = False  # the request body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
@@ -214,8 +217,8 @@ class HttpExchange:
     stream: HttpStream | None = None
     cursor: SentEvent | None = None
     seen: SentEvent | None = None  # the earlier event with the id of the current one
-    replayed: bool = False  # and that had the same data
-    elsewhere: int = 0  # the exchange of another open stream that carries the current message, too
+    replayed: bool = False  # that earlier event had the same data
+    elsewhere: int = 0  # another exchange whose open stream carried the current message, too; 0 if none
     delivered: list[tuple[str, RequestId]] | None = (
         None  # the messages it carried that only one stream may carry
     )
@@ -229,7 +232,7 @@ class HttpExchange:
         scheme, found, rest = self.request.target.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}" if found and scheme.isalpha() else ""
 
-    def say(self, messages: tuple[Proper, ...]) -> None:
+    def set_messages(self, messages: tuple[Proper, ...]) -> None:
         """Set the messages of the request body."""
         self.messages = messages
         self.requests = tuple([m for m in messages if isinstance(m, Request)])
@@ -237,7 +240,7 @@ class HttpExchange:
 
     @property
     def only_notifies(self) -> bool:
-        """Whether the request body holds only notifications and responses, which need no answer."""
+        """Whether the request body contains only notifications and responses, which need no answer."""
         return bool(self.messages) and not self.requests
 
     @property
@@ -297,8 +300,8 @@ class HeaderMismatch:
 class HttpHistory:
     """The state of HTTP that outlives an exchange.
 
-    What a server said about itself is kept by server (see ``HttpExchange.server``). What a client may have
-    learned is kept by connection, because nothing else tells clients apart.
+    What a server said about itself is stored by server (see ``HttpExchange.server``). What a client may have
+    learned is stored by connection, because nothing else identifies a client.
     """
 
     exchanges: dict[int, HttpExchange] = field(
@@ -349,9 +352,10 @@ def singles(frame: Frame) -> tuple[tuple[Proper, ...], bool]:
 
 
 def is_answer(message: Proper) -> bool:
+    """Whether the message is a result or an error."""
     return isinstance(message, Response | ErrorResponse)
 
 
 def looks_stateless(fields: Fields) -> bool:
-    """Whether its headers alone mark a request as one of a stateless revision."""
+    """Whether the headers of a request show that it is one of a stateless revision."""
     return fields.get(VERSION) in STATELESS or "mcp-method" in fields

@@ -1,6 +1,6 @@
 """The tasks that a server of a stateless revision runs, across requests.
 
-Over HTTP every stateless request is a session of its own, so tasks are kept beyond sessions, by caller
+Over HTTP every stateless request is a session of its own, so tasks are remembered across sessions, by caller
 (server and credentials) and task id.
 """
 
@@ -21,10 +21,10 @@ MAX_QUESTIONS: Final = 256
 
 @slotted(eq=False)
 class Question:
-    """What one key of a task's inputRequests asks for.
+    """The request under one key of a task's inputRequests, first reported in frame ``seq``.
 
-    ``answered`` is set once the client has answered it; ``gone_seq`` is the later report that no longer
-    contained it.
+    ``answered`` is set once the client has answered it. ``gone_seq`` is the frame of the later report that no
+    longer contained it, 0 while there is none.
     """
 
     value: JSON
@@ -54,7 +54,7 @@ class ExtensionTask:
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     poll: SentRequest | None = None
     poll_ms: float | None = None
-    hurried: bool = False
+    hurried: bool = False  # polling it too often was reported already
 
 
 @slotted()
@@ -64,6 +64,7 @@ class ExtensionTasks:
     by_id: dict[tuple[str, str], ExtensionTask] = field(default_factory=dict[tuple[str, str], ExtensionTask])
 
     def get(self, caller: str, id: object) -> ExtensionTask | None:
+        """Return the task with this id, ``None`` if it is unknown."""
         return self.by_id.get((caller, id)) if isinstance(id, str) else None
 
     def known(self, caller: str, id: str) -> ExtensionTask:

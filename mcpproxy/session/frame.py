@@ -1,7 +1,7 @@
 """Events, which an observer takes, and findings, which it returns.
 
-The recorder makes the same events while a session runs as the trace reader does later, so a session is judged
-alike both times. Times are nanoseconds since the recording started, on the monotonic clock of the machine
+The recorder makes the same events while a session runs as the trace reader does later, so the findings are
+the same both times. Times are nanoseconds since the recording started, on the monotonic clock of the machine
 that recorded; the judge uses no clock of its own.
 
 Events are never changed. Only ``Frame`` is not frozen, because so many of them are made.
@@ -49,9 +49,9 @@ class Frame:
     ``continues`` is true for a piece of a line too long to hold: the next frame of the same sender
     continues it, and neither is judged. Over HTTP, ``exchange`` and ``connection`` count from 1, and
     ``event`` is set for a frame in an SSE stream; an event without data is a frame with empty ``raw``.
-    ``by_proxy`` marks what mcpproxy sent in the place of ``sender``; it is not judged. ``refused`` marks a
-    request that mcpproxy answered itself: it is judged, but it does not change the history, because the
-    other side never saw it.
+    ``by_proxy`` marks a frame that mcpproxy sent in the place of ``sender``; it is not judged. ``refused``
+    marks a request that mcpproxy answered itself: it is judged, but it does not change the history, because
+    its receiver never saw it.
     """
 
     seq: int
@@ -74,8 +74,8 @@ class Frame:
             self._message = parse(self.raw)
         return self._message
 
-    def understood(self, message: Message) -> "Frame":
-        """Store ``message`` as what ``parse`` reads from the frame's bytes, and return the frame."""
+    def with_message(self, message: Message) -> "Frame":
+        """Set the message, which must be what ``parse`` returns for ``raw``, and return the frame."""
         self._message = message
         return self
 
@@ -88,8 +88,8 @@ Headers = tuple[tuple[str, str], ...]
 class RequestHead:
     """The head of an HTTP request, as the client wrote it.
 
-    ``target`` is the request target (path and query, or a URL). ``endpoint`` says whether it is the
-    MCP endpoint; other paths pass and are recorded, but only HTTP-wide rules look at them.
+    ``target`` is the request target (path and query, or a URL). ``endpoint`` is whether it is the MCP
+    endpoint. Requests to other paths are forwarded and recorded, but only a few rules apply to them.
     """
 
     seq: int
@@ -120,7 +120,7 @@ class ResponseHead:
 
 @slotted(frozen=True)
 class ExchangeEnd:
-    """The end of an exchange. ``cut`` says that it was not complete, ``by`` who ended it then."""
+    """The end of an exchange. ``cut`` is whether it was incomplete; if so, ``by`` is who ended it."""
 
     exchange: int
     connection: int
@@ -131,7 +131,7 @@ class ExchangeEnd:
 
 @slotted(frozen=True)
 class Opaque:
-    """Bytes that are not HTTP: after an upgrade, inside CONNECT, or not understood."""
+    """Bytes that are not HTTP: after an upgrade, in a tunnel of CONNECT, or invalid. ``size`` is in bytes."""
 
     connection: int
     sender: Sender
@@ -197,8 +197,8 @@ class Close:
     """How the recording ended.
 
     ``exited``: the server process ended with ``exit_code``. ``signalled``: a signal (``signal``, a
-    number) ended it. ``not started``: the command could not be run. ``cut``: the recording stops
-    here without its end being known, because the proxy was killed.
+    number) ended it. ``not started``: the command could not be run. ``cut``: the recording stops here because
+    the proxy was killed; how the session ended is unknown.
     """
 
     ending: Ending
@@ -213,12 +213,13 @@ Event = Frame | HttpEvent | Stderr | Eof | Signal | Gap | Close
 
 @slotted(frozen=True)
 class Finding:
-    """One occurrence of a broken (or notable) requirement.
+    """One occurrence of a broken requirement, or of something worth a note.
 
-    ``frame`` is the sequence number of the frame concerned, 0 when the session as a whole is.
-    ``pointer`` is a JSON Pointer (RFC 6901) into that frame's message. ``revision`` is the protocol
-    revision it was judged by, ``None`` while none was settled; ``source`` is the URL of the page
-    and section that says so. ``data`` is what a refusal tells programs; no report shows it.
+    ``frame`` is the sequence number of the frame, 0 if the finding is about the whole session. ``related``
+    are the numbers of other frames that belong to the evidence. ``pointer`` is a JSON Pointer (RFC 6901) into
+    the frame's message. ``revision`` is the protocol revision by which it was judged, ``None`` if that was
+    not known. ``source`` is the URL of the page and section with the requirement. ``data`` becomes the
+    ``data`` of the JSON-RPC error if the message is refused; reports do not show it.
     """
 
     rule: str
@@ -236,7 +237,7 @@ class Finding:
 
 @slotted(frozen=True)
 class Repeated:
-    """How many findings of one cause there are beyond those that are given in full."""
+    """The number of findings of one cause beyond those that are given in full."""
 
     rule: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""The state of one session: what was said so far, as far as a rule may need it.
+"""The state of one session: what rules may need to know about its messages so far.
 
 There are two separate id spaces: requests of the client and requests of the server. An id keeps its JSON type
 (``1`` and ``"1"`` are two ids). Checks read this state as it was *before* the frame they judge; only the
@@ -23,7 +23,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
-"""For how many ids the frame that used them first is remembered."""
+"""How many ids are remembered together with the frame that used them first."""
 
 CRASHES: Final = frozenset({4, 6, 7, 8, 11})
 """The signals by which a program ends itself, mostly: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
@@ -34,15 +34,16 @@ RECENT_ANSWERS: Final = 1024
 
 @slotted()
 class SentRequest:
-    """One request, and what became of it.
+    """One request and its outcome.
 
-    ``candidates`` are the revisions it may belong to, only one once that is settled; a ``stateless`` request
-    names its own. An ``early`` one was sent before the handshake was complete. ``answers_due`` is above one
-    if its id was reused while it was pending; if that was for another method, ``method`` is empty, because an
-    answer may be to either request. ``answered_seq`` is the frame of its latest answer, 0 while there is
-    none, and ``answered_ns`` the time of that frame. ``taken_back`` is set when HTTP refused the frame, so
-    that the request counts as never sent. The ``_meta`` of a ``familiar`` one is ``History.familiar_meta``.
-    ``noted`` is what the checks of its method need to remember of it until it is answered.
+    ``candidates`` are the revisions that it may belong to, only one once that is settled; a ``stateless``
+    request names its revision itself. An ``early`` one was sent before the handshake was complete.
+    ``answers_due`` is above one if its id was reused while it was pending; if that was for another method,
+    ``method`` is empty, because an answer may be to either request. ``answered_seq`` is the frame of its
+    latest answer, 0 while there is none, and ``answered_ns`` the time of that frame. ``taken_back`` is set
+    when HTTP refused the frame, so that the request counts as never sent. A request is ``familiar`` if its
+    ``_meta`` was found correct in an earlier request (``History.familiar_meta``).
+    ``noted`` is what the checks of its method remember about it until it is answered.
     """
 
     seq: int
@@ -83,7 +84,7 @@ class UsedIds:
     """Every id that one side has used, in little memory for sessions of any length.
 
     For the last ``RECENT_IDS`` ids, and up to an eighth more, the frame is remembered. Older integers are
-    merged into ranges, because ids mostly count up; older strings are kept as they are.
+    merged into ranges, because ids mostly count up; older strings are not changed.
     """
 
     __slots__ = ("_ends", "_recent", "_starts", "_texts", "size")
@@ -162,8 +163,8 @@ class Side:
     pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
     used: UsedIds = field(default_factory=UsedIds)
     withdrawn: UsedIds = field(default_factory=UsedIds)  # the ids of requests that were taken back
-    held: SplitMessage = field(default_factory=SplitMessage)
-    closed_ns: int | None = None
+    held: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
+    closed_ns: int | None = None  # when it closed its stream
     notified_seq: int = 0  # its latest frame if that is a notification, otherwise 0
     last_answered_seq: int = 0  # the frame of its latest request that was answered
     unreadable: bool = False  # it sent something meant as a message that could not be read
@@ -171,7 +172,7 @@ class Side:
 
     @property
     def was_read(self) -> bool:
-        """Whether everything it sent could be read. What could not may contain any id."""
+        """Whether everything it sent could be read. A message that could not be read may contain any id."""
         return not self.unreadable and not self.held.frames
 
 
@@ -179,10 +180,10 @@ class Side:
 class History:
     """The state of one session.
 
-    ``protocol`` is the one that its first messages speak. ``candidates`` are the revisions it may speak: all
-    at first, the stateful ones after initialize, one once it is negotiated. ``blind`` is set after a gap:
-    from then on nothing is concluded from missing messages. A text that looks like a mask is one only if
-    ``masked`` is set; otherwise a peer wrote it.
+    ``protocol`` is recognised by its first messages. ``candidates`` are the revisions that it may speak: all
+    at first, the stateful ones after initialize, one after the negotiation. ``blind`` is set after a gap:
+    from then on nothing is concluded from missing messages.
+    ``masked`` is set if values may be masked; otherwise a text that looks like a mask was written by a peer.
     """
 
     client: Side = field(default_factory=Side)
@@ -207,7 +208,7 @@ class History:
     )  # the latest
     eager: SentRequest | None = None  # the first client request between the result and initialized
     unconfirmed_seq: int | None = None  # what the client sent after the result instead of initialized
-    facts: int = 0  # the facts (see checks.engine.rows) that hold for every message from now on
+    facts: int = 0  # the facts (see checks.engine.rows) that are true of every message from now on
 
     client_capabilities: JSONObject | None = None
     unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
@@ -250,6 +251,7 @@ class History:
         return f"exited with {close.exit_code}" if close.ending == "exited" and not killed else ""
 
     def side(self, sender: Sender) -> Side:
+        """Return what ``sender`` has sent."""
         return self.client if sender == CLIENT else self.server
 
     def capabilities(self, of: Sender) -> JSONObject | None:
@@ -261,7 +263,10 @@ class History:
         return self.side(asker).pending.get(id)
 
     def of(self, memory: type[Memory]) -> Memory:
-        """Return the session's instance of a family's state class, made on first use."""
+        """Return the session's instance of the class in which a family of checks keeps its state.
+
+        It is made on first use.
+        """
         found = self._memories.get(memory)
         if found is None:
             found = self._memories[memory] = memory()
@@ -272,7 +277,7 @@ class History:
         self._memories.clear()
 
     def beyond(self, memory: type[Memory]) -> Memory:
-        """Like ``of``, but over HTTP shared by all stateless requests: keep entries apart by ``caller``."""
+        """Like ``of``, but over HTTP all stateless requests share the instance: key it by ``caller``."""
         memories = self._memories if self.lasting is None else self.lasting
         found = memories.get(memory)
         if found is None:
@@ -294,6 +299,7 @@ class ModernAnswer:
 
     @property
     def stateless_versions(self) -> tuple[str, ...]:
+        """The stateless revisions among the versions that it listed."""
         return tuple(v for v in self.versions if v in STATELESS)
 
     @property

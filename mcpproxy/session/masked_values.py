@@ -1,8 +1,8 @@
-"""Masks of credentials: what a recording keeps of a value that it does not store.
+"""Masks of credentials: what a recording contains in place of their values.
 
-By default a recording masks the values of credential headers. A mask keeps what a rule may need: the length
-in bytes, whether all bytes are visible ASCII, and a hash, so that equal values have equal masks within one
-recording. ``facts`` returns the same for a value that was not masked.
+By default a recording masks the values of credential headers. A mask has what a rule may need: the length in
+bytes, whether all bytes are visible ASCII, and a hash, so that equal values have equal masks within one
+recording. ``as_mask`` returns the same for a value that was not masked.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ _INVISIBLE: Final = pattern(r"[^\x21-\x7E]")
 
 @slotted(frozen=True)
 class Mask:
-    """What is known of a credential. ``str`` of it is what a recording writes in place of the value."""
+    """What is known about a credential. Its ``str`` is what a recording contains in place of the value."""
 
     length: int
     visible: bool  # all bytes are within 0x21 to 0x7E
@@ -39,14 +39,14 @@ def mask(value: str, key: bytes = b"") -> Mask:
     ``key`` (up to 64 bytes) is secret and belongs to one recording: without it, a short value could be found
     by trying all values.
     """
-    from hashlib import blake2b  # It loads OpenSSL, which most sessions do not need.
+    from hashlib import blake2b  # Imported here: it loads OpenSSL, which most sessions do not need.
 
     raw = value.encode("latin-1", "backslashreplace")
     digest = blake2b(raw, digest_size=_HASH_BYTES, key=key).hexdigest()
     return Mask(len(raw), _INVISIBLE.search(value) is None, digest)
 
 
-def facts(value: str) -> Mask:
+def as_mask(value: str) -> Mask:
     """Return the mask of ``value``, which is a credential or already a mask."""
     if found := _MASK.fullmatch(value):
         return Mask(int(found[1]), found[2] == "yes", found[3])

@@ -1,8 +1,8 @@
 """Join the lines of pretty-printed JSON, so that it is reported once and not once per line.
 
-A peer that writes one message over several lines breaks the framing, and each line alone looks like garbage.
-Lines that may begin a message are held until the message is complete, turns out to be something else, or
-exceeds a limit. Only their judging waits; the lines themselves were forwarded already.
+A peer that writes one message on several lines breaks the framing, and no line is a message by itself. Lines
+that may begin a message are held until the message is complete, cannot become one, or exceeds a limit. Only
+the judge waits; the lines have been forwarded already.
 """
 
 from typing import Final
@@ -53,6 +53,6 @@ class SplitMessage:
         return None if isinstance(message, Malformed) else message
 
     def release(self) -> list[Frame]:
-        """Return the held lines and hold none."""
+        """Return the held lines, which are no longer held."""
         frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
         return frames

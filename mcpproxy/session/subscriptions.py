@@ -1,6 +1,6 @@
 """The subscriptions of a session of a stateless revision: what each asked for, and its state.
 
-A subscription is identified by the id of the request that opened it; ``1`` and ``"1"`` are two of them.
+A subscription is identified by the id of the request that opened it; ``1`` and ``"1"`` are different ids.
 """
 
 from typing import Final
@@ -18,9 +18,9 @@ class Subscription:
     """One subscription, from the request that opens it to its end.
 
     ``wanted`` is the filter that the client asked for, ``acknowledged`` the one that the server agreed to;
-    both are ``None`` until it is known, or if it is not an object. ``begun`` is set once the server has sent
-    anything with its id. ``cancelled_ns`` is when the client cancelled it, ``closed_seq`` the frame in which
-    the server ended it, other than by its answer.
+    each is ``None`` while it is unknown, or if it is not an object. ``begun`` is set once the server has sent
+    anything with the subscription's id. ``cancelled_ns`` is when the client cancelled it, ``closed_seq`` the
+    frame in which the server ended it, other than by its answer.
     """
 
     asked: SentRequest
@@ -38,7 +38,7 @@ class Subscription:
 
 @slotted()
 class Subscriptions:
-    """The subscriptions by id; of several with one id, the latest.
+    """The subscriptions by id; if several have the same id, the latest.
 
     ``forgetful`` is set when one was not seen or had to be forgotten, so that an unknown id may be valid.
     ``modern`` is set once the server has shown that it speaks a revision that has subscriptions.
@@ -48,9 +48,10 @@ class Subscriptions:
     forgetful: bool = False
     modern: bool = False
 
-    def add(self, found: Subscription) -> None:
-        self.by_id.pop(found.asked.id, None)
-        self.by_id[found.asked.id] = found
+    def add(self, subscription: Subscription) -> None:
+        """Remember ``subscription``, and forget the oldest one if there are too many."""
+        self.by_id.pop(subscription.asked.id, None)
+        self.by_id[subscription.asked.id] = subscription
         if len(self.by_id) > MAX_REMEMBERED:
             del self.by_id[next(iter(self.by_id))]
             self.forgetful = True

@@ -21,7 +21,7 @@ MAX_REMEMBERED: Final = 4_096
 class Task:
     """One task, and its latest reports.
 
-    ``made_by`` is the request that was answered with it, ``None`` if that was not seen. ``state`` was
+    ``made_by`` is the request that was answered with the task, ``None`` if that was not seen. ``state`` was
     reported in frame ``seq``, with the timestamp ``updated``; ``created`` is the creation time that was
     reported first. ``expires_ns`` is when it may be deleted, ``None`` for never or not known. ``poll`` is the
     latest tasks/get with no other report since, ``poll_ms`` how long to wait after it. ``first_got_seq`` is
@@ -83,9 +83,11 @@ class Tasks:
     )
 
     def get(self, runner: Sender, id: object) -> Task | None:
+        """Return the task of ``runner`` with this id, ``None`` if it is unknown."""
         return self.by_id.get((runner, id)) if isinstance(id, str) else None
 
     def add(self, runner: Sender, task: Task) -> None:
+        """Remember ``task``, and forget the oldest one if there are too many."""
         self.by_id.pop((runner, task.id), None)
         self.by_id[runner, task.id] = task
         if len(self.by_id) > MAX_REMEMBERED:

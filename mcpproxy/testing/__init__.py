@@ -1,7 +1,7 @@
-"""Recordings in tests: the command and URL for the client, what is kept, and what went wrong.
+"""Recordings in tests: replace a server by its recording, record it, and report what went wrong.
 
-The pytest plugin is a thin layer over this module. Each session of a test has its own recorder in front of
-the real server or its replay, so that misses and findings can be reported at the end.
+The pytest plugin is a thin layer over this module. Each session of a test runs behind its own mcpproxy, with
+the real server or its replay behind that, so that misses and findings can be reported at the end.
 """
 
 import os
@@ -40,6 +40,7 @@ Does: TypeAlias = Literal["record", "replay", "extend"]
 _MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
+"""How long a session may take to end after its client."""
 _POLL_S: Final = 0.02
 
 
@@ -64,7 +65,9 @@ class McpRecording:
     """One recording in one test: the value of the fixture ``mcp_recording``.
 
     ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay`` or ``extend`` (replay
-    it and record what is missing).
+    it and record what is missing). ``folder`` gets the traces of this test. ``command`` or ``url`` is the
+    real server. With ``adds``, an earlier test of this run wrote the recording, and new requests are added to
+    it.
     """
 
     def __init__(
@@ -92,11 +95,11 @@ class McpRecording:
             UsageError: a recording has to be made, but the mark gives no command.
         """
         trace = str(self._folder / "session.jsonl")
-        return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._behind("command")]
+        return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._server_command("command")]
 
     @property
     def url(self) -> str:
-        """The URL of a Streamable HTTP server, for any client. First access starts the server.
+        """The URL of a Streamable HTTP server, for any client. The first access starts the server.
 
         Raises:
             UsageError: a recording has to be made, but the mark gives no URL.
@@ -105,7 +108,7 @@ class McpRecording:
         if not self._url:
             upstream = self._server_url
             if self.does != "record":
-                replay = [*_MCPPROXY, *self._behind("url")]
+                replay = [*_MCPPROXY, *self._server_command("url")]
                 upstream = self._start(replay, r"replaying at (\S+)")
             elif not upstream:
                 raise self._cannot_record("url")
@@ -118,14 +121,16 @@ class McpRecording:
 
     @property
     def sessions(self) -> list[str]:
-        """Return the traces of this test's sessions in the order they began."""
+        """The traces of this test's sessions, in the order in which they began."""
         names = {str(path).removesuffix(".journal") for path in self._folder.glob("*.jsonl*")}
         headers = [(_header(name), name) for name in names]
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
 
     def is_over(self) -> bool:
-        """Whether the client has ended every session. Waits for a session that is ending."""
-        return not self._running and all(_has_left(trace) and _wait(trace, _END_S) for trace in self.sessions)
+        """Whether the client has ended every session; wait for a session that is ending."""
+        return not self._running and all(
+            _relay_has_exited(trace) and _is_finished_within(trace, _END_S) for trace in self.sessions
+        )
 
     def finish(self) -> None:
         """Stop what is running and keep what was recorded. A second call does nothing.
@@ -141,7 +146,7 @@ class McpRecording:
         sessions = self.sessions
         deadline = time.monotonic() + _END_S
         for trace in sessions:
-            if not _wait(trace, deadline - time.monotonic()):
+            if not _is_finished_within(trace, deadline - time.monotonic()):
                 next_step = "let the client end it before the test is over"
                 raise UsageError(str(self.path), "the server of this test still runs", next_step)
         if self.does != "replay":
@@ -154,7 +159,7 @@ class McpRecording:
                 ) from None
 
     def trouble(self) -> str:
-        """Describe, for people, the requests that were not recorded; empty if there were none."""
+        """Describe the requests that were not recorded; empty if there were none."""
         missed = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             events = opening.open_trace(trace).events()
@@ -166,12 +171,12 @@ class McpRecording:
             [
                 f"mcp_recording: {count(len(misses), 'request')} not in {self.path}:",
                 *(f"  {visible(miss)}" for miss in misses),
-                "--mcp-record=new adds what is missing, --mcp-record=all records anew",
-                *self._shown(),
+                "--mcp-record=new adds what is missing, --mcp-record=all records everything again",
+                *self._show_commands(),
             ]
         )
 
-    def _behind(self, kind: Literal["command", "url"]) -> list[str]:
+    def _server_command(self, kind: Literal["command", "url"]) -> list[str]:
         """Return the command behind the recorder: the server or its replay."""
         if self.does == "record":
             if not self._server:
@@ -188,7 +193,7 @@ class McpRecording:
 
     def _cannot_record(self, kind: Literal["command", "url"]) -> UsageError:
         needed = 'command=["python", "server.py"]' if kind == "command" else 'url="http://127.0.0.1:3000/mcp"'
-        fact = f"cannot be recorded: the mark names no {kind} of a server"
+        fact = f"cannot be recorded: the mark gives no {kind} of a server"
         return UsageError(str(self.path), fact, f"@pytest.mark.mcp_recording(..., {needed})")
 
     def _start(self, command: list[str], says: str) -> str:
@@ -212,8 +217,8 @@ class McpRecording:
             with open(trace, "rb") as file:
                 files.replace(path, file)
 
-    def _shown(self) -> list[str]:
-        return [f"what passed: mcpproxy show {trace}" for trace in self.sessions]
+    def _show_commands(self) -> list[str]:
+        return [f"the messages: mcpproxy show {trace}" for trace in self.sessions]
 
 
 class McpFindings:
@@ -233,7 +238,7 @@ class McpFindings:
     ) -> None:
         levels: tuple[Severity, ...] = get_args(Severity)
         if level not in levels:
-            raise UsageError("mcp_findings", f"{level!r} is no level", f"use {', '.join(levels)}")
+            raise UsageError("mcp_findings", f"{level!r} is not a level", f"use {', '.join(levels)}")
         self._recording: Final = recording
         self._counted: Final = frozenset(levels[: levels.index(level) + 1])
         self._select, self._ignore, self._rules = select, ignore, rules
@@ -249,7 +254,7 @@ class McpFindings:
         return [check(trace, self._rules, self._select, self._ignore) for trace in self._recording.sessions]
 
     def trouble(self) -> str:
-        """Describe the findings that count, for people; empty if there are none."""
+        """Describe the findings that count; empty if there are none."""
         lines: list[str] = []
         rule = ""
         found = 0
@@ -261,7 +266,7 @@ class McpFindings:
                 lines += [f"  {text.finding_line(finding)}{place}", f"    {visible(finding.source)}"]
                 rule = rule or finding.rule
             found += len(counted)
-            lines += [f"  what passed: mcpproxy show {report.path}"] if counted else []
+            lines += [f"  the messages: mcpproxy show {report.path}"] if counted else []
         if not found:
             return ""
         head = f"mcp_findings: {count(found, 'finding')} in what this test's client and server said"
@@ -280,15 +285,15 @@ def _on_stdio(trace: str) -> bool:
     return header is not None and header.transport == "stdio"
 
 
-def _has_left(trace: str) -> bool:
-    """Whether the relay of a session has exited. Recorded data may not have reached the trace yet."""
+def _relay_has_exited(trace: str) -> bool:
+    """Whether the relay of a session has exited, even if the trace is not complete yet."""
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)
     return header is not None and sys.platform != "win32" and not is_relay_alive(header)
 
 
-def _wait(trace: str, seconds: float) -> bool:
+def _is_finished_within(trace: str, seconds: float) -> bool:
     """Whether the trace is finished within ``seconds``."""
     deadline = time.monotonic() + seconds
     while os.path.isdir(journal.folder(trace)):

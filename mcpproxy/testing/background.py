@@ -1,4 +1,4 @@
-"""A server in the background: started on demand, ended with its user."""
+"""A server process that runs in the background of a test."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ _END_S: Final = 10.0
 
 
 class Background:
-    """A command that serves while a test runs and prints its address on stderr. ``lines`` is that output."""
+    """A running command that prints its address on stderr; ``lines`` are the lines of its stderr so far."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.lines: Final[list[str]] = []
@@ -35,7 +35,7 @@ class Background:
         """Return the first group of the first line that matches ``pattern``.
 
         Raises:
-            McpProxyError: the command ends before that, or takes too long.
+            McpProxyError: the command ends first, or prints no such line within 30 seconds.
         """
         deadline = time.monotonic() + _START_S
         seen = 0

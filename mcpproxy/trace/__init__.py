@@ -1,1 +1,1 @@
-"""The recording that people keep: its format, its one writer, its one reader."""
+"""The trace, the recording that people keep: its format, its only writer, its only reader."""

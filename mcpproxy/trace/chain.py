@@ -18,7 +18,7 @@ def files_of(path: str) -> list[str]:
     """Return, in order, all existing files of the recording to which ``path`` belongs."""
     first = first_of(path)
     files = [first]
-    while (following := _after(files[-1])) is not None and following not in files:
+    while (following := _file_after(files[-1])) is not None and following not in files:
         files.append(following)
     return files if path in files else [path]
 
@@ -26,7 +26,7 @@ def files_of(path: str) -> list[str]:
 def first_of(path: str) -> str:
     """Return the first existing file of the recording."""
     seen = {path}
-    while (before := _before(path)) is not None and before not in seen:
+    while (before := _file_before(path)) is not None and before not in seen:
         seen.add(before)
         path = before
     return path
@@ -41,7 +41,8 @@ def next_name(first: str, last: str) -> str:
     return name
 
 
-def _before(path: str) -> str | None:
+def _file_before(path: str) -> str | None:
+    """The file that ``path`` continues, by its header."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             header = decode(file.readline(_HEADER_BYTES))
@@ -52,7 +53,8 @@ def _before(path: str) -> str | None:
     return _beside(path, header.continues)
 
 
-def _after(path: str) -> str | None:
+def _file_after(path: str) -> str | None:
+    """The file that continues ``path``, by its last record."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)

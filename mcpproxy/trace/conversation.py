@@ -1,9 +1,9 @@
 """Frames as a conversation: who asked what, which answer belongs to which request, how long it took.
 
-This is bookkeeping for readers and judges nothing: an answer may match no open request. Open requests
-are kept in a table keyed by the sending peer and the typed id, so memory grows only with unanswered
-requests. Over HTTP many sessions use the same ids: an answer belongs to the request of its own exchange,
-or else to one of its session.
+This helps readers and judges nothing: an answer may match no open request. Open requests are kept in a table
+keyed by the sending peer and the typed id, so memory grows only with unanswered requests. Over HTTP many
+sessions use the same ids: an answer belongs to the request of its own exchange, or else to one of its
+session.
 """
 
 from typing import Final, TypeAlias
@@ -36,7 +36,8 @@ class Turn:
 
     ``method`` is that of the message or, for an answer, that of the request. For an answer, ``answers`` is
     the frame number of the request and ``latency_ns`` the time since then. All three are ``None`` for an
-    answer that matches no request. ``body`` is the params, result or error, or the value if it is no message.
+    answer that matches no request. ``body`` is the params, result or error; for a value that is not a
+    message, ``body`` is the value and ``flaw`` says what is wrong.
     """
 
     kind: Kind
@@ -49,7 +50,9 @@ class Turn:
 
 
 @slotted(frozen=True)
-class _Open:
+class _OpenRequest:
+    """A request without an answer yet, and the scopes in which an answer may match it."""
+
     seq: int
     method: str
     at_ns: int
@@ -57,10 +60,10 @@ class _Open:
 
 
 class Conversation:
-    """Reads frames in order; one per session."""
+    """Matches the answers of one recording to its requests. Feed it the events and frames in order."""
 
     def __init__(self) -> None:
-        self._open: Final[dict[tuple[_Scope, Sender, RequestId], _Open]] = {}
+        self._open_requests: Final[dict[tuple[_Scope, Sender, RequestId], _OpenRequest]] = {}
         self._names: Final = SessionNames()
 
     def look(self, event: object) -> str:
@@ -77,9 +80,9 @@ class Conversation:
         match message:
             case Request(method=method, id=id, params=params):
                 if id is not None:
-                    asked = _Open(frame.seq, method, frame.observed_at_ns, self._scopes(frame))
-                    for scope in asked.scopes:
-                        self._open[scope, frame.sender, id] = asked
+                    open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns, self._scopes(frame))
+                    for scope in open_request.scopes:
+                        self._open_requests[scope, frame.sender, id] = open_request
                 return Turn("request", method, id, body=params)
             case Notification(method=method, params=params):
                 return Turn("notification", method, body=params)
@@ -91,21 +94,22 @@ class Conversation:
                 return Turn("malformed", body=value, flaw=flaw.value)
 
     def _answer(self, frame: Frame, kind: Kind, id: RequestId | Absent | None, body: "JSON | Absent") -> Turn:
-        asked = None
+        open_request = None
         if isinstance(id, int | str):
-            asked = self._take(frame, other(frame.sender), id)
-        if asked is None:
+            open_request = self._remove_answered(frame, other(frame.sender), id)
+        if open_request is None:
             return Turn(kind, id=id, body=body)
-        latency_ns = frame.observed_at_ns - asked.at_ns
-        return Turn(kind, asked.method, id, asked.seq, latency_ns, body)
+        latency_ns = frame.observed_at_ns - open_request.at_ns
+        return Turn(kind, open_request.method, id, open_request.seq, latency_ns, body)
 
-    def _take(self, frame: Frame, asker: Sender, id: RequestId) -> _Open | None:
+    def _remove_answered(self, frame: Frame, requestor: Sender, id: RequestId) -> _OpenRequest | None:
+        """Remove and return the open request that ``frame`` answers."""
         for scope in self._scopes(frame):
-            if (asked := self._open.get((scope, asker, id))) is not None:
-                for one in asked.scopes:
-                    if self._open.get((one, asker, id)) is asked:
-                        del self._open[one, asker, id]
-                return asked
+            if (open_request := self._open_requests.get((scope, requestor, id))) is not None:
+                for other_scope in open_request.scopes:
+                    if self._open_requests.get((other_scope, requestor, id)) is open_request:
+                        del self._open_requests[other_scope, requestor, id]
+                return open_request
         return None
 
     def _scopes(self, frame: Frame) -> "tuple[_Scope, ...]":

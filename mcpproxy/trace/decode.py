@@ -1,9 +1,8 @@
 """Lines to records: the inverse of ``mcpproxy.trace.encode``.
 
 Each line is parsed once, as one JSON object. The bytes of an embedded frame are the exact text of the last
-member in the line. Most peers write JSON as orjson does. For them, encoding the parsed value again gives
-the same bytes: the line need not be searched for them, and the parsed value serves as the frame's message,
-which is not parsed a second time.
+member in the line. Most peers write JSON as orjson does. For them, encoding the parsed value again gives the
+same bytes, so the line is not searched for them, and the frame's message is not parsed a second time.
 """
 
 import binascii
@@ -41,11 +40,11 @@ from mcpproxy.trace.members import (
     NotARecordError,
     list_member,
     member,
-    optional,
+    members_reader,
+    one_of,
+    optional_member,
     read_object,
-    several,
     text_or_base64_of,
-    word,
 )
 from mcpproxy.trace.records import OMITTED_IF_EMPTY, CloseRecord, Continued, Encoded, Header, Record, Tally
 from mcpproxy.trace.short_lines import decode_lines
@@ -98,7 +97,9 @@ def decode(line: bytes) -> Record:
     if type(seq) is not int or type(at_ns) is not int:
         return _frame(members, raw)
     frame = Frame(seq, sender, raw, at_ns)
-    return (frame if len(members) == _PLAIN_FRAME_MEMBERS else _completed(frame, members)).understood(meaning)
+    return (frame if len(members) == _PLAIN_FRAME_MEMBERS else _completed(frame, members)).with_message(
+        meaning
+    )
 
 
 def header_format(line: bytes) -> int:
@@ -216,13 +217,13 @@ def _header(members: JSONObject) -> Header:
 def _finding(members: JSONObject) -> Finding:
     return Finding(
         rule=member(members, "rule", str),
-        severity=cast("Severity", word(members, "severity", get_args(Severity))),
-        blame=cast("Blame", word(members, "blame", get_args(Blame))),
+        severity=cast("Severity", one_of(members, "severity", get_args(Severity))),
+        blame=cast("Blame", one_of(members, "blame", get_args(Blame))),
         message=member(members, "message", str),
         frame=member(members, "frame", int),
         related=tuple(list_member(members, "related", int)),
-        pointer=optional(members, "pointer", str),
-        revision=optional(members, "revision", str),
+        pointer=optional_member(members, "pointer", str),
+        revision=optional_member(members, "revision", str),
         source=member(members, "source", str, ""),
         requirement=member(members, "requirement", str, ""),
     )
@@ -230,9 +231,9 @@ def _finding(members: JSONObject) -> Finding:
 
 def _close(members: JSONObject) -> CloseRecord:
     close = Close(
-        cast("Ending", word(members, "ending", get_args(Ending))),
-        optional(members, "exit_code", int),
-        optional(members, "signal", int),
+        cast("Ending", one_of(members, "ending", get_args(Ending))),
+        optional_member(members, "exit_code", int),
+        optional_member(members, "signal", int),
         member(members, "t", int),
     )
     if "frames" not in members:
@@ -252,7 +253,7 @@ def _tally(members: JSONObject) -> Tally:
     return Tally(
         {sender: member(frames, sender, int) for sender in senders},
         listed,
-        optional(members, "judge_error", str),
+        optional_member(members, "judge_error", str),
         more,
     )
 
@@ -260,15 +261,15 @@ def _tally(members: JSONObject) -> Tally:
 def _repeated(members: JSONObject) -> Repeated:
     return Repeated(
         member(members, "rule", str),
-        cast("Severity", word(members, "severity", get_args(Severity))),
-        cast("Blame", word(members, "blame", get_args(Blame))),
+        cast("Severity", one_of(members, "severity", get_args(Severity))),
+        cast("Blame", one_of(members, "blame", get_args(Blame))),
         member(members, "requirement", str),
         member(members, "count", int),
     )
 
 
 def _sender(members: JSONObject) -> Sender:
-    return cast("Sender", word(members, "from", get_args(Sender)))
+    return cast("Sender", one_of(members, "from", get_args(Sender)))
 
 
 def _terminated(members: JSONObject) -> bool:
@@ -284,18 +285,20 @@ def _read_http_members(members: JSONObject, frame: Frame) -> Frame:
         frame.event = SseEvent(
             _bytes(event["before"]) if "before" in event else b"",
             None if event.get("after") is None else _bytes(event["after"]),
-            optional(event, "id", str),
-            optional(event, "name", str),
-            optional(event, "retry", int),
+            optional_member(event, "id", str),
+            optional_member(event, "name", str),
+            optional_member(event, "retry", int),
         )
     return frame
 
 
-_REQUEST: Final = several(
+_REQUEST: Final = members_reader(
     seq=int, exchange=int, connection=int, method=str, target=str, endpoint=bool, version=str, t=int
 )
-_RESPONSE: Final = several(seq=int, exchange=int, connection=int, status=int, reason=str, version=str, t=int)
-_END: Final = several(exchange=int, connection=int, cut=bool, t=int)
+_RESPONSE: Final = members_reader(
+    seq=int, exchange=int, connection=int, status=int, reason=str, version=str, t=int
+)
+_END: Final = members_reader(exchange=int, connection=int, cut=bool, t=int)
 
 
 def _request(members: JSONObject) -> RequestHead:
@@ -331,7 +334,7 @@ def _response(members: JSONObject) -> ResponseHead:
 
 def _end(members: JSONObject) -> ExchangeEnd:
     exchange, connection, cut, at_ns = _END(members)
-    by = cast("Blame", word(members, "by", get_args(Blame))) if "by" in members else None
+    by = cast("Blame", one_of(members, "by", get_args(Blame))) if "by" in members else None
     return ExchangeEnd(exchange, connection, cut, by, at_ns)
 
 

@@ -147,7 +147,7 @@ def _http_frame(frame: Frame, session: str) -> bytes:
         frame.observed_at_ns,
         frame.sender.encode("ascii"),
         b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection),
-        _named(session),
+        _session_member(session),
         b"" if frame.event is None else _event(frame.event),
         frame.raw,
     )
@@ -155,7 +155,7 @@ def _http_frame(frame: Frame, session: str) -> bytes:
 
 def _http_members(frame: Frame, session: str) -> bytes:
     """Return the members that only HTTP frames have, each followed by a comma."""
-    parts = [b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection), _named(session)]
+    parts = [b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection), _session_member(session)]
     if frame.by_proxy:
         parts.append(b'"by":"proxy",')
     if frame.event is not None:
@@ -205,7 +205,7 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
             event.observed_at_ns,
             event.exchange,
             event.connection,
-            _named(session),
+            _session_member(session),
             cut,
             by,
         )
@@ -252,11 +252,11 @@ def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
         head.observed_at_ns,
         head.exchange,
         head.connection,
-        _named(session),
+        _session_member(session),
     )
 
 
-def _named(session: str) -> bytes:
+def _session_member(session: str) -> bytes:
     return b'"session":"%b",' % session.encode("ascii") if session else b""
 
 

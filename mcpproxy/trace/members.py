@@ -39,9 +39,8 @@ def read_object(text: bytes) -> JSONObject:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
-            value = cast(
-                "JSON", json.loads(text.decode("utf-8"), parse_int=integer)
-            )  # reads the lone surrogates and long numbers that orjson rejects
+            # Unlike orjson, json reads lone surrogates and long numbers.
+            value = cast("JSON", json.loads(text.decode("utf-8"), parse_int=integer))
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
         # Only values from a peer may be that long; our own times and counts never are.
@@ -66,7 +65,7 @@ def member(members: JSONObject, name: str, kind: type[T], default: object = _MIS
     return value
 
 
-def several(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
+def members_reader(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
     """Return a function that reads these members in this order; it raises as ``member`` does.
 
     For frequent records: it takes a quarter of the time of separate calls.
@@ -85,7 +84,7 @@ def several(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
     return read
 
 
-def optional(members: JSONObject, name: str, kind: type[T]) -> T | None:
+def optional_member(members: JSONObject, name: str, kind: type[T]) -> T | None:
     """Like ``member``, for a member that may be null or absent."""
     return None if members.get(name) is None else member(members, name, kind)
 
@@ -98,27 +97,28 @@ def list_member(members: JSONObject, name: str, kind: type[T]) -> list[T]:
     return cast("list[T]", items)
 
 
-def word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
-    """Like ``member``, for a string that must be one of ``words``."""
-    word = member(members, name, str)
-    if word not in words:
+def one_of(members: JSONObject, name: str, choices: tuple[str, ...]) -> str:
+    """Like ``member``, for a string that must be one of ``choices``."""
+    value = member(members, name, str)
+    if value not in choices:
         raise NotARecordError(f"a record with a bad {name}")
-    return word
+    return value
 
 
 def text_or_base64(raw: bytes) -> bytes:
-    """Return the member that holds ``raw``: as text if JSON escapes it briefly, else as base64."""
+    """Return the member that holds ``raw``: as text unless JSON would make it much longer, else as base64."""
     try:
         text = orjson.dumps(raw.decode("utf-8"))
     except UnicodeDecodeError:
         text = None
     # A control character takes six bytes as JSON text; base64 takes at most one and a half per byte.
-    if text is None or len(text) > 5 * len(raw) // 2 + _ROOM:
+    if text is None or len(text) > 5 * len(raw) // 2 + _SHORT_TEXT_BYTES:
         return b'"base64":"%b"' % binascii.b2a_base64(raw, newline=False)
     return b'"text":' + text
 
 
-_ROOM: Final = 32
+_SHORT_TEXT_BYTES: Final = 32
+"""How many bytes longer than that the text of a short line may be."""
 
 
 def text_or_base64_of(members: JSONObject) -> bytes:

@@ -31,10 +31,10 @@ _HEADER_LIMIT: Final = 16 << 20
 
 _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
-"""The type of a record appears within this many bytes."""
+"""The type of a record is within this many bytes from the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
-ENDLESS: Final = "it says that it goes on in itself, or in no file"
+ENDLESS: Final = "it names itself, or no file, as the next file"
 NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 
 
@@ -51,11 +51,11 @@ class Trace:
         path: str,
         header: Header,
         *,
-        rungs: tuple[upgrades.Rung, ...] = (),
+        upgrade_steps: tuple[upgrades.UpgradeStep, ...] = (),
         is_recording: bool = False,
         trouble: str = "",
         files: Sequence[str] = (),
-        aside: str = "",
+        copy_folder: str = "",
     ) -> None:
         self.path = path
         self.files = list(files) or [path]
@@ -74,11 +74,11 @@ class Trace:
         self._file: BinaryIO | None = None
         self._is_recording = is_recording
         self._trouble = trouble
-        self.rungs = rungs
+        self.upgrade_steps = upgrade_steps
         """The upgrades applied to every line before decoding; empty for the current format."""
-        self._aside = aside
-        if aside:
-            weakref.finalize(self, shutil.rmtree, aside, ignore_errors=True)
+        self._copy_folder = copy_folder
+        if copy_folder:
+            weakref.finalize(self, shutil.rmtree, copy_folder, ignore_errors=True)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -113,10 +113,8 @@ class Trace:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
         for record in self._read():
-            yield (
-                record,
-                self._line or encode(cast("Recorded", record)),
-            )  # a line within a run has no trace line of its own
+            # A short line that shares its record with others has no line in the file.
+            yield record, self._line or encode(cast("Recorded", record))
 
     def findings(self) -> Iterator[Finding]:
         """Yield only the findings that were recorded, in a tenth of the time of ``events``.
@@ -130,10 +128,10 @@ class Trace:
             self._path = path
             with self._lines() as lines:
                 for line in lines:
-                    if line.find(_FINDING, 0, _KIND_BYTES) < 0 and not self.rungs:
+                    if line.find(_FINDING, 0, _KIND_BYTES) < 0 and not self.upgrade_steps:
                         continue
                     try:
-                        record = decode(upgrades.climb(line, self.rungs))
+                        record = decode(upgrades.upgrade_line(line, self.upgrade_steps))
                     except NotARecordError:
                         continue
                     if isinstance(record, Finding):
@@ -143,7 +141,7 @@ class Trace:
         self.complete = False
         self.notes = [self._trouble] if self._trouble else []
         if self.header.continues:
-            self.notes.append(f"it goes on from {self.header.continues}, which is not here")
+            self.notes.append(f"it continues {self.header.continues}, which is missing")
         if self.header.partial:
             self.notes.append(self.header.partial)
         if self.header.imported:
@@ -165,7 +163,7 @@ class Trace:
     ) -> Generator[Event | Finding | Encoded, None, CloseRecord | Continued | None]:
         """Yield the content of one file; return its closing record if it has one."""
         last: CloseRecord | Continued | None = None
-        rungs = self.rungs
+        upgrade_steps = self.upgrade_steps
         seen = {os.path.basename(file) for file in self.files[: self.files.index(path) + 1]}
         self._path, self._number = path, 0
         with self._lines() as lines:
@@ -173,13 +171,13 @@ class Trace:
             for number, line in enumerate(lines, start=2):
                 self._number = number
                 try:
-                    line = upgrades.climb(line, rungs) if rungs else line
+                    line = upgrades.upgrade_line(line, upgrade_steps) if upgrade_steps else line
                     record = decode(line)
                 except NotARecordError as fault:
-                    self._pass_over(path, number, line, fault)
+                    self._skip(path, number, line, fault)
                     continue
                 if last:
-                    refuse(path, number, "a record behind the close record")
+                    refuse(path, number, "a record after the close record")
                 self._line = line
                 if type(record) is Frame:  # nearly all are frames
                     frames[record.sender] += 1
@@ -215,7 +213,7 @@ class Trace:
     @contextmanager
     def _lines(self) -> Generator[Iterator[bytes]]:
         """The lines after the header of the current file."""
-        with open_file(_within(self._aside, self._path)) as file:
+        with open_file(_path_in(self._copy_folder, self._path)) as file:
             lines = iter(partial(file.readline, _LINE_LIMIT), b"")
             self._file = file
             try:
@@ -234,12 +232,12 @@ class Trace:
     @property
     def is_copy(self) -> bool:
         """Whether a copy is read because we may not complete the recording itself."""
-        return bool(self._aside)
+        return bool(self._copy_folder)
 
     @property
-    def unfolded(self) -> str:
+    def journal_fault(self) -> str:
         """Why the journal beside it could not be read; empty if it was read or does not exist."""
-        return "" if self._aside else self._trouble
+        return "" if self._copy_folder else self._trouble
 
     @property
     def joined_late(self) -> bool:
@@ -251,7 +249,7 @@ class Trace:
         """Whether values other than credentials may be masked anywhere in the recording."""
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
-    def _pass_over(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
+    def _skip(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
         """Skip a line that is not a record: a blank line, or a torn last line.
 
         Raises:
@@ -271,7 +269,7 @@ class Trace:
     def _note_ending(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> None:
         closed = last if isinstance(last, CloseRecord) else None
         if isinstance(last, Continued) and not self._is_recording:
-            self.notes.append(f"it goes on in {last.file}, which is not here")
+            self.notes.append(f"it continues in {last.file}, which is missing")
         elif closed is None:
             missing = (
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
@@ -280,29 +278,42 @@ class Trace:
         elif closed.close.ending == "cut":
             self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
         if closed and closed.tally and closed.tally.frames != frames and not self.header.continues:
-            told = sum(closed.tally.frames.values())
-            self.notes.append(f"the close record counts {told} frames, the file holds {sum(frames.values())}")
+            stated = sum(closed.tally.frames.values())
+            self.notes.append(
+                f"the close record counts {stated} frames, the file holds {sum(frames.values())}"
+            )
 
 
 def read_trace(
-    path: str, *, is_recording: bool = False, trouble: str = "", files: Sequence[str] = (), aside: str = ""
+    path: str,
+    *,
+    is_recording: bool = False,
+    trouble: str = "",
+    files: Sequence[str] = (),
+    copy_folder: str = "",
 ) -> Trace:
     """Open the file as it is, ignoring any journal, or all ``files`` of one recording.
 
-    With ``aside``, the files are read from that folder, which is deleted with the trace.
+    With ``copy_folder``, the files are read from that folder, which is deleted with the trace.
 
     Raises:
         TraceError: the file does not exist, or this mcpproxy cannot read it.
     """
     first = files[0] if files else path
-    with open_file(_within(aside, first)) as file:
-        header, rungs = _read_header(first, file, is_recording)
+    with open_file(_path_in(copy_folder, first)) as file:
+        header, upgrade_steps = _read_header(first, file, is_recording)
     return Trace(
-        path, header, rungs=rungs, is_recording=is_recording, trouble=trouble, files=files, aside=aside
+        path,
+        header,
+        upgrade_steps=upgrade_steps,
+        is_recording=is_recording,
+        trouble=trouble,
+        files=files,
+        copy_folder=copy_folder,
     )
 
 
-def _within(folder: str, path: str) -> str:
+def _path_in(folder: str, path: str) -> str:
     return os.path.join(folder, os.path.basename(path)) if folder else path
 
 
@@ -327,7 +338,9 @@ def open_file(path: str) -> BinaryIO:
         raise TraceError(path, None, reason, next_step) from None
 
 
-def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header, tuple[upgrades.Rung, ...]]:
+def _read_header(
+    path: str, file: BinaryIO, is_recording: bool
+) -> tuple[Header, tuple[upgrades.UpgradeStep, ...]]:
     line = file.readline(_HEADER_LIMIT)
     if not line.endswith(b"\n"):
         if is_recording and len(line) < _HEADER_LIMIT:
@@ -338,8 +351,10 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
             raise TraceError(path, 1, "cut off in the header", "nothing can be read from it: record again")
     try:
         version = header_format(line)
-        rungs = upgrades.rungs(version, to=upgrades.FORMAT, ladder=upgrades.LADDER)
-        header = decode(upgrades.climb(line, rungs))
+        upgrade_steps = upgrades.upgrade_steps(
+            version, to=upgrades.FORMAT, known_steps=upgrades.UPGRADE_STEPS
+        )
+        header = decode(upgrades.upgrade_line(line, upgrade_steps))
     except NotARecordError:
         raise TraceError(path, 1, *NOT_OURS) from None
     except LookupError as fault:
@@ -347,8 +362,8 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
     assert isinstance(header, Header)
     before = header.continues
     if before and (not chain.is_name(before) or before == os.path.basename(path)):
-        raise TraceError(path, 1, "it says that it goes on from itself, or from no file", "record again")
-    return header, rungs
+        raise TraceError(path, 1, "it names itself, or no file, as the previous file", "record again")
+    return header, upgrade_steps
 
 
 def refuse(path: str, number: int, fact: str) -> NoReturn:

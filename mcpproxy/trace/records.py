@@ -77,7 +77,7 @@ OMITTED_IF_EMPTY: Final = HEADER_MEMBERS[HEADER_MEMBERS.index("mode") :]
 class Tally:
     """The counts of a trace's content, stored in the close record.
 
-    ``findings`` counts the findings with their own record, ``more`` those without one.
+    ``findings`` counts the findings that have a record, ``more`` those that were only counted.
     ``judge_error`` is set if the judge itself failed, which is a bug in mcpproxy.
     """
 
@@ -88,7 +88,7 @@ class Tally:
 
     @property
     def found(self) -> dict[Severity, int]:
-        """Return the number of findings per severity, with or without their own record."""
+        """Return the number of findings of each severity, with or without a record."""
         total = dict(self.findings)
         for one in self.more:
             total[one.severity] += one.count

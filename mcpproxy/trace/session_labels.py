@@ -13,11 +13,11 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead
-from mcpproxy.session.masked_values import facts
+from mcpproxy.session.masked_values import as_mask
 
 _HEADER: Final = "mcp-session-id"
 _LENGTH: Final = len(_HEADER)
-_LEGACY: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
+_ID_IN_URL: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
 """The HTTP+SSE transport has no session header; its servers put the id into the URL for POST requests."""
 
 
@@ -32,13 +32,13 @@ class SessionNames:
         # Every event of a recording passes here; the first three kinds are the most frequent.
         if type(event) is Frame:
             if event.event is not None and event.event.name == "endpoint":
-                self._note(event.exchange, _in_url(event.raw.decode("latin-1")))
+                self._note(event.exchange, _name_in_url(event.raw.decode("latin-1")))
         elif type(event) is ExchangeEnd:
             return self._of_exchange.pop(event.exchange, "")
         elif type(event) is RequestHead:
-            self._note(event.exchange, _in_headers(event) or _in_url(event.target))
+            self._note(event.exchange, _name_in_headers(event) or _name_in_url(event.target))
         elif type(event) is ResponseHead:
-            self._note(event.exchange, _in_headers(event))
+            self._note(event.exchange, _name_in_headers(event))
         else:
             return ""
         return self._of_exchange.get(event.exchange, "")
@@ -60,24 +60,24 @@ def exchanges_of(events: Iterable[object]) -> dict[str, set[int]]:
 
 def session_name(id: str) -> str:
     """Return the name of the session with this id, masked or not."""
-    return (_name if len(id) <= _USUAL_ID else _name.__wrapped__)(id)
+    return (_name if len(id) <= _USUAL_ID_LENGTH else _name.__wrapped__)(id)
 
 
-_USUAL_ID: Final = 64
+_USUAL_ID_LENGTH: Final = 64
 
 
 @lru_cache(maxsize=256)
 def _name(id: str) -> str:
-    return facts(id).hash[:8]
+    return as_mask(id).hash[:8]
 
 
-def _in_headers(head: RequestHead | ResponseHead) -> str:
+def _name_in_headers(head: RequestHead | ResponseHead) -> str:
     for name, value in head.headers:
         if len(name) == _LENGTH and name.lower() == _HEADER and value:
             return session_name(value)
     return ""
 
 
-def _in_url(url: str) -> str:
-    found = _LEGACY.search(url) if "=" in url else None
+def _name_in_url(url: str) -> str:
+    found = _ID_IN_URL.search(url) if "=" in url else None
     return session_name(found[1]) if found else ""

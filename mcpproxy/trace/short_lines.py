@@ -3,9 +3,9 @@
     {"type":"lines","seq":7,"count":4,"t":1200,"from":"server","text":"y\\ny\\n\\ny"}
 
 A separate record takes about eighty bytes for any line. A peer that writes only line feeds would produce a
-trace eighty times the size of its output. So ``AT_LEAST`` or more consecutive lines of at most
-``SHORT_BYTES`` from one read share a record: the number of the first line, the count, the time of the
-read, and the bytes, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
+trace eighty times the size of its output. So ``SHORTEST_RUN`` or more consecutive lines of at most
+``SHORT_BYTES`` from one read share a record. It holds the number of the first line, the count, the time of
+the read, and the lines, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
 server's stderr have no number.
 
 Nothing is lost: all lines were read at that time, and each becomes a frame again when the trace is read.
@@ -20,17 +20,19 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.framing.lines import Line
 from mcpproxy.protocol.jsonrpc import JSONObject, parse
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Stderr
-from mcpproxy.trace.members import NotARecordError, member, text_or_base64, text_or_base64_of, word
+from mcpproxy.trace.members import NotARecordError, member, one_of, text_or_base64, text_or_base64_of
 
-AT_LEAST: Final = 4
+SHORTEST_RUN: Final = 4
+"""How many lines a run has at least."""
+
 SHORT_BYTES: Final = 7
 """No message is this short: ``{"id":1}`` is one byte longer."""
 
 Source = Literal["client", "server", "stderr"]
 SOURCES: Final[tuple[Source, Source, Source]] = (CLIENT, SERVER, "stderr")
 
-understood: Final = lru_cache(maxsize=4096)(parse)
-"""Parse a short line; most lines of a run are equal."""
+parse_short_line: Final = lru_cache(maxsize=4096)(parse)
+"""Parse a short line. The cache helps because most lines of a run are equal."""
 
 
 @slotted(frozen=True)
@@ -48,7 +50,7 @@ class Lines:
             if self.source == "stderr":
                 yield Stderr(raw, self.at_ns)
             else:
-                yield Frame(seq, self.source, raw, self.at_ns).understood(understood(raw))
+                yield Frame(seq, self.source, raw, self.at_ns).with_message(parse_short_line(raw))
 
 
 def encode_lines(run: Lines) -> bytes:
@@ -65,7 +67,7 @@ def decode_lines(members: JSONObject) -> Lines:
     Raises:
         NotARecordError: the members are not those of a run.
     """
-    source = cast("Source", word(members, "from", SOURCES))
+    source = cast("Source", one_of(members, "from", SOURCES))
     raws = tuple(text_or_base64_of(members).split(b"\n"))
     if len(raws) != member(members, "count", int):
         raise NotARecordError("a run of lines that does not say how many they are")
@@ -76,26 +78,26 @@ def runs_in(lines: list[Line]) -> Iterator[list[Line]]:
     """Split ``lines``, in order, into runs and the groups of lines between runs."""
     between: list[Line] = []
     for is_short, group in groupby(lines, _is_short):
-        several = list(group)
-        if is_short and len(several) >= AT_LEAST:
+        group = list(group)
+        if is_short and len(group) >= SHORTEST_RUN:
             if between:
                 yield between
             between = []
-            yield several
+            yield group
         else:
-            between += several
+            between += group
     if between:
         yield between
 
 
 def is_run(lines: list[Line]) -> bool:
     """Whether these lines share a record."""
-    return len(lines) >= AT_LEAST and all(map(_is_short, lines))
+    return len(lines) >= SHORTEST_RUN and all(map(_is_short, lines))
 
 
 def has_run(lines: list[Line]) -> bool:
-    """Quickly test whether any of ``lines`` may share a record; most do not."""
-    return len(lines) >= AT_LEAST and any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
+    """Whether some of ``lines`` may share a record: a quick test, because most lines do not."""
+    return len(lines) >= SHORTEST_RUN and any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
 
 
 def _is_short(line: Line) -> bool:

@@ -14,7 +14,7 @@ BATCH_BYTES: Final = 256 << 10
 """Records are collected up to this size before they are written."""
 
 _BLOCK_BYTES: Final = 64 << 10
-_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # Windows would turn line feeds into two bytes
+_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # keeps Windows from turning line feeds into two bytes
 
 
 class TraceWriter:
@@ -42,7 +42,7 @@ class TraceWriter:
         """Bytes in the last file, including pending ones."""
         return sum(map(len, self._later[-1][1])) if self._later else self.size + self._pending_bytes
 
-    def turn_to(self, path: str) -> None:
+    def continue_in(self, path: str) -> None:
         """Direct later writes to another file, once all pending records are in this one."""
         self._later.append((path, []))
 
@@ -131,14 +131,16 @@ class TraceWriter:
             os.ftruncate(self._fd, self.size)
         return self.size
 
-    def harm(self) -> str:
+    def outside_changes(self) -> str:
         """Describe, as a fragment, what others did to the files; empty if they are as written.
 
-        Somebody may delete, move or shorten a file during writing, and no write fails for that. Call this
-        before the last file is closed.
+        Somebody may delete, move or shorten a file while it is written, and no write fails because of that.
+        Call this before the last file is closed.
         """
-        found = [f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _harm(*each))]
-        if self._fd >= 0 and (what := _harm(self.path, self.size, os.fstat(self._fd))):
+        found = [
+            f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _outside_change(*each))
+        ]
+        if self._fd >= 0 and (what := _outside_change(self.path, self.size, os.fstat(self._fd))):
             found.append(f"{os.path.basename(self.path)} {what}" if self._files else what)
         return ", ".join(found)
 
@@ -169,7 +171,7 @@ class TraceWriter:
         return 0
 
 
-def _harm(path: str, size: int, was: os.stat_result) -> str:
+def _outside_change(path: str, size: int, was: os.stat_result) -> str:
     """Describe what happened to ``path`` after ``size`` bytes were written; ``was`` is its known status."""
     try:
         now = os.stat(path)

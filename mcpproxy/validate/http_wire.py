@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
-from mcpproxy.protocol.mirrors import ANNOTATION, argument, mirrors
+from mcpproxy.protocol.mirrors import ANNOTATION, argument, read_mirrors
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
 from mcpproxy.replay.client.request_headers import encoded_name
 from mcpproxy.session.frame import CLIENT, Frame
@@ -162,7 +162,7 @@ class HttpWire:
             tools = message.result.get("tools") if isinstance(message.result, dict) else None
             for tool in tools if isinstance(tools, list) else ():
                 if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
-                    self.server.mirrors[name] = mirrors(tool.get("inputSchema"))
+                    self.server.mirrors[name] = read_mirrors(tool.get("inputSchema"))
         self.on_event(FrameReceived(frame))
 
     async def close(self) -> None:

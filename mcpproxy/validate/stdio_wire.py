@@ -201,6 +201,7 @@ class StdioWire:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         process._transport.close()  # pyright: ignore # asyncio has no public way to close a pipe
+        await asyncio.wait((asyncio.create_task(_pipe_closed(process.stdin)),), timeout=0.5)
         at_ns = self.recording.now_ns()
         if self.exit_code >= 0:
             self.recording.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
@@ -292,6 +293,13 @@ def _exit_text(code: int | None, last_stderr: bytes) -> str:
         return f"it was ended by {signal.Signals(-code).name}{why}"
     except ValueError:
         return f"it was ended by signal {-code}{why}"
+
+
+async def _pipe_closed(stdin: asyncio.StreamWriter | None) -> None:
+    """Wait until it is. asyncio of some 3.11 prints a traceback for a broken pipe that nobody waited for."""
+    if stdin is not None:
+        with suppress(OSError):
+            await stdin.wait_closed()
 
 
 def _kill_all(process: Process) -> None:

@@ -96,8 +96,8 @@ def test_idle_connections_keep_nobody_from_asking() -> None:
             half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
         for _ in range(10):
             assert ask(port, "/healthz") == (200, "ok\n")
-        gone = [one for one in idle[: -brief_connection.MOST] if hears_its_end(one)]
-        assert len(gone) == 300 - brief_connection.MOST
+        gone = [one for one in idle[: -brief_connection.MAX_CONNECTIONS] if hears_its_end(one)]
+        assert len(gone) == 300 - brief_connection.MAX_CONNECTIONS
 
 
 def test_a_request_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

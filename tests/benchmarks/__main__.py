@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tests.benchmarks import bounds, http, judge, offline, replay, start, stdio
+from tests.benchmarks import bounds, compare, http, judge, offline, replay, start, stdio
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 
@@ -22,6 +22,7 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "offline": offline.run,
     "replay": replay.run,
     "bounds": bounds.run,
+    "compare": compare.run,
 }
 
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {

@@ -65,6 +65,8 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:  # as all ben
             path, answered(events, b"Content-Encoding: gzip", kind=b"text/event-stream")
         ),
         "40 unfinished bodies of 15 MB": lambda path: unfinished(path, 40, 15_000_000 // part),
+        "400 unfinished heads of 250 KB": lambda path: unfinished_heads(path, 400, 250_000 // part),
+        "300,000 requests on one connection, none answered": lambda path: unanswered(path, 300_000 // part),
     }
     lines = [
         "| input | passed | trace | factor | recorder's peak, MiB | s after the traffic |",
@@ -166,6 +168,41 @@ def unfinished(trace: Path, count: int, size: int) -> Row:
             peers += (client, server)
         peak, seconds = _ended(proxy)
     return count * size, _size(trace), peak, seconds
+
+
+def unfinished_heads(trace: Path, count: int, size: int) -> Row:
+    """Answers of which only a part of the head came, on so many connections."""
+    asked = request(ASKED, *ACCEPT)
+    head = b"HTTP/1.1 200 OK\r\nX-Long: "
+    head += b"x" * (size - len(head))
+    with _proxied(trace) as (upstream, port, proxy):
+        peers: list[Peer] = []
+        for _ in range(count):
+            client = Peer(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+            client.send_aside(asked).join()
+            server = upstream.accept()
+            server.read_head()
+            server.read(len(ASKED))
+            sending = server.send_aside(head)
+            client.read(len(head))
+            sending.join()
+            peers += (client, server)
+        peak, seconds = _ended(proxy)
+    return count * (len(asked) + size), _size(trace), peak, seconds
+
+
+def unanswered(trace: Path, count: int) -> Row:
+    """So many requests in a row on one connection, to a server that reads and never answers."""
+    asked = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with _proxied(trace) as (upstream, port, proxy):
+        client = Peer(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+        sending = client.send_aside(asked * count)
+        server = upstream.accept()
+        for _ in range(count):
+            server.read_head()
+        sending.join()
+        peak, seconds = _ended(proxy)
+    return count * len(asked), _size(trace), peak, seconds
 
 
 def _ended(proxy: "subprocess.Popen[str]") -> tuple[float, float]:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -147,16 +147,16 @@ def _await_listener(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 @contextmanager
-def mcpproxy(upstream: int, folder: Path) -> Generator[Between, None, None]:
-    """mcpproxy, recording and judging. On leaving, the trace is complete.
+def mcpproxy(command: Sequence[str], upstream: int, folder: Path) -> Generator[Between, None, None]:
+    """The mcpproxy that ``command`` starts, recording and judging. On leaving, the trace is complete.
 
     Raises:
         WrongBytesError: it does not start, fails, or does not complete the trace.
     """
     trace = folder / TRACE
-    command = [sys.executable, "-m", "mcpproxy", "http", "--upstream", f"http://127.0.0.1:{upstream}/mcp"]
+    options = ("--upstream", f"http://127.0.0.1:{upstream}/mcp", "--listen", "127.0.0.1:0")
     process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--trace", str(trace)], cwd=ROOT, stderr=subprocess.PIPE
+        [*command, "http", *options, "--trace", str(trace)], cwd=ROOT, stderr=subprocess.PIPE
     )
     try:
         assert process.stderr is not None
@@ -181,7 +181,7 @@ def mcpproxy(upstream: int, folder: Path) -> Generator[Between, None, None]:
 
 
 DIRECT: Final = Variant("direct", direct)
-MCPPROXY: Final = Variant("mcpproxy", mcpproxy, records=True)
+MCPPROXY: Final = Variant("mcpproxy", partial(mcpproxy, (sys.executable, "-m", "mcpproxy")), records=True)
 VARIANTS: Final = (DIRECT, *([Variant("nginx", nginx)] if NGINX else []), MCPPROXY)
 """What every run compares; mcpproxy is the last."""
 

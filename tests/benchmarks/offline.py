@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from tests.benchmarks.report import Samples, table
 from tests.benchmarks.sessions import ROOT, Kind, WrongBytesError
 
 VARIANTS: Final = ("python alone", "mcpproxy")
+MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
 CALLS: Final = 100_000
 SHORT_CALLS: Final = 500
 LARGE_BYTES: Final = (64 << 20, 1 << 30)
@@ -96,13 +97,13 @@ def write(path: Path, lines: Iterator[Line]) -> int:
     return seq
 
 
-def checked(paths: list[Path], frames: int) -> tuple[float, float, float]:
+def checked(paths: list[Path], frames: int, mcpproxy: Sequence[str] = MCPPROXY) -> tuple[float, float, float]:
     """Seconds, seconds of CPU, and the peak of the largest process in MiB, of one ``check``.
 
     Raises:
         WrongBytesError: it did not judge all frames, or found something.
     """
-    command = [sys.executable, "-m", "mcpproxy", "check", *map(str, paths)]
+    command = [*mcpproxy, "check", *map(str, paths)]
     begun = time.monotonic()
     process = subprocess.Popen(
         command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -120,12 +121,16 @@ def checked(paths: list[Path], frames: int) -> tuple[float, float, float]:
 def started(samples: Samples, trace: Path) -> None:
     """How long each command takes to its first output, beside a bare interpreter."""
     bare_ms = first_output_ms([sys.executable, "-c", "print(1)"])
+    for row, command in commands(trace):
+        samples.add(row, "python alone", bare_ms)
+        samples.add(row, "mcpproxy", first_output_ms([*MCPPROXY, *command]))
+
+
+def commands(trace: Path) -> Iterator[tuple[str, list[str]]]:
+    """The name of a row, and the arguments of mcpproxy."""
     for command, *arguments in COMMANDS:
         given = [str(tiny(trace)) if argument == "TRACE" else argument for argument in arguments]
-        row = f"{command}, start to first output, ms"
-        samples.add(row, "python alone", bare_ms)
-        took_ms = first_output_ms([sys.executable, "-m", "mcpproxy", command, *given])
-        samples.add(row, "mcpproxy", took_ms)
+        yield f"{command}, start to first output, ms", [command, *given]
 
 
 def tiny(beside: Path) -> Path:

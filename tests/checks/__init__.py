@@ -1,1 +1,1 @@
-"""Each check by itself, and the table that names them all; what they find is tested in tests/rules."""
+"""The tables of checks, and checks that need more than the fixtures of tests/rules."""

@@ -1,4 +1,4 @@
-"""ACP: which MCP servers an agent may be given, flagged and refused in every combination; what is no ACP."""
+"""ACP: undeclared MCP servers are reported and refused in every combination; and what is not ACP."""
 
 import itertools
 import json
@@ -82,9 +82,7 @@ def allowed(version: str, transports: dict[str, object], name: str) -> bool:
 
 
 @pytest.mark.parametrize(("version", "method"), [(v, m) for v in ACP for m in METHODS[v]])
-def test_servers_on_undeclared_transports_are_flagged_and_refused_and_no_others(
-    version: str, method: str
-) -> None:
+def test_only_servers_on_undeclared_transports_are_reported_and_refused(version: str, method: str) -> None:
     for transports in combinations(version):
         opening = handshake(version, transports)
         observer, enforcer = Observer(catalogue.load()), Enforcer(catalogue.load(), frozenset({"ACP-001"}))
@@ -125,7 +123,7 @@ def test_every_combination_is_there() -> None:
     assert {version: len(combinations(version)) for version in ACP} == {"acp-1": 16, "acp-2": 9}
 
 
-def told(*messages: tuple[Sender, dict[str, Any]]) -> list[Finding]:
+def findings_of(*messages: tuple[Sender, dict[str, Any]]) -> list[Finding]:
     observer = Observer(catalogue.load())
     return [f for seq, (sender, m) in enumerate(messages, 1) for f in observer.observe(frame(seq, sender, m))]
 
@@ -156,7 +154,7 @@ OPENINGS: Final[dict[str, tuple[dict[str, object], bool]]] = {
         False,
     ),
     "MCP with a date for a number": ({"protocolVersion": 20250618, "clientInfo": INFO}, False),
-    "true is no number": ({"protocolVersion": True}, False),
+    "true is not a number": ({"protocolVersion": True}, False),
 }
 
 
@@ -178,11 +176,11 @@ def test_a_session_stays_what_it_opened_as() -> None:
         {"id": 0, "result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": INFO}},
     )
     started = CLIENT, {"method": "notifications/initialized"}
-    assert [f.rule for f in told(opening, answer, started, later)] == ["RPC-019"]
+    assert [f.rule for f in findings_of(opening, answer, started, later)] == ["RPC-019"]
 
 
 def test_what_only_mcp_says_has_no_check_in_acp() -> None:
-    """A result may be null, an id may come again, and nobody sends notifications/initialized."""
+    """A result may be null, an id may be used again, and nobody sends notifications/initialized."""
     rules = {code for row in STANDARD.speaking("acp").messages for code in row.rules}
     assert not {
         code for code in rules if code.partition("-")[0] in ("SEQ", "LIFE", "TOOL", "SCHEMA", "SHAPE")

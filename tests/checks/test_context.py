@@ -1,4 +1,4 @@
-"""How violations write ids and texts, and how checks reach into JSON."""
+"""How violations show ids and texts, and how checks read members of JSON."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_what_is_absent_has_no_members() -> None:
     assert member(ABSENT, "a") is None
 
 
-def test_an_object_or_nothing() -> None:
+def test_a_value_that_is_not_an_object_is_none() -> None:
     assert as_object({}) == {}
     assert as_object([]) is None
     assert as_object(ABSENT) is None

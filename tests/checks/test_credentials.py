@@ -1,4 +1,4 @@
-"""What looks like a credential is found, what speaks of one or stands for one is not."""
+"""A value that looks like a credential is found; one that mentions or replaces a credential is not."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ QUIET: Final[dict[str, JSON]] = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_a_credential_is_found_where_it_stands(name: str) -> None:
+def test_a_credential_is_found_at_its_place(name: str) -> None:
     value, pointers = FOUND[name]
     assert [pointer for pointer, _ in credentials_in(value)] == pointers
 
@@ -44,11 +44,11 @@ def test_a_credential_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_what_only_resembles_one_is_left_alone(name: str) -> None:
+def test_a_value_that_only_resembles_a_credential_is_not_found(name: str) -> None:
     assert list(credentials_in(QUIET[name])) == []
 
 
-def test_a_large_value_is_looked_at_only_so_far() -> None:
+def test_only_the_first_values_of_a_large_message_are_checked() -> None:
     value: JSON = [*(["x"] * 1_000), {"password": "correct horse"}]
     assert list(credentials_in(value)) == []
 
@@ -69,5 +69,5 @@ def test_a_large_value_is_looked_at_only_so_far() -> None:
         ("", False),
     ],
 )
-def test_a_name_is_that_of_a_secret_by_its_end(name: str, secret: bool) -> None:
+def test_the_end_of_a_name_shows_whether_it_names_a_secret(name: str, secret: bool) -> None:
     assert names_secret(name) == secret

@@ -1,4 +1,4 @@
-"""What is remembered of lists is bounded, and what was forgotten is unknown."""
+"""The memory of lists is bounded, and forgotten items count as unknown."""
 
 import json
 from typing import Any, Final
@@ -14,7 +14,7 @@ REVISION: Final = "2025-11-25"
 
 
 class Session:
-    """A session of one revision, whose handshake is over."""
+    """A session of one revision without its handshake."""
 
     def __init__(self) -> None:
         self.judge = MessageJudge(FindingBuilder(catalogue.load()), STANDARD, revision=REVISION)
@@ -27,7 +27,7 @@ class Session:
         self.found += self.judge.observe(Frame(self.seq, sender, raw, self.seq))
 
     def page(self, names: list[str], cursor: str | None = None, after: str | None = None) -> None:
-        """One page of tools is asked for and given."""
+        """Request one page of tools, and answer with these names."""
         self.say("client", id=self.seq, method="tools/list", params={"cursor": cursor} if cursor else {})
         tools: list[Any] = [
             {"name": name, "inputSchema": {"type": "object", "properties": {}}} for name in names
@@ -50,14 +50,14 @@ def test_pages_make_a_whole_list() -> None:
     assert list(session.tools.items) == ["a", "b"]
 
 
-def test_a_page_in_the_middle_is_no_whole_list() -> None:
+def test_a_page_in_the_middle_is_not_a_whole_list() -> None:
     session = Session()
     session.page(["b"], cursor="2")
     assert session.tools.whole is None
     assert list(session.tools.items) == ["b"]
 
 
-def test_an_announcement_ends_what_is_known() -> None:
+def test_an_announced_change_discards_the_list() -> None:
     session = Session()
     session.page(["a"])
     session.say("server", method="notifications/tools/list_changed")
@@ -67,20 +67,20 @@ def test_an_announcement_ends_what_is_known() -> None:
     assert list(session.tools.items) == ["b"]
 
 
-def test_what_is_no_longer_listed_is_forgotten() -> None:
+def test_a_tool_that_is_no_longer_listed_is_forgotten() -> None:
     session = Session()
     session.page(["a", "b"])
     session.page(["b"])
     assert list(session.tools.items) == ["b"]
 
 
-def test_a_name_that_stands_for_two_things_is_unknown() -> None:
+def test_a_name_that_two_tools_have_is_unknown() -> None:
     session = Session()
     session.page(["a", "a", "b"])
     assert list(session.tools.items) == ["b"]
 
 
-def test_walks_that_nobody_goes_on_with_are_forgotten() -> None:
+def test_walks_that_nobody_continues_are_forgotten() -> None:
     session = Session()
     for number in range(3 * MAX_WALKS):
         session.page(["a"], after=f"{number}")

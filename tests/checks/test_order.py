@@ -1,4 +1,4 @@
-"""A check changes nothing, so it does not matter how often it is asked, nor which family comes first."""
+"""A check changes no state, so neither the number of calls nor the order of families matters."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +19,8 @@ Row = TypeVar("Row", Check, HttpCheck, EventCheck)
 PLAIN: Final = Ruleset.observer
 
 
-def asked_twice(row: Row) -> Row:
-    """The same row; what its check says the first time is thrown away."""
+def called_twice(row: Row) -> Row:
+    """Return the row with a check that runs twice and reports what it found the second time."""
     check: Callable[..., Any] = row.check
 
     def second_time(*arguments: Any) -> Any:
@@ -37,13 +37,13 @@ def _names(row: Any) -> tuple[str, ...]:
 
 
 @cache
-def turned_round(families: tuple[RuleFamily, ...]) -> Dispatch:
-    """The last family first, and every check asked twice."""
+def reversed_dispatch(families: tuple[RuleFamily, ...]) -> Dispatch:
+    """Return the dispatch with the last family first and every check called twice."""
     return Dispatch(
         RuleFamily(
-            tuple(map(asked_twice, family.checks)),
-            tuple(map(asked_twice, family.http)),
-            tuple(map(asked_twice, family.events)),
+            tuple(map(called_twice, family.checks)),
+            tuple(map(called_twice, family.http)),
+            tuple(map(called_twice, family.events)),
             family.updates,
         )
         for family in reversed(families)
@@ -51,16 +51,16 @@ def turned_round(families: tuple[RuleFamily, ...]) -> Dispatch:
 
 
 def observer(ruleset: Ruleset, **options: Any) -> Any:
-    dispatch = turned_round(ruleset.dispatch.families)
+    dispatch = reversed_dispatch(ruleset.dispatch.families)
     return PLAIN(replace(ruleset, dispatch=dispatch), **options)
 
 
 def found(fixture: Fixture, revision: str) -> list[Finding]:
-    """The findings of a fixture, in an order of their own."""
+    """Return the findings of a fixture, sorted, because their order follows the order of families."""
     return sorted(judge(fixture, revision).findings, key=repr)
 
 
-def test_a_check_may_be_asked_twice_and_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_may_be_called_twice_and_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = [(fixture, revision) for fixture in fixtures() for revision in fixture.revisions]
     plain = [found(*each) for each in tried]
     monkeypatch.setattr(runner.Ruleset, "observer", observer)

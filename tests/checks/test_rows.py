@@ -1,4 +1,4 @@
-"""The table of checks says what the checks do, and the catalogue knows what they report."""
+"""The rows of checks agree with their docstrings and code, and the catalogue has all that they report."""
 
 import ast
 import inspect
@@ -21,7 +21,7 @@ from mcpproxy.checks import (
 )
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import Check, Kind
-from mcpproxy.protocol.methods import EXTENSIONS, known_anywhere
+from mcpproxy.protocol.methods import EXTENSIONS, revisions_with
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import SERVER
@@ -33,7 +33,7 @@ Function = Callable[..., object]
 
 
 def decided() -> dict[str, tuple[Function, set[str]]]:
-    """Each check of messages by name, with the rules that its rows give it."""
+    """Return each check of messages by name, with the rules that its rows list."""
     functions: dict[str, Function] = {}
     rules: defaultdict[str, set[str]] = defaultdict(set)
     rows: list[tuple[tuple[str, ...], Function]] = [
@@ -51,14 +51,14 @@ def decided() -> dict[str, tuple[Function, set[str]]]:
 
 
 @pytest.mark.parametrize("name", decided())
-def test_a_check_opens_with_the_rules_it_decides(name: str) -> None:
+def test_the_docstring_of_a_check_names_the_rules_it_decides(name: str) -> None:
     check, rules = decided()[name]
     assert check.__doc__ is not None
     assert set(CODE.findall(check.__doc__.partition("\n\n")[0])) == rules
 
 
 @pytest.mark.parametrize("name", decided())
-def test_a_check_reports_only_what_its_rows_say(name: str) -> None:
+def test_a_check_reports_only_the_rules_of_its_rows(name: str) -> None:
     check, rules = decided()[name]
     constants = (
         n.value for n in ast.walk(ast.parse(inspect.getsource(check))) if isinstance(n, ast.Constant)
@@ -67,7 +67,7 @@ def test_a_check_reports_only_what_its_rows_say(name: str) -> None:
 
 
 def reported() -> set[tuple[str, str]]:
-    """The (rule, requirement) pairs that stand side by side somewhere in the checks and tables."""
+    """Return the (rule, requirement) pairs that occur in the checks and transition tables."""
     found: set[tuple[str, str]] = set()
     folder = Path(checks.__file__).parent
     tables = (folder.parent / "protocol" / name for name in ("lifecycle.py", "task_lifecycle.py"))
@@ -92,7 +92,7 @@ def test_the_catalogue_knows_what_is_reported(rule: str, requirement: str) -> No
     assert not found.unobservable
 
 
-def test_all_that_a_violation_says_after_its_message_is_named() -> None:
+def test_arguments_of_a_violation_after_its_message_are_keywords() -> None:
     positional = [
         f"{path.name}:{node.lineno}"
         for path in Path(checks.__file__).parent.rglob("*.py")
@@ -113,22 +113,22 @@ def test_pairs_are_found() -> None:
 def test_a_row_names_methods_that_exist(row: Check) -> None:
     assert row.kinds
     extended = {method for methods in EXTENSIONS.values() for method in methods}
-    assert all(method in extended or known_anywhere(method) for method in row.methods)
+    assert all(method in extended or revisions_with(method) for method in row.methods)
 
 
-def met(kind: Kind, method: str) -> set[str]:
-    """The names of the checks that such a message of the server meets."""
+def checks_for(kind: Kind, method: str) -> set[str]:
+    """Return the names of the checks that run on such a message of the server."""
     passed = (kind, method, SERVER, REVISIONS)
     everything = Dispatch(STANDARD.families, narrowed=False).plans[passed].no_members.selected[0]
     return {check.__name__ for check in everything[0] if isinstance(check, FunctionType)}
 
 
-def test_a_message_meets_the_checks_that_concern_it() -> None:
-    names = met("response", "tools/list")
+def test_a_message_is_given_to_the_checks_that_concern_it() -> None:
+    names = checks_for("response", "tools/list")
     assert {"response_id", "tool_name", "tool_schemas"} <= names
-    assert "tool_name" not in met("response", "tools/call")
-    assert met("malformed", "") == met("malformed", "tools/list")
-    assert all(met(kind, "ping") for kind in get_args(Kind))
+    assert "tool_name" not in checks_for("response", "tools/call")
+    assert checks_for("malformed", "") == checks_for("malformed", "tools/list")
+    assert all(checks_for(kind, "ping") for kind in get_args(Kind))
 
 
 def test_every_decided_rule_is_in_the_catalogue() -> None:

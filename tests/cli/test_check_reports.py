@@ -7,12 +7,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcpproxy.cli import output
+from mcpproxy.base.style import PLAIN
+from mcpproxy.cli import check_report, output, validation_report
 from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.report_options import FINDING_FORMATS
+from mcpproxy.reports.judged_traces import JudgedTraces, Unjudged
+from mcpproxy.ruleset import catalogue
+from mcpproxy.validate.outcome import Validation
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE
 from tests.reports.sessions import session
+
+KNOWN = catalogue.load()
 
 ONE = "1 error in 1 trace, 5 frames, revision 2025-11-25"
 
@@ -65,7 +72,7 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(
     Path("report").write_text("before")
     refused = mcpproxy("check", faulty, "-o", "no/such/folder/report")
     assert (refused.code, refused.out) == (2, "")
-    assert refused.err == "mcpproxy: no/such/folder/report: its folder does not exist; make it first\n"
+    assert refused.err == "mcpproxy: no/such/folder/report: its folder does not exist; create it first\n"
     assert mcpproxy("check", faulty, "-o", ".").err.startswith("mcpproxy: .: is a folder; ")
 
     def full(*_: object) -> None:
@@ -83,9 +90,9 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(
 def test_a_link_is_not_written_through_and_a_device_stays_a_device(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to("real")
-    refusal = "is a symbolic link, which is not written through; name what"
+    refusal = "is a symbolic link, which is not followed; name the file"
     with pytest.raises(UsageError, match=refusal):
-        output.check(str(tmp_path / "link"))
+        output.check_writable(str(tmp_path / "link"))
     with pytest.raises(UsageError, match=refusal):
         output.write(str(tmp_path / "link"), ["after"])
     assert (tmp_path / "link").is_symlink()
@@ -93,7 +100,7 @@ def test_a_link_is_not_written_through_and_a_device_stays_a_device(tmp_path: Pat
     output.write(os.devnull, ["x"])
     assert not Path(os.devnull).is_file()
     with pytest.raises(UsageError, match="its folder does not exist"):
-        output.check(str(tmp_path / "none" / "report"))
+        output.check_writable(str(tmp_path / "none" / "report"))
 
 
 def test_annotations_and_the_summary_page(
@@ -185,7 +192,7 @@ def test_baselines_that_cannot_be_used(mcpproxy: Mcpproxy, faulty: str) -> None:
     assert mcpproxy("check", faulty, "--baseline", "none.json").code == 2
     foreign = mcpproxy("check", faulty, "--baseline", faulty, "--write-baseline")
     assert foreign.code == 2
-    assert foreign.err == "mcpproxy: t.jsonl: is no baseline of mcpproxy; --write-baseline makes one\n"
+    assert foreign.err == "mcpproxy: t.jsonl: is not a baseline of mcpproxy; --write-baseline writes one\n"
     assert Path(faulty).read_text().splitlines() == list(FAULTY)
     alone = mcpproxy("check", faulty, "--write-baseline")
     assert (alone.code, alone.err.count("\n")) == (2, 1)
@@ -200,3 +207,20 @@ def test_an_incomplete_recording_is_told_in_every_format(
     for format in ("text", "json", "sarif", "junit", "github"):
         checked = mcpproxy("check", faulty, "--format", format)
         assert (checked.code, note in checked.out) == (0, True), format
+
+
+@pytest.mark.parametrize("command", ["check", "validate"])
+def test_a_format_has_a_report_of_its_own(
+    capsys: pytest.CaptureFixture[str], faulty: str, command: str
+) -> None:
+    judged = JudgedTraces((), (Unjudged(faulty, "no such file"),))
+    tried = Validation("server.py", "stdio", {}, (), (), (), notes=("cut short",))
+    formats: dict[str, str] = {}
+    for format in FINDING_FORMATS:
+        if command == "check":
+            check_report.report(judged, KNOWN, format, None, PLAIN, streamed=False)
+        else:
+            validation_report.report(tried, KNOWN, format, None, PLAIN, fixed=None)
+        printed = capsys.readouterr().out
+        same = formats.setdefault(printed, format)
+        assert same == format, f"{format} prints what {same} prints"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcpproxy.protocol.revisions import VERSIONS
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS, VERSIONS
 from mcpproxy.ruleset import catalogue
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy
@@ -15,13 +15,19 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "load", lambda: SMALL)
 
 
+def across(*levels: str) -> str:
+    """The cells of a row of the table: a level for each revision, the last one for all that follow."""
+    cells = [*levels, *levels[-1:] * (len(REVISIONS) - len(levels))]
+    return "  ".join(f"{cell:10}" for cell in cells).rstrip()
+
+
 @pytest.mark.usefixtures("small")
 def test_rules_are_a_table_of_levels(mcpproxy: Mcpproxy) -> None:
     assert mcpproxy("rules").out.splitlines() == [
-        "RULE        NAME                       2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28",
-        "PROTO-007   response-id-mismatch       error       error       error       error       error",
-        "PROTO-009   undeclared-capability      warning     warning     error       error       -",
-        "SCHEMA-003  object-without-properties  info        info        info        info        info",
+        f"RULE        NAME                       {'  '.join(REVISIONS)}",
+        f"PROTO-007   response-id-mismatch       {across('error')}",
+        f"PROTO-009   undeclared-capability      {across('warning', 'warning', 'error', 'error', '-')}",
+        f"SCHEMA-003  object-without-properties  {across('info')}",
         "",
         "3 rules. What one means: mcpproxy explain PROTO-007",
     ]
@@ -38,9 +44,8 @@ def test_rules_of_one_family(mcpproxy: Mcpproxy) -> None:
 def test_rules_as_json(mcpproxy: Mcpproxy) -> None:
     rules = json.loads(mcpproxy("rules", "--format", "json").out)["rules"]
     assert [rule["code"] for rule in rules] == ["PROTO-007", "PROTO-009", "SCHEMA-003"]
-    assert rules[1]["levels"] == dict(
-        zip(VERSIONS, ["warning", "warning", "error", "error", None, None, None], strict=True)
-    )
+    levels = {"2024-11-05": "warning", "2025-03-26": "warning", "2025-06-18": "error", "2025-11-25": "error"}
+    assert rules[1]["levels"] == dict.fromkeys(VERSIONS) | levels
     assert rules[1]["requirements"][0]["id"] == "R-044"
     assert rules[0]["requirements"][0]["sources"]["2025-11-25"].endswith("/2025-11-25/basic/index#responses")
 
@@ -50,6 +55,7 @@ def test_rules_as_json(mcpproxy: Mcpproxy) -> None:
     "named", ["PROTO-009", "proto-009", "undeclared-capability", "Undeclared-Capability"]
 )
 def test_explain_takes_codes_and_names(mcpproxy: Mcpproxy, named: str) -> None:
+    stateless = " to ".join(dict.fromkeys((STATELESS[0], STATELESS[-1])))
     assert mcpproxy("explain", named).out.splitlines() == [
         "PROTO-009 undeclared-capability",
         "",
@@ -58,7 +64,7 @@ def test_explain_takes_codes_and_names(mcpproxy: Mcpproxy, named: str) -> None:
         "Levels",
         "  2024-11-05 to 2025-03-26  warning  (SHOULD)",
         "  2025-06-18 to 2025-11-25  error    (MUST)",
-        "  2026-07-28                does not apply",
+        f"  {stateless:24}  does not apply",
         "",
         "Why it matters",
         "  The why of undeclared-capability.",
@@ -100,10 +106,11 @@ def test_every_rule_that_ships_can_be_explained(mcpproxy: Mcpproxy) -> None:
 UNKNOWN = {
     "a mistyped code": (
         ["explain", "PROTO-07"],
-        "'PROTO-07' is no rule and no family of rules; did you mean PROTO-007?",
+        "'PROTO-07' is neither a rule nor a family of rules; did you mean PROTO-007?",
     ),
     "a mistyped name": (["explain", "response-id-missmatch"], "did you mean response-id-mismatch?"),
     "nothing near": (["explain", "%%%"], "see mcpproxy rules"),
+    "a rule of one's own": (["explain", "HOUSE-001"], "(for a rule of your own: --rules DIR)"),
     "a family": (["explain", "PROTO"], "PROTO is a family of rules; see mcpproxy rules --family PROTO"),
     "an unknown family": (["rules", "--family", "SCHEME"], "did you mean SCHEMA?"),
     "an unknown format": (["rules", "--format", "xml"], "invalid choice: 'xml'"),

@@ -29,23 +29,23 @@ def tty(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
 
 def test_a_terminal_has_colours_and_a_width(tty: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", tty)
-    assert terminal.style() == Style(colour=True, width=100, unicode=True)
-    assert terminal.style(colour=False) == Style(colour=False, width=100)
+    assert terminal.terminal_style() == Style(colour=True, width=100, unicode=True)
+    assert terminal.terminal_style(colour=False) == Style(colour=False, width=100)
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_colours_can_be_refused(tty: TextIO, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setattr("sys.stdout", tty)
     monkeypatch.setenv(name, value)
-    assert terminal.style() == Style(colour=False, width=100)
+    assert terminal.terminal_style() == Style(colour=False, width=100)
 
 
 def test_a_terminal_of_unknown_width_has_eighty_columns(tty: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
     fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
     monkeypatch.setattr("sys.stdout", tty)
-    assert terminal.style().width == 80
+    assert terminal.terminal_style().width == 80
 
 
 def test_a_file_has_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
-    assert terminal.style() == Style(colour=False, width=None, unicode=False)
+    assert terminal.terminal_style() == Style(colour=False, width=None, unicode=False)

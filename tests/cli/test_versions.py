@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.protocol.revisions import REVISIONS
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN
@@ -16,10 +17,11 @@ def test_the_matrix_of_two_recordings(mcpproxy: Mcpproxy, tmp_path: Path) -> Non
     older = tuple(record.replace("2025-11-25", "2024-11-05") for record in CLEAN)
     recordings.write(tmp_path / "a.jsonl", CLEAN)
     recordings.write(tmp_path / "b.jsonl", older)
+    counts = [f"{'1' if name in ('2024-11-05', '2025-11-25') else '-':10}" for name in REVISIONS]
     assert mcpproxy("versions", str(tmp_path)).out.splitlines() == [
-        "NAME  VERSION  ROLE    2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28",
-        "c     1        client  1           -           -           1           -",
-        "s     1        server  1           -           -           1           -",
+        f"NAME  VERSION  ROLE    {'  '.join(REVISIONS)}",
+        f"c     1        client  {'  '.join(counts)}".rstrip(),
+        f"s     1        server  {'  '.join(counts)}".rstrip(),
     ]
 
 
@@ -67,9 +69,9 @@ def test_a_peer_outside_its_range_fails_the_check(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('["2025-11-26"]\ns = ">=1"', "[2025-11-26] is no protocol revision; did you mean 2025-11-25?"),
-        ('[any]\ns = "newer"', "s: 'newer' is no range of versions"),
-        ("[any]\ns = 3", "s: 3 is no range of versions"),
+        ('["2025-11-26"]\ns = ">=1"', "[2025-11-26] is not a protocol revision; did you mean 2025-11-25?"),
+        ('[any]\ns = "newer"', "s: 'newer' is not a range of versions"),
+        ("[any]\ns = 3", "s: 3 is not a range of versions"),
         ("[", "not readable as TOML"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Content codings: every chunking gives the content back, and no bytes do harm."""
+"""Content codings: every split into chunks gives the same content, and no bytes raise an exception."""
 
 import gzip
 import sys
@@ -53,7 +53,7 @@ def test_the_content_comes_back(name: str, data: bytes, step: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "identity", ",", "compress", "gzip, compress", "gzip,gzip,gzip,gzip"])
-def test_what_cannot_be_undone_is_left(name: str) -> None:
+def test_unknown_codings_stay_encoded(name: str) -> None:
     assert decoder(name) is None
 
 
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said(name: str, data: bytes, content: bytes, why: str)
     assert undo.feed(b"more") == b""
 
 
-def test_a_bomb_does_not_go_off() -> None:
+def test_a_decompression_bomb_is_stopped() -> None:
     undo = made("gzip", free=1 << 20)
     content = undo.feed(gzip.compress(bytes(64 << 20)))
     assert len(content) < 2 << 20
@@ -97,7 +97,7 @@ def test_many_tiny_members_are_read_in_time() -> None:
     assert undo.feed(gzip.compress(b"", mtime=0) * 3000 + gzip.compress(b"a", mtime=0)) == b"a"
 
 
-def test_what_expands_little_has_no_end() -> None:
+def test_a_long_stream_that_expands_little_is_decoded() -> None:
     text = b"".join(b"%d " % number for number in range(100_000))
     undo = made("gzip", free=0)
     assert decoded(undo, gzip.compress(text, mtime=0), 1000) == text
@@ -116,7 +116,7 @@ def test_no_bytes_raise(name: str, chunks: list[bytes]) -> None:
 
 
 class FakeBrotli:
-    """brotli.Decompressor since 1.2: stops short when it likes, and then wants to be asked again."""
+    """Like brotli.Decompressor since 1.2: it may stop early, and then has to be called again."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj()
@@ -135,14 +135,14 @@ class FakeBrotli:
 
 
 class OldBrotli:
-    """brotli.Decompressor before: knows no limit."""
+    """Like brotli.Decompressor before 1.2, which has no limit."""
 
     def process(self, data: bytes) -> bytes:
         return data
 
 
 def new_zstd(options: dict[str, int]) -> object:
-    """compression.zstd.ZstdDecompressor: has the methods of zlib's."""
+    """Like compression.zstd.ZstdDecompressor, which has the methods of zlib's."""
     assert options == {"window_log_max": 23}
     return zlib.decompressobj()
 
@@ -174,14 +174,14 @@ MISSING: dict[str, tuple[str, dict[str, ModuleType]]] = {
 
 
 def install(monkeypatch: pytest.MonkeyPatch, modules: dict[str, ModuleType]) -> None:
-    """Have just these of the optional modules."""
+    """Make exactly these optional modules importable."""
     for name in ("brotli", "compression.zstd", "backports.zstd"):
         monkeypatch.setitem(sys.modules, name, cast("ModuleType", modules.get(name)))
 
 
 @pytest.mark.parametrize("step", [1, 1 << 20])
 @pytest.mark.parametrize(("name", "modules"), INSTALLED.values(), ids=INSTALLED)
-def test_what_is_installed_is_used(
+def test_installed_libraries_are_used(
     name: str, modules: dict[str, ModuleType], step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, modules)
@@ -194,7 +194,7 @@ def test_what_is_installed_is_used(
 
 
 @pytest.mark.parametrize(("name", "modules"), MISSING.values(), ids=MISSING)
-def test_what_is_missing_is_left(
+def test_codings_without_a_library_stay_encoded(
     name: str, modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, modules)
@@ -202,7 +202,7 @@ def test_what_is_missing_is_left(
 
 
 @pytest.mark.parametrize(("name", "modules"), INSTALLED.values(), ids=INSTALLED)
-def test_their_bombs_do_not_go_off(
+def test_a_decompression_bomb_of_an_optional_coding_is_stopped(
     name: str, modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, modules)

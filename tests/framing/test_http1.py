@@ -1,4 +1,4 @@
-"""HTTP out of chunks. Each test is a conversation: who sends what, and what is to be seen of it."""
+"""Parse HTTP from chunks. Each test is a conversation: who sends what, and which pieces are found."""
 
 from collections.abc import Iterable
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Lines out of chunks: what they are, and that the chunks do not matter."""
+"""Split chunks into lines: which lines a stream has, for every split into chunks."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Events out of chunks: what the blocks of a stream are, and that the chunks do not matter."""
+"""Split chunks into events: which blocks a stream has, for every split into chunks."""
 
 from itertools import pairwise
 
@@ -149,7 +149,7 @@ def test_a_block_beyond_the_limit_comes_in_pieces(blocks: tuple[SseBlock, ...]) 
     assert untimed(frame(single_bytes(stream), LIMIT)) == list(blocks)
 
 
-def test_a_number_beyond_all_clocks_is_no_retry() -> None:
+def test_a_retry_with_too_many_digits_is_ignored() -> None:
     (block,) = frame([b"retry: " + b"9" * 5000 + b"\n\n"])
     assert block.retry is None
 

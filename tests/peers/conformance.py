@@ -1,9 +1,9 @@
-"""The official conformance suite, direct and through the proxy: no check that passes direct may fail.
+"""The official conformance suite, directly and through the proxy: what passes directly must pass through it.
 
-``python -m tests.peers.conformance`` runs every scenario of the revisions below on both ways and prints the
-table. On the way to a server the proxy stands before it (reverse). A client under test is wrapped: the suite
-starts ``python -m tests.peers.conformance through MODE FOLDER CLIENT... URL``, which puts a proxy
-between the two, reverse or, for ``auth/*``, forward: OAuth clients check the name of the server they use.
+``python -m tests.peers.conformance`` runs every scenario of ``REVISIONS`` both ways and prints the table. A
+server under test gets a reverse proxy before it. A client under test is wrapped: the suite starts ``python -m
+tests.peers.conformance through MODE FOLDER CLIENT... URL``, which puts a proxy between the two, reverse or,
+for ``auth/*``, forward: OAuth clients check the name of the server they use.
 """
 
 import argparse
@@ -33,32 +33,32 @@ CheckFunction = tuple[str, str]
 
 @dataclass
 class Result:
-    """What came of a run: per check, whether it held each time it was made."""
+    """The result of a run: for each check, whether it passed every time."""
 
     held: dict[CheckFunction, bool] = field(default_factory=dict[CheckFunction, bool])
 
     def passed(self, scenario: str) -> int:
-        """How many checks of this scenario held."""
+        """Return how many checks of this scenario passed."""
         return sum(held for (one, _), held in self.held.items() if one == scenario)
 
     def total(self, scenario: str) -> int:
-        """How many checks of this scenario were made."""
+        """Return how many checks this scenario made."""
         return sum(one == scenario for one, _ in self.held)
 
     def lost(self, through: "Result") -> list[CheckFunction]:
-        """The checks that held here and do not hold there."""
+        """Return the checks that passed here and did not pass in ``through``."""
         return [check for check, held in self.held.items() if held and not through.held.get(check)]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The suite, and the Python of the SDK with which our peers are built."""
+    """The command of the suite, and the Python interpreter that has the SDK for our peers."""
 
     command: list[str]
     python: str
 
     def scenarios(self, side: Side, revision: str) -> list[str]:
-        """Every scenario that a revision has for servers or for clients, optional ones last."""
+        """Return the scenarios of a revision for servers or for clients, optional ones last."""
         found: list[str] = []
         heading = ""
         for line in run([*self.command, "list", "--requirements", revision]).splitlines():
@@ -70,7 +70,7 @@ class Suite:
         return found
 
     def of_server(self, url: str, revision: str, scenarios: Iterable[str]) -> Result:
-        """What the suite, as a client, says of the server at ``url``."""
+        """Test the server at ``url``; the suite is the client."""
         result = Result()
         for scenario in scenarios:
             asked = ["server", "--url", url, "--scenario", scenario, "--spec-version", revision]
@@ -78,7 +78,7 @@ class Suite:
         return result
 
     def of_client(self, through: Path | None, revision: str, scenarios: Iterable[str]) -> Result:
-        """What the suite, as a server, says of our client; ``through`` is where a proxy leaves its traces."""
+        """Test our client; the suite is the server. ``through``: the folder for the traces of a proxy."""
         result = Result()
         client = [self.python, str(HERE / "conformance_client.py")]
         for scenario in scenarios:
@@ -92,16 +92,16 @@ class Suite:
         return result
 
     def _run(self, scenario: str, arguments: list[str]) -> Iterator[tuple[CheckFunction, bool]]:
-        """One scenario; which of its checks held."""
+        """Run one scenario; yield whether each of its checks passed."""
         with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-            # 1: a check did not hold, which is for the caller to judge.
+            # Exit code 1: a check failed, which the caller judges.
             said = run([*self.command, *arguments, "--force", "-o", folder], codes=(0, 1))
             reports = list(Path(folder).rglob("checks.json"))
             assert len(reports) == 1, f"{scenario}: {said}"
             checks = cast("list[dict[str, str]]", json.loads(reports[0].read_text(encoding="utf-8")))
         held: dict[CheckFunction, bool] = {}
         for check in checks:
-            # Other states are remarks, and checks for which there was no occasion.
+            # Other states are remarks and checks that did not apply.
             if check["status"] in ("SUCCESS", "FAILURE"):
                 key = (scenario, check["id"])
                 held[key] = held.get(key, True) and check["status"] == "SUCCESS"
@@ -109,12 +109,12 @@ class Suite:
 
 
 def example_server(python: str) -> list[str]:
-    """The command of the server that offers what the suite asks for."""
+    """Return the command of the server that has the tools, resources and prompts of the suite."""
     return [python, str(HERE / "conformance_server.py")]
 
 
 def through(mode: str, folder: Path, command: list[str]) -> int:
-    """Run a client, whose last argument is the server's URL, with the proxy in between; its exit code."""
+    """Run a client, whose last argument is the server's URL, through the proxy; return its exit code."""
     *client, url = command
     env = dict(os.environ)
     options = ["--forward"] if mode == "forward" else ["--upstream", url]
@@ -129,7 +129,7 @@ def through(mode: str, folder: Path, command: list[str]) -> int:
 
 
 def table(suite: Suite, side: Side, revision: str, peer: str) -> Iterator[str]:
-    """Both ways of every scenario, as the rows of a Markdown table."""
+    """Run every scenario both ways; yield the lines of a section with a Markdown table."""
     scenarios = suite.scenarios(side, revision)
     with tempfile.TemporaryDirectory(prefix="traces-") as traces, ThreadPoolExecutor(2) as pool:
         if side == "server":
@@ -160,13 +160,13 @@ def table(suite: Suite, side: Side, revision: str, peer: str) -> Iterator[str]:
 
 
 def everything() -> list[str]:
-    """The command of the reference server, which says its port."""
+    """Return the command of the reference server, which prints its port."""
     script = install.node_modules() / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
     return ["node", "--import", str(HERE / "say_port.mjs"), str(script), "streamableHttp"]
 
 
 def main(argv: list[str]) -> int:
-    """Print the whole table, or be the wrapper that the suite starts."""
+    """Print the whole table; with ``through``, run one client for the suite."""
     if argv[:1] == ["through"]:
         _, mode, folder, *command = argv
         return through(mode, Path(folder), command)

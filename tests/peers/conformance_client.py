@@ -2,9 +2,9 @@
 
     python conformance_client.py URL
 
-The suite starts it once per scenario and says through the environment which one it is and which revision
-is to be spoken. Whatever the scenario, it lists the tools and calls each with arguments that fit; an
-authorization server in the way gets the code grant, or the credentials that the scenario gave.
+The suite starts it once per scenario. Environment variables name the scenario and the revision to speak. In
+every scenario it lists the tools and calls each with arguments that fit its schema. If authorization is
+needed, it uses the authorization code grant, or the credentials of the scenario.
 """
 
 # The SDK is installed where this runs, not where it is type-checked.
@@ -34,7 +34,7 @@ OWN_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 
 
 class Storage:
-    """Tokens and registration of one run."""
+    """Stores the tokens and the client registration of one run."""
 
     def __init__(self, client: OAuthClientInformationFull | None = None) -> None:
         self._tokens: Any = None
@@ -54,7 +54,7 @@ class Storage:
 
 
 class User:
-    """Somebody who agrees to everything at once."""
+    """A user who agrees to everything immediately."""
 
     def __init__(self) -> None:
         self._given: dict[str, list[str]] = {}
@@ -70,7 +70,7 @@ class User:
 
 
 def authorization(url: str, scenario: str, context: dict[str, Any]) -> httpx2.Auth:
-    """How this client gets its tokens."""
+    """Return the authorization of the client for this scenario."""
     identity = context.get("client_id", "")
     match scenario:
         case "auth/client-credentials-basic":
@@ -105,14 +105,14 @@ def authorization(url: str, scenario: str, context: dict[str, Any]) -> httpx2.Au
 
 
 async def agree(context: Any, params: Any) -> types.ElicitResult:
-    """The user takes the defaults of a form."""
+    """Accept a form with its default values."""
     fields = getattr(params, "requested_schema", {}).get("properties", {})
     content = {name: field["default"] for name, field in fields.items() if "default" in field}
     return types.ElicitResult(action="accept", content=content)
 
 
 def fitting(schema: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that this schema of a tool takes."""
+    """Return arguments that are valid for the schema of a tool."""
     samples = {"integer": 5, "number": 5, "boolean": True, "array": [], "object": {}}
     properties = schema.get("properties", {})
     return {name: samples.get(properties[name].get("type"), "words") for name in schema.get("required", [])}

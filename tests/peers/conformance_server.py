@@ -1,7 +1,7 @@
 """A server for the official conformance suite, built with the Python SDK 2.x; it prints its port.
 
-The suite calls tools, resources and prompts by names of its own and looks at what comes back. Those that
-the SDK can offer are here; it speaks 2025-11-25 with sessions and 2026-07-28 without.
+The suite calls tools, resources and prompts by fixed names and checks the results. Those that the SDK
+supports are here. The server speaks 2025-11-25 with sessions and 2026-07-28 without.
 """
 
 # The SDK is installed where this runs, not where it is type-checked.
@@ -31,7 +31,7 @@ server = MCPServer("conformance", version="1.0.0")
 
 
 class Events(EventStore):
-    """Every event of every stream in order, for clients that come back."""
+    """Stores all events of all streams in order, for clients that resume a stream."""
 
     def __init__(self) -> None:
         self._events: list[tuple[str, Any]] = []

@@ -1,6 +1,6 @@
 """The peers as pytest fixtures: commands of real clients and servers.
 
-A peer that cannot be had skips the test on a developer's machine and fails it where ``CI`` is set.
+If a peer cannot be installed, the test is skipped; if the environment sets ``CI``, it fails.
 """
 
 import os
@@ -27,7 +27,7 @@ class Peers:
     SERVERS = ("everything", "python 1", "python 2")
 
     def client(self, name: str, plan: str) -> list[str]:
-        """The command of a client; ``--`` and the server's command or URL are to follow it."""
+        """Return the command of a client, to which ``--`` and the server's command or URL are appended."""
         language, line, *auto = name.split()
         if language == "python":
             script = str(HERE / "sdk_client.py")
@@ -35,18 +35,18 @@ class Peers:
         return ["node", str(HERE / "ts_client.mjs"), "-".join((line, *auto)), str(_node_modules()), plan]
 
     def server(self, name: str) -> list[str]:
-        """The command of a server that speaks on stdio."""
+        """Return the command of a server on stdio."""
         if name == "everything":
             return self.reference_server(name, "stdio")
         return [str(_python(int(name.split()[1]))), str(HERE / "sdk_server.py")]
 
     def reference_server(self, name: str, *arguments: str) -> list[str]:
-        """The command of one of the reference servers: everything, filesystem or memory."""
+        """Return the command of a reference server: everything, filesystem or memory."""
         package = _node_modules() / "@modelcontextprotocol" / f"server-{name}"
         return ["node", str(package / "dist" / "index.js"), *arguments]
 
     def http_server(self, name: str, mode: str = "streamableHttp") -> list[str]:
-        """The command of a server on HTTP that says ``port N``; it wants ``PORT=0`` in its environment.
+        """Return the command of a server over HTTP that prints ``port N``; run it with ``PORT=0``.
 
         The reference server also knows the mode ``sse``, the transport before Streamable HTTP.
         """
@@ -56,15 +56,15 @@ class Peers:
         return [*self.server(name), "http"]
 
     def conformance(self) -> list[str]:
-        """The command of the official conformance suite."""
+        """Return the command of the official conformance suite."""
         return had(_suite())
 
     def report_schemas(self) -> Path:
-        """The folder of the schemas that reports are held to."""
+        """Return the folder of the schemas by which reports are validated."""
         return had(_schemas())
 
     def plan(self, server: str, over: str = "stdio") -> str:
-        """What a client does with this server over ``stdio`` or ``http``."""
+        """Return the plan of a client for this server over ``stdio`` or ``http``."""
         if server != "everything":
             return plans.EXAMPLE
         return plans.EVERYTHING if over == "stdio" else plans.EVERYTHING_HTTP
@@ -84,7 +84,7 @@ def _node_modules() -> Path:
     return had(_node())
 
 
-# Each is tried once per process: without a network each attempt costs a while.
+# Each is tried once per process, because an attempt without a network takes long.
 
 
 @cache
@@ -115,7 +115,7 @@ def _tried(get: Callable[[], T]) -> T | install.PeerUnavailableError:
 
 
 def had(outcome: T | install.PeerUnavailableError) -> T:
-    """The peer, or the end of the test that wanted it."""
+    """Return the peer; if it is unavailable, skip the test, or fail it if ``CI`` is set."""
     if not isinstance(outcome, install.PeerUnavailableError):
         return outcome
     if os.environ.get("CI"):

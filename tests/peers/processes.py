@@ -1,6 +1,6 @@
-"""Servers on HTTP and the proxy before them, as processes of their own with a beginning and an end.
+"""Runs HTTP servers, and the proxy before them, as processes.
 
-What is waited for is a line of output or an exit, each with a deadline.
+Tests wait for a line of output or for the exit of a process, with a deadline.
 """
 
 import os
@@ -24,7 +24,7 @@ RECORDING: Final = re.compile(r"recording to (.+)")
 
 
 def run(command: list[str], env: Mapping[str, str] | None = None, codes: Container[int] = (0,)) -> str:
-    """Run a command to its end, which must be one of these exit codes; its stdout."""
+    """Run a command, check that its exit code is one of ``codes``, and return its stdout."""
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -39,7 +39,7 @@ def run(command: list[str], env: Mapping[str, str] | None = None, codes: Contain
 
 
 class Process:
-    """A started command; its stdout and stderr are read as one, line by line, until they end."""
+    """A running command. Its stdout and stderr are read as one stream, line by line, into ``said``."""
 
     def __init__(self, command: list[str], env: Mapping[str, str] | None = None) -> None:
         self.said: list[str] = []
@@ -58,7 +58,7 @@ class Process:
         self._reader.start()
 
     def expect(self, pattern: str | re.Pattern[str]) -> str:
-        """The first group of ``pattern`` in the next line in which it is found."""
+        """Return the first group of ``pattern`` in the next line that matches it."""
         while True:
             try:
                 line = self._news.get(timeout=DEADLINE_S)
@@ -73,7 +73,7 @@ class Process:
         assert code is None, f"ended with {code}"
 
     def stop(self) -> int:
-        """Ask it to end; its exit code, and all that it has said is in ``said`` then."""
+        """End the process and return its exit code. After that, ``said`` is complete."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -98,7 +98,7 @@ class Process:
 
 @contextmanager
 def server(command: list[str], env: Mapping[str, str] | None = None) -> Generator[str]:
-    """A server that says ``port N`` when it is ready; its origin, ``http://127.0.0.1:N``."""
+    """Run a server that prints ``port N`` when it is ready; yield its origin, ``http://127.0.0.1:N``."""
     process = Process(command, env)
     try:
         yield f"http://127.0.0.1:{process.expect(PORT)}"
@@ -128,11 +128,11 @@ class Proxy:
 
     @property
     def origin(self) -> str:
-        """``http://host:port`` of it."""
+        """The origin of its address, ``http://host:port``."""
         return "/".join(self.address.split("/")[:3])
 
     def stop(self) -> list[str]:
-        """Tell it to end, which completes the trace; what it has said in all."""
+        """End the proxy, which completes the trace; return all that it printed."""
         code = self._process.stop()
         assert code == 0, "".join(self._process.said)
         return self._process.said

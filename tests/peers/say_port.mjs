@@ -1,6 +1,6 @@
-// Loaded before a server (node --import), tells on stderr which port the server got: "port N".
-// It also has the server keep idle connections. Otherwise it closes them after five seconds, and on a busy
-// machine a request may come in that very moment.
+// Loaded before a server (node --import): prints the port of the server on stderr, as "port N".
+// It also makes the server keep idle connections. By default the server closes them after five seconds, and on
+// a busy machine a request may arrive at that moment.
 
 import net from "node:net";
 

@@ -1,16 +1,16 @@
-"""Drive a server with the Python SDK, and print what came of it as one JSON document.
+"""Runs a plan against a server with the Python SDK, and prints the results as one JSON document.
 
-It runs inside an environment of its own that holds one version of the SDK (1.x or 2.x):
+It runs in an environment that has one version of the SDK (1.x or 2.x):
 
     python sdk_client.py {legacy|auto} PLAN -- {COMMAND [ARG...] | URL}
 
-A command is a server on stdio. A URL is one on HTTP: Streamable HTTP, or, where its path is ``/sse``,
-the transport with a stream of its own that came before.
+A command is a server on stdio. A URL is a server over Streamable HTTP or, if its path is ``/sse``, over
+HTTP+SSE.
 
-``PLAN`` is the JSON text of a list of steps (see ``plans.py``). ``auto``, which needs 2.x, asks the
-server for its era first. Where ``PEER_REVISION`` is in the environment, the handshake asks for that
-revision instead of the latest that the SDK knows. The document holds no time, process id, path or session
-id, so that a session with a proxy in between can be compared with one without.
+``PLAN`` is the JSON text of a list of steps (see ``plans.py``). ``auto``, which needs 2.x, asks the server
+for its era first. If the environment sets ``PEER_REVISION``, the handshake requests that revision instead of
+the latest one of the SDK. The document has no times, process ids, paths or session ids, so that the results
+with and without a proxy can be compared.
 """
 
 # The SDK is installed where this runs, not where it is type-checked.
@@ -36,7 +36,7 @@ except ImportError:  # the 1.x line
     Client = None
 
 if REVISION := os.environ.get("PEER_REVISION"):
-    # Neither line takes it as an argument. 1.x reads the first where it asks, 2.x the second.
+    # Neither 1.x nor 2.x has an argument for it. 1.x reads the first name, 2.x the second.
     types.LATEST_PROTOCOL_VERSION = REVISION
     mcp.client.session.LATEST_HANDSHAKE_VERSION = REVISION
 
@@ -48,7 +48,7 @@ PASSING = re.compile(
 
 
 class Host:
-    """What a host application gives a client: answers for the server, an ear for its notifications."""
+    """The callbacks of a host application: they answer requests of the server and log its notifications."""
 
     def __init__(self) -> None:
         self.heard: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ class Host:
         if isinstance(message, Exception):
             self.heard.append({"exception": f"{type(message).__name__}: {message}"})
         elif hasattr(message, "responder") or hasattr(message, "request_id"):
-            return  # 1.x shows requests here too; they are noted where they are answered
+            return  # 1.x passes requests here too; the callback that answers one logs it
         else:
             self.heard.append(plain(getattr(message, "root", message)))
         self._note()
@@ -91,20 +91,20 @@ class Host:
         self.progress.append([progress, total, message])
 
     async def wait_until(self, method: str) -> None:
-        """Until the server has asked for or notified of ``method`` at least once."""
+        """Wait until the server has sent a request or notification with ``method``."""
         while method not in self.asked and all(method != message.get("method") for message in self.heard):
             self._news.clear()
             await self._news.wait()
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON, with the names that stand on the wire, without what is new each time."""
+    """Return ``value`` as JSON with the names of the protocol; times and session ids are replaced."""
     text = json.dumps(value.model_dump(mode="json", by_alias=True, exclude_none=True), ensure_ascii=False)
     return json.loads(PASSING.sub("<...>", text))
 
 
 async def perform(step: dict[str, Any], client: Any, host: Host) -> Any:
-    """One step of the plan; what it gave, as JSON."""
+    """Perform one step of the plan; return its result as JSON."""
     match step:
         case {"do": "list tools"}:
             return plain(await client.list_tools())
@@ -144,7 +144,7 @@ async def perform(step: dict[str, Any], client: Any, host: Host) -> Any:
 
 
 def transport(command: list[str]) -> Any:
-    """What reaches the server: an asynchronous context manager that gives the streams."""
+    """Return an asynchronous context manager that connects to the server and gives the streams."""
     match command:
         case [url] if url.startswith("http:"):
             return sse_client(url) if url.endswith("/sse") else streamable_http_client(url)
@@ -172,10 +172,10 @@ async def session(mode: str, plan: list[dict[str, Any]], command: list[str]) -> 
         for step in plan:
             try:
                 outcome = {"gave": await perform(step, client, host)}
-            except Exception as error:  # whatever the SDK makes of it is the result to compare
+            except Exception as error:  # any exception of the SDK is a result to compare
                 outcome = {"raised": f"{type(error).__name__}: {PASSING.sub('<...>', str(error))}"}
             results.append({"step": step} | outcome)
-    # Notifications have no fixed place between answers: they are compared as a set with counts.
+    # The order of notifications and answers varies, so notifications are sorted.
     heard = sorted(host.heard, key=lambda message: json.dumps(message, sort_keys=True))
     return {"opening": opening, "steps": results, "heard": heard, "asked": sorted(host.asked)}
 

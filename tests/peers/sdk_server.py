@@ -2,8 +2,8 @@
 
 It speaks on stdio, or with the argument ``http`` over HTTP on a port that it prints on stdout.
 
-It offers one of each: tools (plain, structured, failing, with progress, with a call back to the
-client), a resource, a template, a prompt with completion.
+It offers tools (plain, structured, failing, with progress, with requests to the client), a resource, a
+resource template, and a prompt with completion.
 """
 
 # The SDK is installed where this runs, not where it is type-checked.

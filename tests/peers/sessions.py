@@ -1,6 +1,6 @@
 """Sessions of real peers, run once directly and once through mcpproxy.
 
-Several tests look at the same session; it is run when the first of them asks, once per process.
+Several tests use the same session. It runs once per process, for the first test that needs it.
 """
 
 import sys
@@ -26,15 +26,15 @@ PAIRS: Final = [
     ("typescript 1", "python 2"),
     ("typescript 2 auto", "python 2"),
 ]
-"""Clients and the servers that they are let talk to: every client once, and every server with some."""
+"""Pairs of clients and servers: every client at least once, and every server with several clients."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What the client got directly and through mcpproxy, as JSON documents, and what mcpproxy made of it.
+    """The results of the client directly and through mcpproxy, as JSON documents, and the recordings.
 
-    ``traces`` are sorted by name: a client that tries an era first starts a server on stdio twice.
-    ``said`` are the lines that the proxy printed; over stdio there are none.
+    ``traces`` are sorted by name; there are two if a client starts its server twice, the first time to find
+    out the era. ``said`` are the lines that the proxy printed, none on stdio.
     """
 
     directly: str
@@ -48,12 +48,12 @@ class Session:
         return self.traces[-1]
 
     def reports(self) -> list[Report]:
-        """What ``mcpproxy check`` says of each trace."""
+        """Return the report of ``mcpproxy check`` on each trace."""
         return [mcpproxy.check(trace) for trace in self.traces]
 
 
 class Sessions:
-    """Clients with servers by their names; see :class:`Peers`."""
+    """Runs sessions of the clients and servers in :class:`Peers`, by name."""
 
     def __init__(self, peers: Peers, folder: Callable[[], Path]) -> None:
         self._peers = peers
@@ -61,15 +61,15 @@ class Sessions:
         self._run: Final[dict[tuple[str, str, str], Session]] = {}
 
     def stdio(self, client: str, peer: str) -> Session:
-        """The client starts the server, or mcpproxy that wraps it."""
+        """Run a session on stdio: the client starts the server, or mcpproxy with the server."""
         return self._once("stdio", client, peer, self._stdio)
 
     def http(self, client: str, peer: str) -> Session:
-        """Streamable HTTP; one server for both ways, and a reverse proxy."""
+        """Run a session over Streamable HTTP, directly and through a reverse proxy before the same server."""
         return self._once("http", client, peer, self._http)
 
     def sse(self, client: str) -> Session:
-        """The HTTP transport that came before, which the reference server speaks."""
+        """Run a session with the reference server over HTTP+SSE, the transport before Streamable HTTP."""
         return self._once("sse", client, "everything", self._sse)
 
     def _once(self, over: str, client: str, peer: str, session: Callable[[str, str], Session]) -> Session:

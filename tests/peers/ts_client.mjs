@@ -1,12 +1,12 @@
-// Drive a server with the TypeScript SDK, and print what came of it as one JSON document.
+// Runs a plan against a server with the TypeScript SDK, and prints the results as one JSON document.
 //
 //     node ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- {COMMAND [ARG...] | URL}
 //
 // 1 is @modelcontextprotocol/sdk 1.x, 2 @modelcontextprotocol/client 2.x, which with "-auto" asks the
 // server for its era first (on stdio by starting the command twice). PLAN is the JSON text of a list
-// of steps (see plans.py). A URL is a server on HTTP: Streamable HTTP, or with the path /sse the
-// transport before it. Where PEER_REVISION is in the environment, the handshake asks for that revision
-// instead of the latest that the SDK knows. As in sdk_client.py, the document holds no time, process id, path or session id.
+// of steps (see plans.py). A URL is a server over Streamable HTTP or, if its path is /sse, over HTTP+SSE.
+// If the environment sets PEER_REVISION, the handshake requests that revision instead of the latest one of
+// the SDK. As in sdk_client.py, the document has no times, process ids, paths or session ids.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -18,12 +18,12 @@ if (separator !== "--") throw new Error("usage: ts_client.mjs {1|2|2-auto} NODE_
 const require = createRequire(join(modules, "anywhere.js"));
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 
-// What is new each time: times and session ids.
+// Values that differ in every run: times and session ids.
 const PASSING =
   /\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 const plain = (value) => JSON.parse((JSON.stringify(value) ?? "null").replace(PASSING, "<...>"));
 
-// What a host application gives a client: answers for the server, an ear for its notifications.
+// The callbacks of a host application answer requests of the server and log its notifications.
 const heard = [];
 const asked = [];
 let news = () => {};

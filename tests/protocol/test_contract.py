@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.schema.contracts import LIMIT, MAX_SCHEMA_BYTES, PLAIN, Mismatch, breaks, contract
+from mcpproxy.protocol.schema.contracts import (
+    LIMIT,
+    MAX_FAST_TESTS,
+    MAX_SCHEMA_BYTES,
+    Mismatch,
+    breaks,
+    contract,
+)
 
 NOW: Final = "2025-11-25"
 THEN: Final = "2025-06-18"
@@ -62,11 +69,13 @@ TOLD: Final[list[tuple[Schema, JSON, str, str]]] = [
 
 
 @pytest.mark.parametrize(("schema", "value", "pointer", "what"), TOLD)
-def test_a_mismatch_is_told_where_it_stands(schema: Schema, value: JSON, pointer: str, what: str) -> None:
+def test_a_mismatch_has_its_place_and_its_description(
+    schema: Schema, value: JSON, pointer: str, what: str
+) -> None:
     assert breaks(value, schema, NOW) == (Mismatch(pointer, what),)
 
 
-def test_every_mismatch_is_told_up_to_a_limit() -> None:
+def test_the_number_of_mismatches_is_limited() -> None:
     schema: Schema = {"items": {"type": "string"}, "minItems": 60}
     assert len(breaks([*range(50)], schema, NOW)) == LIMIT
 
@@ -111,7 +120,7 @@ SMALL: Final = st.recursive(
 
 @settings(max_examples=50, deadline=None)
 @given(SMALL, SOUND)
-def test_what_does_not_fit_does_not_fit_by_another_validator_either(value: Any, schema: Schema) -> None:
+def test_another_validator_rejects_the_same_values(value: Any, schema: Schema) -> None:
     oracle: Any = jsonschema.Draft202012Validator(schema)
     if breaks(value, schema, NOW):
         assert not oracle.is_valid(value)
@@ -119,7 +128,7 @@ def test_what_does_not_fit_does_not_fit_by_another_validator_either(value: Any, 
 
 @settings(deadline=None)
 @given(SMALL)
-def test_what_fits_fits_by_another_validator_too(value: JSON) -> None:
+def test_another_validator_accepts_the_same_values(value: JSON) -> None:
     for schema, *_ in TOLD:
         oracle: Any = jsonschema.Draft202012Validator(schema)
         assert (breaks(value, schema, NOW) == ()) == oracle.is_valid(value)
@@ -150,7 +159,7 @@ NEW_LIST: Final[Schema] = {"prefixItems": [{"type": "string"}]}
         ({"properties": {"a": {"$schema": DRAFT_7, "type": "string"}}}, {"a": 1}, NOW, True),
     ],
 )
-def test_the_dialect_is_what_the_schema_or_the_revision_says(
+def test_the_schema_or_the_revision_names_the_dialect(
     schema: Schema, value: JSON, revision: str, fits: bool
 ) -> None:
     assert (breaks(value, schema, revision) == ()) == fits
@@ -185,7 +194,7 @@ def test_a_reference_within_the_schema_is_followed() -> None:
         "#",
     ],
 )
-def test_a_reference_that_leads_nowhere_judges_nothing(reference: JSON) -> None:
+def test_a_schema_with_an_unusable_reference_accepts_everything(reference: JSON) -> None:
     schema: Schema = {"type": "object", "allOf": [{"$ref": reference}]}
     assert breaks(1, schema, NOW) == ()
 
@@ -295,7 +304,7 @@ BEYOND: Final[list[tuple[str, Schema, Any]]] = [
 
 @pytest.mark.parametrize(("schema", "value"), [c[1:] for c in BEYOND], ids=[c[0] for c in BEYOND])
 @pytest.mark.parametrize("revision", [NOW, THEN])
-def test_what_is_too_much_is_not_judged(schema: Schema, value: JSON, revision: str) -> None:
+def test_too_much_work_is_not_done(schema: Schema, value: JSON, revision: str) -> None:
     assert breaks(value, schema, revision) == ()
 
 
@@ -310,7 +319,7 @@ def test_what_is_too_much_is_not_judged(schema: Schema, value: JSON, revision: s
         (LIST, nested(40, 1, "next"), 1),
     ],
 )
-def test_what_is_much_is_judged_in_short(schema: Schema, value: JSON, mismatches: int) -> None:
+def test_much_work_gives_a_short_answer(schema: Schema, value: JSON, mismatches: int) -> None:
     assert len(breaks(value, schema, NOW)) == mismatches
 
 
@@ -344,7 +353,7 @@ SCHEMAS: Final = st.recursive(
 
 @settings(max_examples=80, deadline=None)
 @given(ANYTHING, SCHEMAS | ANYTHING, st.sampled_from([NOW, THEN]))
-def test_whatever_comes_it_does_not_raise(value: Any, schema: Any, revision: str) -> None:
+def test_no_value_or_schema_makes_it_raise(value: Any, schema: Any, revision: str) -> None:
     for mismatch in breaks(value, schema, revision):
         assert mismatch.what.encode()
 
@@ -352,7 +361,7 @@ def test_whatever_comes_it_does_not_raise(value: Any, schema: Any, revision: str
 # What it costs
 
 
-def test_a_schema_is_made_ready_once() -> None:
+def test_a_schema_is_prepared_once() -> None:
     assert contract({"type": "string"}, NOW) is contract({"type": "string"}, NOW)
     assert contract({"type": "string"}, NOW) is not contract({"type": "string"}, THEN)
 
@@ -378,9 +387,7 @@ PLAIN_SCHEMA: Final[Schema] = {
         (PLAIN_SCHEMA | {"minProperties": 1}, {"text": "a"}, True),
     ],
 )
-def test_the_library_is_loaded_when_a_schema_or_what_is_wrong_calls_for_it(
-    schema: Schema, value: JSON, loaded: bool
-) -> None:
+def test_the_library_is_loaded_only_when_it_is_needed(schema: Schema, value: JSON, loaded: bool) -> None:
     code = (
         "import sys; from mcpproxy.protocol.schema import contracts as contract\n"
         f"contract.breaks({value!r}, {schema!r}, {NOW!r}); print('jsonschema_rs' in sys.modules)"
@@ -393,6 +400,6 @@ def test_after_many_values_the_library_is_faster() -> None:
     ready = contract(PLAIN_SCHEMA | {"title": "asked often"}, NOW)
     assert ready is not None
     for text in (b'{"text":"a"}', None):
-        for _ in range(PLAIN):
+        for _ in range(MAX_FAST_TESTS):
             assert ready.breaks({"text": "a"}, text) == ()
         assert len(ready.breaks({"text": 1}, text)) == 1

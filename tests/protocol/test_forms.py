@@ -41,20 +41,22 @@ UNFIT: Final[list[tuple[JSONObject, str, bool]]] = [
 
 
 @pytest.mark.parametrize("content", FITTING)
-def test_what_fits_gives_nothing(content: JSONObject) -> None:
+def test_a_correct_form_has_no_misfits(content: JSONObject) -> None:
     assert list(misfits(content, SCHEMA, "2025-11-25")) == []
 
 
 @pytest.mark.parametrize(("content", "pointer", "annotated"), UNFIT)
-def test_what_does_not_fit_is_named(content: JSONObject, pointer: str, annotated: bool) -> None:
+def test_a_misfit_has_its_place_and_its_description(
+    content: JSONObject, pointer: str, annotated: bool
+) -> None:
     (misfit,) = misfits(content, SCHEMA, "2025-11-25")
     assert (misfit.pointer, misfit.annotated) == (pointer, annotated)
 
 
-def test_what_no_form_can_have_is_not_its_schema_s_concern() -> None:
+def test_null_and_objects_are_not_checked_against_the_schema() -> None:
     assert list(misfits({"name": None}, SCHEMA, "2025-11-25")) == []
 
 
 @pytest.mark.parametrize("schema", [None, True, [], {"properties": 3}, {"properties": {"name": True}}])
-def test_a_schema_that_is_none_judges_nothing(schema: JSONObject) -> None:
+def test_an_invalid_schema_accepts_every_form(schema: JSONObject) -> None:
     assert list(misfits({"name": "Ada"}, schema, "2025-11-25")) == []

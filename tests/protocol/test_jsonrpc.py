@@ -40,7 +40,7 @@ SHAPES: Final[dict[str, type]] = {
 
 
 @pytest.mark.parametrize(("text", "shape"), SHAPES.items())
-def test_its_members_tell_what_a_message_is(text: str, shape: type) -> None:
+def test_the_members_decide_the_kind_of_a_message(text: str, shape: type) -> None:
     assert type(parse(text.encode())) is shape
 
 
@@ -71,7 +71,7 @@ FLAWS: Final[dict[bytes, Flaw]] = {
 
 
 @pytest.mark.parametrize(("raw", "flaw"), FLAWS.items(), ids=lambda value: repr(value)[:40])
-def test_what_is_no_message_says_why(raw: bytes, flaw: Flaw) -> None:
+def test_a_malformed_frame_has_the_reason(raw: bytes, flaw: Flaw) -> None:
     message = parse(raw)
     assert isinstance(message, Malformed)
     assert message.flaw is flaw
@@ -114,12 +114,12 @@ IDS: Final[dict[str, object]] = {
 
 
 @pytest.mark.parametrize(("spelling", "id"), IDS.items(), ids=lambda value: str(value)[:24])
-def test_an_id_is_what_was_written(spelling: str, id: object) -> None:
+def test_an_id_is_exactly_the_one_in_the_text(spelling: str, id: object) -> None:
     assert identified(spelling) == id
 
 
 @given(st.integers())
-def test_a_whole_number_is_the_id_that_it_is(number: int) -> None:
+def test_a_whole_number_in_any_notation_is_an_integer_id(number: int) -> None:
     assert identified(str(number)) == number
 
 
@@ -153,7 +153,7 @@ def test_absent_is_not_null() -> None:
     assert repr(ABSENT) == "ABSENT"
 
 
-def test_a_message_keeps_its_parts() -> None:
+def test_a_message_has_the_parts_that_were_sent() -> None:
     assert parse(b'{"id": "a", "method": "ping", "params": [1]}') == Request(
         {"id": "a", "method": "ping", "params": [1]}, "ping", "a", [1]
     )
@@ -170,7 +170,7 @@ def test_a_batch_is_parsed_element_by_element() -> None:
     assert message.items[1] == Malformed(Flaw.SCALAR, 7)
 
 
-def test_a_number_may_be_as_long_as_it_likes() -> None:
+def test_a_number_of_any_length_is_read() -> None:
     assert isinstance(parse(b'{"id": 1, "method": "ping", "params": {"n": %s}}' % (b"9" * 20_000)), Request)
     assert isinstance(parse(b'{"id": 1, "method": "ping", "params": {"n": 1e400}}'), Request)
 
@@ -187,7 +187,7 @@ LENIENT: Final[dict[bytes, type | None]] = {
 
 
 @pytest.mark.parametrize(("raw", "shape"), LENIENT.items(), ids=lambda value: repr(value)[:40])
-def test_a_forgiving_reading(raw: bytes, shape: type | None) -> None:
+def test_invalid_text_is_read_leniently(raw: bytes, shape: type | None) -> None:
     message = parse_leniently(raw)
     assert message is None if shape is None else type(message) is shape
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import validators
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.schema.dialects import URIS, Dialect, Takes, keywords, named
+from mcpproxy.protocol.schema.dialects import URIS, Dialect, ValueKind, keywords, named
 from mcpproxy.protocol.schema.soundness import MAX_DEPTH, MAX_SCHEMAS, FlawKind, flaws
 
 DRAFT_03: Final = "http://json-schema.org/draft-03/schema#"
@@ -247,7 +247,7 @@ DIALECTS: dict[str, tuple[JSON, Said]] = {
         for name, case in cases.items()
     ],
 )
-def test_what_is_said_of_a_schema(schema: JSON, expected: Said) -> None:
+def test_the_flaws_of_a_schema(schema: JSON, expected: Said) -> None:
     assert said(schema) == expected
 
 
@@ -323,7 +323,7 @@ NAMES = st.lists(st.sampled_from("abc"), max_size=3)
 TYPE = st.sampled_from(["string", "object", "any"])
 
 
-def values(schemas: st.SearchStrategy[Any], takes: Takes) -> st.SearchStrategy[Any]:
+def values(schemas: st.SearchStrategy[Any], takes: ValueKind) -> st.SearchStrategy[Any]:
     """Values for a keyword, about as many right as wrong."""
     children = st.one_of(schemas, schemas, SCALARS, NAMES)
     right: st.SearchStrategy[Any] = SCALARS

@@ -41,12 +41,12 @@ def test_a_number_beyond_64_bits_is_no_obstacle() -> None:
     assert repeated_names(b'{"a":1,"b":' + b"9" * 30 + b"}", {"a": 1, "b": 10**30 - 1}) == []
 
 
-def test_names_are_not_told_without_end() -> None:
+def test_the_number_of_repeated_names_is_limited() -> None:
     raw = "{" + ",".join(f'"{n}":1,"{n}":1' for n in range(3 * LIMIT)) + "}"
     assert len(repeated_names(raw.encode(), json.loads(raw))) == LIMIT
 
 
-def test_text_that_the_patient_parser_cannot_read_has_no_repeated_names() -> None:
+def test_text_that_cannot_be_read_has_no_repeated_names() -> None:
     assert repeated_names(b'{"a":1,"a"', None) == []
     assert repeated_names(b'{"a":' * 200_000, None) == []
 
@@ -105,7 +105,7 @@ def test_unclosed(text: bytes, expected: bool) -> None:
     assert unclosed(text) is expected
 
 
-def test_a_very_long_text_is_not_looked_at() -> None:
+def test_a_very_long_text_is_not_checked() -> None:
     assert unclosed(b"[" + b" " * (PREFIX_BYTES - 1))
     assert not unclosed(b"[" + b" " * PREFIX_BYTES)
 

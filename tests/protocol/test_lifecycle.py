@@ -93,11 +93,11 @@ def test_every_state_answers_every_input(state: State, happened: Input) -> None:
 
 
 @pytest.mark.parametrize("state", State)
-def test_a_ping_is_always_lawful_and_moves_nothing(state: State) -> None:
+def test_a_ping_is_always_allowed_and_changes_no_state(state: State) -> None:
     assert TRANSITIONS[state][Input.PING] == Step(state)
 
 
-def test_nothing_is_forbidden_where_something_was_not_seen() -> None:
+def test_nothing_is_forbidden_in_the_unknown_state() -> None:
     assert all(step.breaks is None for step in TRANSITIONS[State.UNKNOWN].values())
 
 

@@ -63,9 +63,9 @@ def test_a_revision_has_as_many_methods_per_sender_as_its_schema_lists(revision:
     assert count == COUNTS[revision]
 
 
-def test_every_name_is_known_somewhere_and_others_nowhere() -> None:
-    assert all(methods.known_anywhere(name) for name in EVERY_NAME)
-    assert methods.known_anywhere("tools/remove") == ()
+def test_every_name_has_a_revision_and_other_names_have_none() -> None:
+    assert all(methods.revisions_with(name) for name in EVERY_NAME)
+    assert methods.revisions_with("tools/remove") == ()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_every_name_is_known_somewhere_and_others_nowhere() -> None:
     ],
 )
 def test_where_a_method_is_known(name: str, revisions: tuple[str, ...]) -> None:
-    assert methods.known_anywhere(name) == revisions
+    assert methods.revisions_with(name) == revisions
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_a_method_needs(name: str, revision: str, expected: tuple[Need, ...
     assert methods.needs(name, revision) == expected
 
 
-def test_input_requests_need_what_they_needed_as_requests_and_are_no_methods_of_their_own() -> None:
+def test_input_requests_need_capabilities_but_are_not_methods() -> None:
     for name in INPUT_REQUESTS[MODERN]:
         assert methods.defined(name, MODERN) is None
         assert methods.needs(name, MODERN)
@@ -179,7 +179,9 @@ def test_an_extension_redefines_only_what_its_revision_lacks() -> None:
         ("url", {}, False),
     ],
 )
-def test_a_need_concerns_only_the_params_it_names(condition: Condition, params: JSON, expected: bool) -> None:
+def test_a_need_applies_only_to_the_params_that_it_names(
+    condition: Condition, params: JSON, expected: bool
+) -> None:
     assert methods.applies(Need("client", "x", condition), params) is expected
 
 

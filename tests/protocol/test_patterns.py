@@ -25,7 +25,7 @@ def test_bytes_are_searched_too() -> None:
     assert pattern(rb"[\r\n]").search(b"a\nb") is not None
 
 
-def test_it_is_compiled_at_its_first_use_and_then_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_compiled_once_when_it_is_first_used(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
 
     def compile_(text: str, flags: int = 0) -> re.Pattern[str]:
@@ -41,7 +41,7 @@ def test_it_is_compiled_at_its_first_use_and_then_no_more(monkeypatch: pytest.Mo
     assert compiled == ["a+"]
 
 
-def test_what_is_wrong_with_it_is_told_at_its_first_use() -> None:
+def test_an_error_in_it_is_raised_at_its_first_use() -> None:
     later = pattern("(")
     with pytest.raises(re.error):
         later.match("")

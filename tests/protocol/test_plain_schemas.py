@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.schema.fast_path import fitting
+from mcpproxy.protocol.schema.fast_path import make_test
 
 Schema = dict[str, Any]
 
@@ -51,8 +51,8 @@ VALUES: Final = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(PLAIN, VALUES)
-def test_what_fits_fits_by_a_validator_too(schema: Schema, value: JSON) -> None:
-    fits = fitting(schema)
+def test_a_validator_accepts_what_the_test_accepts(schema: Schema, value: JSON) -> None:
+    fits = make_test(schema)
     for oracle in ORACLES:
         if fits is not None and fits(value):
             assert validates(oracle, schema, value)
@@ -75,8 +75,8 @@ TOLD: Final[list[tuple[Schema, list[JSON], list[JSON]]]] = [
 
 
 @pytest.mark.parametrize(("schema", "fit", "doubtful"), TOLD)
-def test_what_is_plain_is_told(schema: Schema, fit: list[JSON], doubtful: list[JSON]) -> None:
-    fits = fitting(schema)
+def test_a_simple_schema_has_a_test(schema: Schema, fit: list[JSON], doubtful: list[JSON]) -> None:
+    fits = make_test(schema)
     assert fits is not None
     assert [fits(value) for value in (*fit, *doubtful)] == [True] * len(fit) + [False] * len(doubtful)
 
@@ -102,12 +102,12 @@ OTHERS: Final[list[Schema]] = [
 
 
 @pytest.mark.parametrize("schema", OTHERS)
-def test_what_has_other_words_is_for_others(schema: Schema) -> None:
-    assert fitting(schema) is None
+def test_a_schema_with_other_keywords_has_no_test(schema: Schema) -> None:
+    assert make_test(schema) is None
 
 
-def test_what_nests_deep_is_for_others() -> None:
+def test_a_deep_schema_has_no_test() -> None:
     schema: Schema = {}
     for _ in range(500):
         schema = {"items": schema}
-    assert fitting(schema) is None
+    assert make_test(schema) is None

@@ -17,7 +17,7 @@ TOOL: JSON = {
 }
 
 
-def test_a_tool_by_the_book_has_no_extensions() -> None:
+def test_a_tool_as_specified_has_no_extensions() -> None:
     assert protocol.extensions(TOOL, "tool", "2025-06-18") == []
 
 
@@ -49,7 +49,7 @@ def test_a_tool_by_the_book_has_no_extensions() -> None:
         ("tool", "no object", []),
     ],
 )
-def test_what_the_protocol_does_not_define_is_named(kind: str, obj: JSON, found: list[str]) -> None:
+def test_undefined_members_are_extensions(kind: str, obj: JSON, found: list[str]) -> None:
     assert protocol.extensions(obj, kind, "2025-11-25") == found
 
 
@@ -123,7 +123,7 @@ def test_tool_result(result: JSON, problems: list[tuple[str, str]]) -> None:
     assert said(protocol.validate_tool_result(result)) == problems
 
 
-def test_nothing_is_loaded_before_somebody_asks() -> None:
+def test_nothing_is_loaded_before_the_first_use() -> None:
     program = "import sys, mcpproxy.protocol; print('mcpproxy.protocol.registration' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

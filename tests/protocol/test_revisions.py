@@ -7,8 +7,8 @@ from mcpproxy.protocol.revisions import (
     STATEFUL,
     STATELESS,
     is_one_or_stateless,
+    is_published,
     is_stateless,
-    known,
     since,
     span,
     stateless_of,
@@ -42,9 +42,7 @@ def test_candidates_are_of_an_era(candidates: tuple[str, ...], stateless: bool, 
     ("candidates", "found"),
     [(REVISIONS, STATELESS), (STATEFUL, STATELESS), ((), STATELESS), (STATELESS[:1], STATELESS[:1])],
 )
-def test_what_is_left_of_candidates_in_a_session_without_a_handshake(
-    candidates: tuple[str, ...], found: tuple[str, ...]
-) -> None:
+def test_the_stateless_ones_among_candidates(candidates: tuple[str, ...], found: tuple[str, ...]) -> None:
     assert stateless_of(candidates) == found
 
 
@@ -56,21 +54,21 @@ def test_a_span_ends_before_its_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "draft", "2026-07-29", "2025-11-2", 20251125, None, ["2025-11-25"]])
-def test_an_unknown_name_is_no_revision(name: object) -> None:
-    assert not known(name)
+def test_an_unknown_name_is_not_a_revision(name: object) -> None:
+    assert not is_published(name)
 
 
 @pytest.mark.parametrize("index", range(len(REVISIONS)))
 def test_a_revision_splits_the_list(index: int) -> None:
     revision = REVISIONS[index]
-    assert known(revision)
+    assert is_published(revision)
     assert since(revision)[0] == revision
     assert until(revision) + since(revision) == REVISIONS
     assert revision not in until(revision)
 
 
 def test_an_unknown_name_is_never_newer() -> None:
-    with pytest.raises(ValueError, match="is no published revision"):
+    with pytest.raises(ValueError, match="is not a published revision"):
         since("3000-01-01")
-    with pytest.raises(ValueError, match="is no published revision"):
+    with pytest.raises(ValueError, match="is not a published revision"):
         until("3000-01-01")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.protocol.jsonrpc import ABSENT
-from mcpproxy.protocol.methods import INPUT_REQUESTS, defined, known_anywhere
+from mcpproxy.protocol.methods import INPUT_REQUESTS, defined, revisions_with
 from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.protocol.shapes.input_types import INPUT
 from mcpproxy.protocol.shapes.lookup import LIMIT, Part, ShapeViolation, violations
@@ -453,13 +453,13 @@ STATELESS: dict[str, Case] = {
         for name, case in cases.items()
     ],
 )
-def test_what_is_said_of_a_message(what: str, revision: str, value: Any, expected: list[str]) -> None:
+def test_the_violations_of_a_message(what: str, revision: str, value: Any, expected: list[str]) -> None:
     method, word = what.split()
     part: Part = "params" if word == "params" else "result"
     assert [f"{v.pointer} {v.clause}" for v in violations(value, (method, part), revision)] == expected
 
 
-def test_a_type_may_be_asked_for_by_name() -> None:
+def test_a_shape_may_be_a_named_type() -> None:
     found = list(violations({"tools": {"listChanged": "yes"}}, "ServerCapabilities", "2025-11-25"))
     assert found == [ShapeViolation("/tools/listChanged", "a boolean", "a string", "mismatch")]
     with pytest.raises(LookupError, match="no type Thing in 2025-11-25"):
@@ -472,7 +472,7 @@ def test_the_kinds_of_violation() -> None:
     assert [v.kind for v in found] == ["unknown-variant", "missing", "mismatch"]
 
 
-def test_violations_are_not_told_without_end() -> None:
+def test_the_number_of_violations_is_limited() -> None:
     tools: list[Any] = [{}] * 1000
     assert len(list(violations({"tools": tools}, ("tools/list", "result"), "2025-06-18"))) == LIMIT
 
@@ -484,7 +484,7 @@ BLOCKS = [block for text in (EVERY_TYPE, MESSAGES) for blocks in read(text).valu
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.name} {block.revisions[:1]}")
-def test_no_row_of_a_block_is_idle(block: Block) -> None:
+def test_every_row_of_a_block_applies_in_some_revision(block: Block) -> None:
     assert block.revisions
     for row in block.rows:
         assert set(row.revisions) & set(block.revisions), row
@@ -501,7 +501,7 @@ def test_every_message_block_belongs_to_a_method() -> None:
     for name in read(MESSAGES):
         method, _, part = name.partition(" ")
         assert part in ("params", "result")
-        assert method in ("request", "notification") or known_anywhere(method), name
+        assert method in ("request", "notification") or revisions_with(method), name
 
 
 def test_every_type_is_used() -> None:
@@ -546,5 +546,5 @@ do/it params!
                 REVISIONS,
             ),
         ),
-        "do/it params": (Block("do/it params", "object", "", (), REVISIONS, insistent=True),),
+        "do/it params": (Block("do/it params", "object", "", (), REVISIONS, mandatory=True),),
     }

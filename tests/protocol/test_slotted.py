@@ -57,7 +57,7 @@ class Single:
     id: int
 
 
-def test_it_is_made_and_told_as_a_dataclass_is() -> None:
+def test_it_is_made_and_printed_like_a_dataclass() -> None:
     made, usual = Slotted("A", seen=3), Usual("A", seen=3)
     assert repr(made) == repr(usual).replace("Usual", "Slotted")
     assert asdict(made) == asdict(usual)
@@ -67,21 +67,21 @@ def test_it_is_made_and_told_as_a_dataclass_is() -> None:
     assert replace(made, rule="B") == Slotted("B")
 
 
-def test_equality_goes_by_the_fields_that_compare() -> None:
+def test_equality_depends_on_the_fields_that_compare() -> None:
     assert Slotted("A", seen=1) == Slotted("A", seen=2)
     assert Slotted("A", [1]) != Slotted("A", [2])
     assert Slotted("A") != Usual("A")
     assert Single(1) != Single(1)
 
 
-def test_what_is_frozen_hashes_by_its_fields_and_what_changes_not_at_all() -> None:
+def test_frozen_instances_are_hashed_by_their_fields() -> None:
     assert {Named("a"): 1}[Named("a")] == 1
     assert len({Single(1), Single(1)}) == 2
     with pytest.raises(TypeError):
         hash(Changing(1))
 
 
-def test_what_is_frozen_stays_as_it_is() -> None:
+def test_a_frozen_instance_cannot_be_changed() -> None:
     made, name = Slotted("A"), "rule"
     with pytest.raises(FrozenInstanceError):
         setattr(made, name, "B")
@@ -90,20 +90,20 @@ def test_what_is_frozen_stays_as_it_is() -> None:
     assert made.rule == "A"
 
 
-def test_pickles_hold_all_fields() -> None:
+def test_pickles_contain_all_fields() -> None:
     for made in (Slotted("A", [1], 2), Changing(1, Changing(2))):
         assert asdict(pickle.loads(pickle.dumps(made))) == asdict(made)
     assert pickle.loads(pickle.dumps(Slotted("A", seen=2))).seen == 2
 
 
-def test_fields_that_nobody_gives_are_there_at_once() -> None:
+def test_fields_without_arguments_have_their_defaults() -> None:
     made = Changing(1)
     made.inner = made
     assert repr(made) == "Changing(seq=1, inner=..., _notes=[])"
     assert Changing(seq=2) == Changing(2, None)
 
 
-def test_the_first_instances_are_as_the_later_ones() -> None:
+def test_the_first_instances_are_like_the_later_ones() -> None:
     @slotted()
     class Fresh:
         a: int
@@ -136,18 +136,18 @@ def test_wrong_arguments_are_refused_by_the_first_and_by_later_ones(
         make(*args, **more)
 
 
-def test_wrong_arguments_are_told_by_the_class() -> None:
+def test_an_error_about_arguments_names_the_class() -> None:
     with pytest.raises(
         TypeError, match=r"Slotted\.__init__\(\) missing 1 required positional argument: 'rule'"
     ):
         Slotted()  # pyright: ignore[reportCallIssue]
 
 
-def test_a_method_of_its_own_is_kept() -> None:
+def test_a_method_that_the_class_defines_is_not_replaced() -> None:
     assert repr(Named("a")) == "<a>"
 
 
-def test_it_copies_and_describes_itself_as_a_dataclass_does() -> None:
+def test_it_can_be_copied_and_inspected_like_a_dataclass() -> None:
     described = {f.name: (f.init, f.repr, f.compare) for f in fields(Slotted)}
     assert described == {f.name: (f.init, f.repr, f.compare) for f in fields(Usual)}
     assert is_dataclass(Changing(1))

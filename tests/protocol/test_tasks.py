@@ -38,7 +38,7 @@ def test_every_state_answers_every_report(state: TaskState) -> None:
 
 
 @pytest.mark.parametrize("state", TaskState)
-def test_only_what_is_final_can_be_left_wrongly(state: TaskState) -> None:
+def test_only_a_change_after_a_final_state_is_forbidden(state: TaskState) -> None:
     for report, step in TRANSITIONS[state].items():
         assert step.breaks is None or state.final, report
         if report is state:

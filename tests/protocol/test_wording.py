@@ -25,7 +25,7 @@ def test_a_value_in_words(value: JSON, kind: str, shown: str) -> None:
     assert wording.shown(value) == shown
 
 
-def test_a_pointer_goes_on_with_an_escaped_name_or_an_index() -> None:
+def test_a_step_of_a_pointer_is_an_escaped_name_or_an_index() -> None:
     assert wording.token("a/b~c") == "/a~1b~0c"
     assert wording.token(3) == "/3"
 
@@ -34,7 +34,7 @@ def test_a_number_of_thousands_of_digits_is_not_written_out() -> None:
     assert wording.shown(10**5000) == "a very large number"
 
 
-def test_half_a_surrogate_pair_can_be_written_down() -> None:
+def test_a_lone_surrogate_can_be_written() -> None:
     assert wording.shown("a\ud800") == r'"a\ud800"'
     assert wording.token("a\ud800/b") == r"/a\ud800~1b"
 

@@ -1,1 +1,1 @@
-"""The recorder: from the journal to the trace, whatever happens on the way."""
+"""The recorder turns the journal into the trace, whatever happens meanwhile."""

@@ -106,7 +106,7 @@ class JournalFolder:
 
 
 class Accuser:
-    """A judge that finds fault with every frame, says how many it knew, and remembers what it saw."""
+    """A judge with a finding for every frame, which counts the frames and keeps what it saw."""
 
     def __init__(self) -> None:
         self.seen: list[Event] = []

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from mcpproxy.judging import judge
 from mcpproxy.observer.findings import IN_FULL, PER_FRAME
-from mcpproxy.recorder.http.memory_budget import DECODED_BYTES
+from mcpproxy.recorder.http.memory_budget import DECODED_BYTES, HELD_BYTES, Budget
 from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.relay import journal
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Finding, Frame, Note, Stderr
+from mcpproxy.session.frame import Finding, Frame, Note, Opaque, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.reader import Trace, read_trace
 from mcpproxy.trace.records import Tally, body_bytes
 from tests.recorder import http_journals
@@ -30,6 +30,9 @@ from tests.recorder.journals import EXIT, START, Entry, JournalFolder, client, m
 
 CHUNK: Final = 64 << 10
 PER_READ: Final = 300
+PER_SLICE: Final = (
+    (16 << 10) // 6 * 200
+)  # a slice of decoded content is cut into events before these are counted
 PER_CAUSE: Final = IN_FULL * 3000
 SELECTION: Final = Selection.of(ruleset.load().catalogue, None, None, None)
 
@@ -65,7 +68,7 @@ def tally_of(trace: Trace) -> Tally:
 
 
 def assert_judged_alike(trace: Trace) -> None:
-    """Offline as live: the same findings in full, and the same counts."""
+    """Judged later, a recording has the same findings and the same counts as live."""
     live = [event for event in trace.events() if isinstance(event, Finding)]
     judged = judge(trace, ruleset.load(), SELECTION)
     assert list(judged.findings) == live
@@ -214,6 +217,36 @@ def test_what_is_decoded_is_recorded_up_to_a_factor_of_what_passed(name: str, tm
     assert "content not recorded" in note
 
 
+CONTENTS: Final = st.sampled_from(
+    [b"data\n\n", b":\n\n", b"data: {}\n\n", b"\n", b"[[],", b"0,", b'"\\u0000"', b"x" * 4000]
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    unit=CONTENTS,
+    count=st.integers(1, 20_000),
+    codings=st.integers(0, 2),
+    kind=st.sampled_from([b"text/event-stream", b"application/json"]),
+)
+def test_any_coded_content_takes_up_to_32_times_what_passed_and_an_allowance(
+    unit: bytes, count: int, codings: int, kind: bytes, tmp_path: Path
+) -> None:
+    content = (unit * count)[: 4 << 20]
+    for _ in range(codings):
+        content = gzip.compress(content)
+    coding = b"Content-Encoding: " + b", ".join([b"gzip"] * codings or [b"identity"])
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\nContent-Length: %d\r\n\r\n"
+    answer = head % (kind, coding, len(content)) + content
+    allowance = 64 << 10
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Budget, "decoded_left", allowance)
+        parts = chunks(answer)
+        trace = recorded(tmp_path, [*post(), *(http_journals.server(part) for part in parts), EXIT])
+    assert without_findings(trace) <= 32 * len(answer) + 2 * allowance + PER_READ * len(parts) + PER_SLICE
+    assert body_bytes(list(trace.records()), 1, "server") == content
+
+
 def test_comments_that_come_at_once_are_one_frame(tmp_path: Path) -> None:
     stream = b":\n\n" * 10_000 + b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(stream)
@@ -234,6 +267,50 @@ def test_all_that_is_held_is_bounded_over_all_connections(tmp_path: Path) -> Non
     assert len(notes) >= 4
     for number in range(1, 9):
         assert body_bytes(list(trace.records()), number, "client") == part * (8 << 4)
+
+
+def assert_only_not_judged(trace: Trace) -> int:
+    """The server is accused of nothing; on how many connections something was not judged."""
+    events = list(trace.events())
+    assert not [event for event in events if isinstance(event, Finding) and event.blame == "server"]
+    return sum(isinstance(event, Note) and event.what == "not-judged" for event in events)
+
+
+def test_unfinished_heads_are_bounded_over_all_connections(tmp_path: Path) -> None:
+    """Every server sends 200 KiB of a head, and later the rest of its answer."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX: " + b"x" * (200 << 10)
+    result = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    rest = b"\r\nContent-Length: %d\r\n\r\n%b" % (len(result), result)
+    numbers = range(1, 201)
+    asked = http_journals.post(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+    entries: list[Entry] = [http_journals.start()]
+    for number in numbers:
+        entries += [http_journals.connect(number), http_journals.client(asked, 1, number)]
+        entries += [http_journals.server(part, 2, number) for part in chunks(head)]
+    entries += [http_journals.server(rest, 3, number) for number in numbers]
+    trace = recorded(tmp_path, [*entries, EXIT])
+    # What is held is looked at each time that 2 MiB more have passed.
+    assert abs(assert_only_not_judged(trace) - (len(numbers) - HELD_BYTES // len(head))) <= 10
+    opaque = [event for event in trace.records() if isinstance(event, Opaque)]
+    answered = [event for event in trace.events() if isinstance(event, ResponseHead)]
+    assert len(answered) + len({event.connection for event in opaque}) == len(numbers)
+    assert sum(event.size for event in opaque) == len(head + rest) * (len(numbers) - len(answered))
+    assert "incomplete heads" in opaque[0].reason
+
+
+def test_unanswered_requests_of_a_connection_are_bounded(tmp_path: Path) -> None:
+    """Twenty thousand requests in a row. Another connection is not affected."""
+    asked = http_journals.post(b'{"jsonrpc":"2.0","method":"notifications/x"}')
+    entries = [*post(), http_journals.connect(2)]
+    entries += [http_journals.client(part, 1, 2) for part in chunks(asked * 20_000)]
+    entries += [http_journals.server(http_journals.answer(b'{"jsonrpc":"2.0","id":1,"result":{}}'), 2)]
+    trace = recorded(tmp_path, [*entries, EXIT])
+    events = list(trace.events())
+    assert {
+        event.connection for event in events if isinstance(event, Note) and event.what == "not-judged"
+    } == {2}
+    assert sum(isinstance(event, RequestHead) for event in events) < 10_000
+    assert [event.status for event in events if isinstance(event, ResponseHead)] == [200]
 
 
 def test_the_judge_forgets_and_accuses_nobody_of_what_it_forgot(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A disk that is full: the journal keeps what passes; in the end the trace says what is missing."""
+"""A full disk: the journal keeps the traffic, and at the end the trace says what is missing."""
 
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def test_recording_goes_on_when_there_is_room_again(trace: Path, capfd: pytest.C
 def test_in_the_end_the_rest_becomes_a_gap(
     trace: Path, room: int, saved: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is judged is in the file: the trace gives the findings that it holds."""
+    """Only what is in the file is judged: judging it again gives the findings that it holds."""
     monkeypatch.setattr(pipeline, "_SAVED_BYTES", saved)
     folder = JournalFolder(
         trace, [START, *CALLS, client(b"half")], [client(b"f"), *CALLS, gap(client=7), EXIT]
@@ -212,7 +212,7 @@ def test_a_trace_that_cannot_be_shortened_is_left_as_it_is(
     assert read_trace(str(trace)).header.pid == 0
 
 
-def test_marks_in_the_unfiled_rest_are_passed_over(trace: Path) -> None:
+def test_records_without_bytes_are_skipped_when_the_rest_is_dropped(trace: Path) -> None:
     JournalFolder(trace, [START, *CALLS], [mark(journal.CLIENT_EOF), mark(journal.SIGNAL, b"SIGTERM"), EXIT])
     session, writer = recording(trace)
     with file_size_limit(5000):

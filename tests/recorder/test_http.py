@@ -1,4 +1,4 @@
-"""From the bytes of HTTP connections to events: conversations, however the relay read them."""
+"""Turn the bytes of HTTP connections into events: conversations, for every split of the bytes."""
 
 import gzip
 import json
@@ -65,7 +65,7 @@ from tests.recorder.test_recovery import MortalWriter, record_until_killed
 
 
 def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:
-    """What the connections bring to light, the end of the journal included."""
+    """The events of the connections, with those of the end of the journal."""
     assembly = HttpAssembly((begin or start())[1])
     found: list[Recorded] = []
     for kind, payload, at_ns, number in entries:
@@ -236,7 +236,7 @@ def test_heads_and_frames_are_numbered_together() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_a_head_as_the_client_wrote_it() -> None:
+def test_a_head_is_recorded_as_the_client_sent_it() -> None:
     (_, head, *_) = assembled([connect(), client(get("/mcp?a=1", "X-A: 1", "x-a:  2", "X-B: ü"))])
     fields = (("Host", "h"), ("X-A", "1"), ("x-a", "2"), ("X-B", "ü"))
     assert head == RequestHead(1, 1, 1, "GET", "/mcp?a=1", fields, True, "1.1", 1)
@@ -264,7 +264,7 @@ def test_events_come_one_by_one_with_their_bytes() -> None:
     assert body_bytes(found, 1, "server") == EVENTS
 
 
-def test_a_compressed_body_is_filed_as_it_passed_and_as_what_it_says() -> None:
+def test_a_compressed_body_is_recorded_encoded_and_decoded() -> None:
     packed = gzip.compress(PONG)
     found = assembled([client(post(PING)), server(answer(packed, "Content-Encoding: gzip"))])
     assert told(found)[2:] == ["1 200", "1 encoded server", PONGS, "1 end"]
@@ -311,7 +311,7 @@ def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-def test_long_bodies_are_filed_in_short_pieces_of_whole_characters(
+def test_long_bodies_are_recorded_in_short_pieces_of_whole_characters(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(body_frames, "BODY_BYTES", 8)
@@ -326,7 +326,7 @@ def test_long_bodies_are_filed_in_short_pieces_of_whole_characters(
     assert [text.decode() for text in texts][:4] == ["data", ": ä", "öü", "€x"]
 
 
-def test_what_costs_too_much_to_judge_is_filed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_too_costly_to_judge_is_recorded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_budget, "SMALL_BYTES", 10)
     monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 2 * memory_budget.cost(PONG))
     costly = PONG.replace(b"{}", b"[" + b"0," * 100 + b"0]")
@@ -355,7 +355,7 @@ def test_what_a_request_has_cost_is_given_back_at_its_end(monkeypatch: pytest.Mo
     assert [event.continues for event in both if isinstance(event, Frame)] == [False, True, False]
 
 
-def test_secrets_stand_nowhere() -> None:
+def test_secrets_are_in_no_record() -> None:
     text = "".join(map(repr, assembled(CONVERSATION[1:-1])))
     for secret in ("s3cret", wire.SESSION_ID, "abc", '"x"', "client_secret=x", '"top"', "code=q"):
         assert secret not in text
@@ -363,7 +363,7 @@ def test_secrets_stand_nowhere() -> None:
     assert "expires_in" in text
 
 
-def test_secrets_stay_when_they_are_to() -> None:
+def test_secrets_stay_with_keep_credentials() -> None:
     begin = start(keep_credentials=True)
     text = "".join(map(repr, assembled(CONVERSATION[1:-1], begin)))
     for secret in ("Bearer s3cret", wire.SESSION_ID, "code=abc", '"top"', "code=q"):
@@ -386,7 +386,7 @@ def test_encoded_bytes_without_a_secret_stay() -> None:
     assert body_bytes(assembled(entries), 1, "server") == packed
 
 
-def test_what_nobody_can_read_is_withheld_where_secrets_may_be() -> None:
+def test_an_undecodable_body_that_may_hold_secrets_is_withheld() -> None:
     entries = [client(get("/token")), server(answer(b"?!", "Content-Encoding: x-unheard-of"))]
     found = assembled(entries)
     assert told(found) == ["1 GET /token", "1 200", "1 end"]
@@ -413,7 +413,7 @@ def test_which_requests_are_for_the_endpoint(mode: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["Accept: application/json, text/event-stream", "Mcp-Session-Id: x"])
-def test_in_forward_mode_an_endpoint_is_what_is_asked_as_one(field: str) -> None:
+def test_in_forward_mode_a_request_like_those_of_mcp_clients_goes_to_an_endpoint(field: str) -> None:
     head = assembled([client(get("http://h/else", field))], start(mode="forward"))[0]
     assert isinstance(head, RequestHead)
     assert head.endpoint
@@ -469,7 +469,7 @@ def test_every_split_gives_the_same_events() -> None:
 
 
 def test_a_head_sent_again_is_masked_by_what_is_known_then() -> None:
-    """The same bytes come before and after the stream that names the session in them."""
+    """The same head comes before and after the event that names its session id."""
     early = client(get("/messages/0123456789abcdef"))
     event = b"event: endpoint\ndata: /messages/0123456789abcdef\n\n"
     found = assembled([early, server(answer(b"")), client(get("/sse"), number=2),
@@ -496,7 +496,7 @@ def test_any_split_gives_the_same_events(cuts: list[int]) -> None:
     assert joined(assembled(split(CONVERSATION[1:-1], *cuts))) == WHOLE
 
 
-def test_a_state_that_was_kept_goes_on_anywhere() -> None:
+def test_recording_continues_from_a_checkpoint_at_any_point() -> None:
     """Frozen and thawed between any two chunks, through JSON, with its decoders shown what they had read."""
     entries = split(CONVERSATION[1:-1], *range(0, 2000, 7))
     assembly = HttpAssembly(start()[1])
@@ -506,7 +506,7 @@ def test_a_state_that_was_kept_goes_on_anywhere() -> None:
         assembly = restore_assembly(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
         for event in found:
             if isinstance(event, Encoded):
-                assembly.refeed(event)
+                assembly.feed_again(event)
         found += assembly.take(kind, payload, at_ns - STARTED_NS, number)
     assert joined(found + assembly.end()) == WHOLE
 
@@ -552,7 +552,7 @@ DAMAGED: list[object] = [
 
 
 @pytest.mark.parametrize("state", DAMAGED, ids=repr)
-def test_what_is_no_state_is_refused(state: object) -> None:
+def test_anything_but_a_saved_state_is_refused(state: object) -> None:
     with pytest.raises(StateError):
         restore_assembly(state, ())  # pyright: ignore[reportArgumentType] # JSON from a file
 
@@ -626,7 +626,7 @@ def test_a_long_stream_does_not_keep_the_journal(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_a_gap_is_told_before_what_it_ended(tmp_path: Path) -> None:
+def test_a_gap_comes_before_the_exchanges_that_it_ends(tmp_path: Path) -> None:
     trace = tmp_path / "h.jsonl"
     JournalFolder(trace, [start(), connect(), client(post(PING)), gap(server=9), EXIT])
     record(trace)
@@ -672,9 +672,7 @@ def legacy(uri: str, posted: str) -> list[Entry]:
 
 
 @pytest.mark.parametrize("uri", LEGACY)
-def test_the_session_id_of_the_first_transport_stands_nowhere_and_is_still_judged_by(
-    uri: str, tmp_path: Path
-) -> None:
+def test_a_session_id_in_a_url_is_in_no_record_but_still_judged(uri: str, tmp_path: Path) -> None:
     named = uri.format(LEGACY_ID)
     for posted, rules in ((named.removeprefix("http://127.0.0.1:3001"), []), ("/elsewhere", ["HTTP-002"])):
         trace = tmp_path / f"{len(rules)}.jsonl"

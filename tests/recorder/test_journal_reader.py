@@ -1,4 +1,4 @@
-"""The journal reader: every record once, in order, while the journal grows and goes."""
+"""The journal reader: it reads every record once, in order, while segments are written and deleted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A relay is known by when it was started: neither a number nor another boot's process is taken for it."""
+"""A relay is recognised by its start time: no process of another time or another boot counts."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def test_a_process_is_another_if_it_was_started_long_before() -> None:
         assert not is_relay_alive(Header(pid=1, started_ns=time.monotonic_ns(), boot=boot_id()))
 
 
-def test_nothing_lives_from_one_boot_to_the_next(relay: "tuple[subprocess.Popen[bytes], Header]") -> None:
+def test_a_relay_of_an_earlier_boot_is_not_alive(relay: "tuple[subprocess.Popen[bytes], Header]") -> None:
     _, header = relay
     assert not is_relay_alive(replace(header, boot="1a4ab30a-0ab1-4e72-b0b9-000000000000"))
     assert not is_relay_alive(replace(header, started_ns=time.monotonic_ns() + SECOND_NS))

@@ -1,4 +1,4 @@
-"""The lock: one owner, given back by any death, worthless once the journal is gone."""
+"""The lock: it has one owner, is released when that ends, and is void once the journal is deleted."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What it takes to judge a text: enough is reckoned, not too much, and it is found out quickly."""
+"""The memory to judge a text: the estimate is high enough, not too high, and fast."""
 
 import json
 import tracemalloc
@@ -24,7 +24,7 @@ TEXTS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("raw", TEXTS.values(), ids=TEXTS)
-def test_no_less_is_reckoned_than_it_takes(raw: bytes) -> None:
+def test_the_estimate_is_not_below_what_judging_takes(raw: bytes) -> None:
     tracemalloc.start()
     value = orjson.loads(raw)
     taken = tracemalloc.get_traced_memory()[0]
@@ -34,7 +34,7 @@ def test_no_less_is_reckoned_than_it_takes(raw: bytes) -> None:
     assert cost(raw) < 4 * taken + 8 * len(raw)
 
 
-def test_what_stands_in_a_string_is_no_structure() -> None:
+def test_brackets_within_strings_do_not_count() -> None:
     inside = json.dumps((b"[" + b'{"a":0},' * 500_000 + b"0]").decode()).encode()
     assert cost(inside) < BUDGET_BYTES < cost(json.loads(inside).encode())
 

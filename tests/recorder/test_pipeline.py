@@ -1,4 +1,4 @@
-"""From the journal to the trace: what a session becomes."""
+"""The pipeline: which trace a session becomes."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -40,7 +40,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def events(trace: Path) -> list[Event | Finding]:
-    """What is in the trace, without what was found."""
+    """The events in the trace, without the findings."""
     return [event for event in read(trace) if not isinstance(event, Finding)]
 
 
@@ -191,7 +191,7 @@ def test_how_the_relay_read_the_bytes_does_not_matter(trace: Path, data: st.Data
     assert content[0] == content[1]
 
 
-def test_filed_segments_are_deleted(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_segments_are_deleted(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = JournalFolder(trace, [START, client(b"1\nhal")], [client(b"f\n")])
     session, writer = recording(trace)
     session.drain()

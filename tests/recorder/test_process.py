@@ -1,4 +1,4 @@
-"""The recorder as a process: woken, napping, left alone, and never in the way."""
+"""The recorder as a process: it is woken, naps, may lose its relay, and never disturbs the session."""
 
 import json
 import mmap
@@ -62,7 +62,7 @@ class Forked:
         os.close(self.wake_fd)
 
     def notes(self) -> list[str]:
-        """All that it had to say, once it is gone."""
+        """All its notes, after it has exited."""
         text = b""
         while select.select([self.notes_fd], [], [], DEADLINE_S)[0] and (
             data := os.read(self.notes_fd, 4096)
@@ -75,7 +75,7 @@ class Forked:
 
 @pytest.fixture(autouse=True)
 def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found is not the matter here; a forked recorder inherits the stand-in."""
+    """Replace the judge, which a forked recorder inherits: findings do not matter here."""
     monkeypatch.setattr("mcpproxy.recorder.process.standard_observer", Accuser)
     monkeypatch.setattr("mcpproxy.recorder.recovery.standard_observer", Accuser)
 
@@ -86,7 +86,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for another process, which tells us nothing: look again until the deadline."""
+    """Wait for another process that sends us no signal: test again and again until the deadline."""
     for _ in range(DEADLINE_S * 100):
         if holds():
             return
@@ -120,7 +120,7 @@ def test_a_session_from_start_to_end(trace: Path) -> None:
     assert frames(trace) == [PING[:-1]] * 5
 
 
-def test_a_relay_that_goes_first_is_worked_off(trace: Path) -> None:
+def test_records_of_a_relay_that_has_exited_are_still_recorded(trace: Path) -> None:
     JournalFolder(trace, [START, client(b"1\n" * 10_000), server(b"2\n"), EXIT])
     recorder = Forked(trace, "off")
     recorder.leave()
@@ -212,7 +212,7 @@ def test_a_fault_of_ours_keeps_the_journal(trace: Path, monkeypatch: pytest.Monk
 def test_a_journal_of_something_else_is_said_and_kept(trace: Path) -> None:
     folder = JournalFolder(trace, [(journal.START, b"not json", 0, 0)])
     recorder = Forked(trace)
-    assert recorder.notes() == ["mcpproxy: not recorded: a record that is no JSON"]
+    assert recorder.notes() == ["mcpproxy: not recorded: a record that is not JSON"]
     recorder.leave()
     assert folder.path.exists()
 
@@ -234,7 +234,7 @@ def test_a_full_disk_is_said_and_the_trace_says_what_is_missing(trace: Path) -> 
     assert not folder.path.exists()
 
 
-def test_where_nothing_can_be_forked_it_is_spawned(trace: Path) -> None:
+def test_the_recorder_runs_as_a_command_where_fork_is_missing(trace: Path) -> None:
     folder = JournalFolder(trace, [START])
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy.recorder", str(trace), "--live", "off"],
@@ -259,7 +259,7 @@ def test_where_nothing_can_be_forked_it_is_spawned(trace: Path) -> None:
 
 
 class Scripted:
-    """A journal that has more as often as told, and a shared byte that remembers."""
+    """A journal that has more records a given number of times, and a shared byte that keeps its values."""
 
     def __init__(self, *answers: bool) -> None:
         self.answers = list(answers)
@@ -283,19 +283,19 @@ def pipe() -> Generator[tuple[int, int]]:
             pass
 
 
-def test_while_things_happen_nobody_needs_to_call(pipe: tuple[int, int]) -> None:
+def test_while_records_come_the_recorder_only_naps(pipe: tuple[int, int]) -> None:
     script = Scripted(True)
     assert not Wakeup(pipe[0], script).await_more(script.has_more)
     assert script.written == []
 
 
-def test_what_came_while_it_lay_down_is_not_missed(pipe: tuple[int, int]) -> None:
+def test_a_record_that_comes_before_the_sleep_is_not_missed(pipe: tuple[int, int]) -> None:
     script = Scripted(False, True)
     assert not Wakeup(pipe[0], script).await_more(script.has_more)
     assert script.written == [1, 0]
 
 
-def test_a_call_ends_its_sleep(pipe: tuple[int, int]) -> None:
+def test_a_byte_in_the_pipe_ends_the_sleep(pipe: tuple[int, int]) -> None:
     script = Scripted(False, False)
 
     def call_when_asleep() -> bool:

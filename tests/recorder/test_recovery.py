@@ -73,7 +73,7 @@ def test_a_journal_alone_becomes_the_trace(trace: Path, tmp_path: Path) -> None:
 
 
 class KilledError(BaseException):
-    """The recorder, at a moment of our choice."""
+    """The recorder is killed, at a moment that the test chooses."""
 
 
 class MortalWriter(TraceWriter):
@@ -122,7 +122,7 @@ def test_killed_anywhere_the_trace_is_the_same(trace: Path, tmp_path: Path) -> N
         trace.unlink()
 
 
-def test_a_fold_that_is_killed_is_done_again(trace: Path, tmp_path: Path) -> None:
+def test_a_recovery_that_is_killed_can_be_repeated(trace: Path, tmp_path: Path) -> None:
     whole = live_result(tmp_path, *SEGMENTS)
     folder = JournalFolder(trace, *SEGMENTS)
     writer = TraceWriter(str(trace))
@@ -219,7 +219,7 @@ def test_a_line_that_is_being_written_is_not_torn(trace: Path) -> None:
 
 
 def test_a_relay_that_lives_is_left_alone(trace: Path, process: "subprocess.Popen[bytes]") -> None:
-    """Its recorder was killed or is not born yet: the journal still grows."""
+    """Its recorder was killed or has not started yet: the journal still grows."""
     JournalFolder(trace, [start(process.pid, time.monotonic_ns()), client(b"1\n")])
     assert not recover(str(trace))
     assert not is_gone(trace)
@@ -279,7 +279,7 @@ def test_a_trace_that_was_shortened_is_not_filled_with_zeros(trace: Path) -> Non
     for _ in opened.events():
         pass
     assert opened.notes[0] == (
-        "the journal beside it could not be folded in: is not the trace of the journal beside it"
+        "the journal beside it could not be recovered: is not the trace of the journal beside it"
     )
     assert not opened.complete
 

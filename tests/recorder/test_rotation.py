@@ -1,4 +1,4 @@
-"""Recordings in several files: cut at the same places however they were made, read and judged as one."""
+"""Recordings in several files: they are split at the same places, live or recovered, and read as one."""
 
 import json
 from pathlib import Path
@@ -111,7 +111,7 @@ def test_killed_anywhere_the_files_are_the_same(tmp_path: Path, session: list[En
             path.unlink()
 
 
-def test_a_fold_goes_on_in_the_file_of_the_checkpoint(tmp_path: Path, session: list[Entry]) -> None:
+def test_recovery_continues_in_the_file_of_the_checkpoint(tmp_path: Path, session: list[Entry]) -> None:
     trace = tmp_path / "s.jsonl"
     folder = JournalFolder(trace, session[:-4], session[-4:-2])
     recorder, writer = recording(trace)
@@ -156,14 +156,14 @@ def test_later_files_alone_are_joined_late(chain: list[str]) -> None:
     trace = open_trace(chain[-1])
     list(trace.events())
     assert trace.joined_late
-    assert trace.notes == ["it goes on from s.jsonl, which is not here"]
+    assert trace.notes == ["it continues s.jsonl, which is missing"]
 
 
 def test_a_missing_end_is_said(chain: list[str]) -> None:
     Path(chain[-1]).unlink()
     trace = open_trace(chain[0])
     list(trace.events())
-    assert trace.notes == [f"it goes on in {Path(chain[-1]).name}, which is not here"]
+    assert trace.notes == [f"it continues in {Path(chain[-1]).name}, which is missing"]
 
 
 def test_a_file_that_is_there_already_is_left_alone(tmp_path: Path) -> None:

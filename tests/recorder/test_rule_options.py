@@ -1,4 +1,4 @@
-"""A session that is judged by rules which somebody chose: live, and from the journal of a killed recorder."""
+"""A session that is judged by the user's choice of rules: live, and from the journal of a killed recorder."""
 
 import json
 from pathlib import Path
@@ -145,7 +145,9 @@ def test_a_journal_is_judged_by_the_rules_of_its_session(
     assert trace.read_bytes() == (tmp_path / "live.jsonl").read_bytes()
 
 
-def test_so_is_the_rest_of_one_whose_beginning_is_filed(trace: Path, tmp_path: Path) -> None:
+def test_a_journal_with_a_checkpoint_is_judged_by_the_rules_of_its_session(
+    trace: Path, tmp_path: Path
+) -> None:
     terms = RuleOptions((house.build(tmp_path),), extend=("EXT",)).sealed()
     folder = JournalFolder(trace, [start(terms), *OPENED], listing(2))
     session, writer = recording(trace)
@@ -153,7 +155,7 @@ def test_so_is_the_rest_of_one_whose_beginning_is_filed(trace: Path, tmp_path: P
     writer.close()
     checkpoint = read_checkpoint(journal.folder(str(trace)))
     assert checkpoint is not None
-    assert checkpoint.terms == terms
+    assert checkpoint.rule_options == terms
     assert "000001" not in "".join(folder.names())
     folder.append(2, journals.packed(*listing(3), EXIT))
     assert recover(str(trace))

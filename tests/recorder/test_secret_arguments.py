@@ -1,4 +1,4 @@
-"""Secrets among the arguments of a command: which they are, and what is left as it is."""
+"""Secrets among the arguments of a command: which arguments are masked, and which stay."""
 
 import pytest
 

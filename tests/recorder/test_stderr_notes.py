@@ -1,4 +1,4 @@
-"""What a person is told: each kind of finding once, one line each, and never waiting for the reader."""
+"""The notes on stderr: one line for each kind of finding, never waiting for the reader."""
 
 import json
 import os
@@ -75,11 +75,11 @@ def test_the_second_of_a_kind_is_counted(pipe: Pipe) -> None:
     assert lines[-1] == SUMMARY.replace("; trace", "; PROTO-007 server 2 more times; trace")
 
 
-def test_what_is_merely_notable_is_not_told(pipe: Pipe) -> None:
+def test_findings_of_level_info_are_not_shown(pipe: Pipe) -> None:
     assert told(pipe, "text", NOTED) == [SUMMARY]
 
 
-def test_machines_are_told_everything(pipe: Pipe) -> None:
+def test_json_shows_every_finding(pipe: Pipe) -> None:
     *lines, summary = told(pipe, "json", RETYPED, RETYPED, NOTED)
     assert [json.loads(line)["rule"] for line in lines] == ["PROTO-007", "PROTO-007", "STDIO-002"]
     members = "rule severity blame message frame related pointer revision source requirement"
@@ -118,7 +118,7 @@ def test_what_peers_send_stays_on_its_line(pipe: Pipe) -> None:
 @pytest.mark.parametrize(
     ("lag_ns", "told"), [(5_951_000_000, "; judged up to 6.0 s late; "), (900_000_000, "")]
 )
-def test_how_late_it_was_judged_is_told_if_people_could_notice(pipe: Pipe, lag_ns: int, told: str) -> None:
+def test_a_noticeable_delay_of_judging_is_in_the_summary(pipe: Pipe, lag_ns: int, told: str) -> None:
     live = StderrNotes(pipe.writer)
     live.summarize("s.jsonl", Tally(), lag_ns=lag_ns)
     live.flush()
@@ -127,7 +127,7 @@ def test_how_late_it_was_judged_is_told_if_people_could_notice(pipe: Pipe, lag_n
     assert ("late" in line) == bool(told)
 
 
-def test_a_full_pipe_is_not_waited_for(pipe: Pipe) -> None:
+def test_the_recorder_does_not_wait_for_a_full_pipe(pipe: Pipe) -> None:
     live = StderrNotes(pipe.writer)
     for number in range(1000):
         live.say(f"{number:04d} " + "x" * 1000)
@@ -143,7 +143,7 @@ def test_a_full_pipe_is_not_waited_for(pipe: Pipe) -> None:
     assert f"; {1000 - len(numbers)} lines not shown; trace" in lines[-1]
 
 
-def test_the_last_words_are_waited_for_but_not_for_ever(pipe: Pipe) -> None:
+def test_the_last_notes_are_waited_for_up_to_a_limit(pipe: Pipe) -> None:
     live = StderrNotes(pipe.writer)
     live.say("x" * 200_000)
     live.drain(0.01)
@@ -152,7 +152,7 @@ def test_the_last_words_are_waited_for_but_not_for_ever(pipe: Pipe) -> None:
     assert len(first + pipe.text()) > len(first)
 
 
-def test_nobody_listening_is_no_trouble(pipe: Pipe) -> None:
+def test_a_pipe_that_nobody_reads_is_no_error(pipe: Pipe) -> None:
     live = StderrNotes(pipe.writer)
     os.close(pipe.reader)
     live.say("hello")

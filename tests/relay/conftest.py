@@ -1,4 +1,4 @@
-"""A server that says what a test has it say, and the proxy before it."""
+"""The fixtures: a server that sends what a test tells it to, and the proxy in front of it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -26,7 +26,7 @@ def link(path: str) -> str:
 
 
 def patient(wake_fd: int, asleep: mmap.mmap) -> None:
-    """Waits for the end of the session and tells about itself."""
+    """Waits for the end of the session, then writes what it knows about itself."""
     while os.read(wake_fd, 4096):
         pass
     links = {int(fd): link(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
@@ -35,7 +35,7 @@ def patient(wake_fd: int, asleep: mmap.mmap) -> None:
 
 
 def sleepy(wake_fd: int, asleep: mmap.mmap) -> None:
-    """Asks once to be woken, and says when it was."""
+    """Asks to be woken once, and says when it is."""
     asleep[0] = 1
     note("asleep")
     woken = os.read(wake_fd, 4096)
@@ -64,7 +64,7 @@ def hanging(wake_fd: int, asleep: mmap.mmap) -> None:
 
 
 def busy(wake_fd: int, asleep: mmap.mmap) -> None:
-    """Has more to file than it will ever be done with."""
+    """Never gets done."""
     note(f"recorder {os.getpid()}")
     while True:
         sum(range(1_000_000))

@@ -1,4 +1,4 @@
-"""A peer that says what it heard: a server for sessions in which rules are enforced.
+"""A server for sessions with enforced rules, which repeats what it receives.
 
 Each line that reaches it is repeated on stderr. It answers initialize with the result given as its first
 argument, any other request with an empty result. ``_ask`` makes it send its client the request in ``params``.

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpproxy.relay.http import proxy, resolve, tls, tunnel
 from mcpproxy.relay.http.dial import Dial
-from mcpproxy.relay.http.socket import End
+from mcpproxy.relay.http.socket import TunnelSocket
 from mcpproxy.relay.http.tunnel import Tunnel
 
 FAULT = ValueError("out of order")
@@ -28,7 +28,7 @@ def break_down(owner: object, name: str, times: int = 1, fault: Exception = FAUL
 
 
 def while_looking_up() -> None:
-    """In the thread that asks the name server."""
+    """Break the look-up, which runs in a thread."""
     look_up: Callable[..., Any] = vars(resolve)["_look_up"]
     left = [FAULT]
 
@@ -46,16 +46,16 @@ def while_lingering() -> None:
 
 
 def while_abandoning() -> None:
-    """A fault, and then another one when the connection is let go of."""
+    """A fault, and then another one when the connection is released."""
     break_down(Dial, "_on_addresses")
-    break_down(End, "unwatch", 3, ValueError("out of order as well"))
+    break_down(TunnelSocket, "unwatch", 3, ValueError("out of order as well"))
 
 
 FAULTS: dict[str, Callable[[], None]] = {
     "none": lambda: None,
     "connect timer": lambda: break_down(Dial, "_on_timeout"),
     "lingering timer": while_lingering,
-    "handshake": lambda: break_down(vars(tls)["_Handshake"], "go_on"),
+    "handshake": lambda: break_down(vars(tls)["_Handshake"], "continue_handshake"),
     "look-up": lambda: break_down(Dial, "_on_addresses"),
     "every look-up": lambda: break_down(Dial, "_on_addresses", 100),
     "look-up thread": while_looking_up,
@@ -63,7 +63,7 @@ FAULTS: dict[str, Callable[[], None]] = {
         _thread, "start_new_thread", fault=RuntimeError("can't start new thread")
     ),
     "connecting": lambda: break_down(Dial, "_on_connecting"),
-    "connected": lambda: break_down(Tunnel, "_enter"),
+    "connected": lambda: break_down(Tunnel, "_use_upstream"),
     "no more descriptors to watch": lambda: break_down(
         Tunnel, "start", fault=OSError(errno.ENOSPC, "no space")
     ),

@@ -61,7 +61,7 @@ def stream(records: list[Record], kind: int) -> bytes:
 
 
 class Host:
-    """A running command and our ends of its streams, over pipes or over socket pairs."""
+    """A running command, and our ends of its streams (pipes or socket pairs)."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ def lines() -> "list[bytes]":
 
 
 def echo() -> None:
-    """Everything back as it comes, until EOF."""
+    """Sends everything back as it comes, until EOF."""
     while data := os.read(0, 1 << 20):
         put(1, data)
 
@@ -33,7 +33,7 @@ def die(name: str) -> None:
 
 
 def late(count: str) -> None:
-    """Answers only when no more questions can come."""
+    """Answers only after EOF."""
     asked = lines()
     for number in range(int(count)):
         put(1, b"late answer %d to %d lines\n" % (number, len(asked)))
@@ -48,7 +48,7 @@ def waiting() -> None:
 
 
 def polite(name: str) -> None:
-    """Takes its leave when told to by a signal."""
+    """Exits in order when it gets a signal."""
 
     def leave(number: int, frame: object) -> None:
         put(1, b"bye\n")
@@ -82,7 +82,7 @@ def deaf() -> None:
 
 
 def stubborn() -> None:
-    """Leaves neither at EOF nor for SIGTERM."""
+    """Exits neither at EOF nor for SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     put(1, b"%d\n" % os.getpid())
     while True:
@@ -100,7 +100,7 @@ def unheard() -> None:
 
 
 def close(fd: str) -> None:
-    """Closes one of its streams and goes on with the others."""
+    """Closes one of its streams and continues with the others."""
     put(1, b"ready\n")
     os.close(int(fd))
     if fd == "0":
@@ -149,14 +149,14 @@ def descriptors() -> None:
 
 
 def let_go(fd: str) -> None:
-    """Closes a descriptor of its host's and stays."""
+    """Closes a descriptor of its host and keeps running."""
     put(int(fd), b"hello")
     os.close(int(fd))
     lines()
 
 
 def parent() -> None:
-    """Leaves a child behind that holds all its pipes."""
+    """Exits and leaves a child that holds all its pipes."""
     child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     put(1, b"%d\n" % child.pid)
     os._exit(9)

@@ -21,7 +21,7 @@ def written(tmp_path: Path) -> Journal:
 
 
 def left_by(written: Journal) -> list[Entry]:
-    """What a reader finds when the relay is gone, the START record left out."""
+    """The records that a reader finds when the relay is gone, without START."""
     reader = JournalReader(written.folder)
     reader.end()
     found: list[Entry] = []
@@ -31,20 +31,20 @@ def left_by(written: Journal) -> list[Entry]:
     return found[1:]
 
 
-def test_what_was_taken_last_is_held(written: Journal) -> None:
+def test_the_last_chunk_is_kept(written: Journal) -> None:
     holding = CrashBuffer(written, 64)
     holding.store(journal.CLIENT, 5, b"a longer question")
     holding.store(journal.SERVER, 7, b"answer", 3)
     assert left_by(written) == [(journal.SERVER, b"answer", 7, 3)]
 
 
-def test_an_empty_hand_holds_nothing(written: Journal) -> None:
+def test_an_empty_crash_buffer_gives_no_record(written: Journal) -> None:
     assert crash_buffer.left_records(written.folder, 0) == []
     CrashBuffer(written, 64)
     assert crash_buffer.left_records(written.folder, 0) == []
 
 
-def test_what_was_dropped_is_not_held(written: Journal) -> None:
+def test_a_cleared_chunk_is_not_kept(written: Journal) -> None:
     holding = CrashBuffer(written, 64)
     holding.store(journal.CLIENT, 5, b"found no room")
     holding.clear()
@@ -52,7 +52,7 @@ def test_what_was_dropped_is_not_held(written: Journal) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 5, b"\xff" * 68, b"\xff" * 200])
-def test_a_damaged_hand_holds_nothing(written: Journal, content: bytes) -> None:
+def test_a_damaged_crash_buffer_gives_no_record(written: Journal, content: bytes) -> None:
     Path(written.folder, crash_buffer.NAME).write_bytes(content)
     assert [entry for entry in left_by(written) if entry[0] != journal.GAP] == []
 
@@ -73,7 +73,7 @@ def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(written: Journal)
 
 
 def test_a_rest_is_found_although_the_journal_is_younger(written: Journal) -> None:
-    """Its chunk was read before the answer that passed while it waited for room."""
+    """The rest waited for room while an answer passed, so its time is earlier than the last record's."""
     written.append(journal.CLIENT, 2, b"first half, ")
     written.append(journal.SERVER, 9, b"answer")
     CrashBuffer(written, 64).store(journal.CLIENT, 2, memoryview(b"second half"))
@@ -101,8 +101,8 @@ def test_a_chunk_at_the_end_of_a_segment(
     assert left_by(written) == [(journal.SERVER, b"answer", 3, 0)]
 
 
-def test_no_checkpoint_hides_what_was_in_hand(written: Journal) -> None:
-    """The recorder that files it may be killed, too."""
+def test_a_checkpoint_does_not_hide_the_chunk_in_the_crash_buffer(written: Journal) -> None:
+    """The recorder that adds the chunk to the trace may be killed, too."""
     CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
     reader = JournalReader(written.folder)
     reader.end()
@@ -112,7 +112,7 @@ def test_no_checkpoint_hides_what_was_in_hand(written: Journal) -> None:
     assert left_by(written) == [(journal.SERVER, b"answer", 3, 0)]
 
 
-def test_last_words_come_after_the_journal_and_instead_of_the_hand(written: Journal) -> None:
+def test_unwritten_records_come_after_the_journal_instead_of_the_crash_buffer(written: Journal) -> None:
     CrashBuffer(written, 64).store(journal.CLIENT, 8, b"lost")
     written.close(9)
     reader = JournalReader(written.folder)

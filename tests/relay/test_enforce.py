@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.cli.enforce_options import enforced
+from mcpproxy.cli.enforce_options import rules_to_enforce
 from mcpproxy.enforce import stdio as gate
 from mcpproxy.enforce.policy import Enforcer, enforceable
 from mcpproxy.enforce.stdio import Gate
@@ -254,11 +254,11 @@ def test_a_refused_request_may_be_cancelled_and_its_id_used_again() -> None:
 # What may be named
 
 REFUSED: Final = {
-    "about responses": ("PROTO-007", "is not decided by a request alone"),
-    "about notifications": ("unknown-notification", "is not decided by a request alone"),
-    "known too late": ("SEQ-002", "is not decided by a request alone"),
+    "about responses": ("PROTO-007", "a request alone does not show whether it is broken"),
+    "about notifications": ("unknown-notification", "a request alone does not show whether it is broken"),
+    "known too late": ("SEQ-002", "a request alone does not show whether it is broken"),
     "a family": ("ACP", "is a family"),
-    "no rule": ("ACP-999", "is no rule"),
+    "no rule": ("ACP-999", "is neither a rule"),
     "nothing": (" , ", "names no rule"),
 }
 
@@ -278,13 +278,13 @@ def test_what_cannot_be_enforced_is_said_in_one_line(named: str, fact: str) -> N
 
 
 def test_rules_are_named_by_code_or_name() -> None:
-    assert enforced("run", ["ACP-001, undeclared-capability", "rpc-005"]) == {
+    assert rules_to_enforce("run", ["ACP-001, undeclared-capability", "rpc-005"]) == {
         "ACP-001",
         "PROTO-009",
         "RPC-005",
     }
     with pytest.raises(McpProxyError, match="did you mean ACP-0"):
-        enforced("run", ["ACP-01"])
+        rules_to_enforce("run", ["ACP-01"])
 
 
 def test_only_what_requests_alone_decide_can_be_enforced() -> None:
@@ -356,7 +356,7 @@ def test_a_fault_of_ours_lets_everything_pass_and_is_told_once() -> None:
     assert said == ["a fault of mcpproxy, nothing is refused any more: RuntimeError: a wheel came off"]
 
 
-def test_what_is_only_notable_may_pass() -> None:
+def test_findings_of_level_info_do_not_refuse() -> None:
     enforcer = Enforcer(catalogue.load(), frozenset({"RPC-003"}))
     odd = Frame(1, CLIENT, b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}')
     assert [f.severity for f in Observer(catalogue.load()).observe(odd)] == ["info"]
@@ -374,7 +374,7 @@ def test_the_answer_repeats_the_id(id: object) -> None:
     assert json.loads(verdict.body)["id"] == id
 
 
-def test_without_the_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+def test_without_enforce_nothing_of_it_is_imported(tmp_path: Path) -> None:
     script = (
         "import sys; from mcpproxy.cli.commands import run; code = run.run(sys.argv[1:]);"
         "own = [m for m in sys.modules if 'gate' in m or 'enforce' in m or m == 'orjson'];"

@@ -106,7 +106,7 @@ def test_a_file_as_stdout_is_appended_to_where_it_stands(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
 def test_the_hosts_descriptors_stay_blocking(over: str) -> None:
-    """O_NONBLOCK on a descriptor that is shared would turn up in everybody who shares it."""
+    """O_NONBLOCK on a shared descriptor would apply to every process that shares it."""
     script = "import os; print(*(os.get_blocking(fd) for fd in (0, 1, 2)))"
     wrapped = shlex.join(behind("stdio", peer("echo")))
     # The outer shell shares its three descriptors with the relay and looks at them afterwards.

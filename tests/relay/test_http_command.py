@@ -26,12 +26,12 @@ URL = "http://127.0.0.1:1"
 REFUSED: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "one of --upstream and --forward"),
     "both": (["--upstream", URL, "--forward"], "one of --upstream and --forward"),
-    "no scheme": (["--upstream", "127.0.0.1:3000/mcp"], "is no http:// or https:// URL"),
-    "a name for a scheme": (["--upstream", "localhost:3000"], "is no http:// or https:// URL"),
-    "other scheme": (["--upstream", "ftp://a"], "is no http:// or https:// URL"),
-    "no host": (["--upstream", "http:///mcp"], "is no http:// or https:// URL"),
-    "wild port": (["--upstream", "http://a:99999"], "is no URL"),
-    "port that is no number": (["--upstream", "http://a:b"], "is no URL"),
+    "no scheme": (["--upstream", "127.0.0.1:3000/mcp"], "is not an http:// or https:// URL"),
+    "a name for a scheme": (["--upstream", "localhost:3000"], "is not an http:// or https:// URL"),
+    "other scheme": (["--upstream", "ftp://a"], "is not an http:// or https:// URL"),
+    "no host": (["--upstream", "http:///mcp"], "is not an http:// or https:// URL"),
+    "wild port": (["--upstream", "http://a:99999"], "is not a URL"),
+    "port that is no number": (["--upstream", "http://a:b"], "is not a URL"),
     "user": (["--upstream", "http://u:p@a/"], "holds a user"),
     "fragment": (["--upstream", "http://a/#b"], "fragment"),
     "space": (["--upstream", "http://a/b c"], "characters"),
@@ -42,8 +42,8 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "listen on a wild port": (["--upstream", URL, "--listen", "a:65536"], "is not HOST:PORT"),
     "listen on bare IPv6": (["--upstream", URL, "--listen", "::1:80"], "is not HOST:PORT"),
     "admin without port": (["--upstream", URL, "--admin", "9100"], "--admin 9100 is not HOST:PORT"),
-    "endpoint that is no path": (["--upstream", URL, "--endpoint", "mcp"], "is no path"),
-    "endpoint with a query": (["--upstream", URL, "--endpoint", "/mcp?a"], "is no path"),
+    "endpoint that is no path": (["--upstream", URL, "--endpoint", "mcp"], "is not a path"),
+    "endpoint with a query": (["--upstream", URL, "--endpoint", "/mcp?a"], "is not a path"),
     "two places": (["--upstream", URL, "--trace", "a", "--trace-dir", "b"], "both say where"),
     "key without certificate": (["--upstream", URL, "--key", "k"], "--key needs --cert"),
     "hosts without forward mode": (["--upstream", URL, "--allow-host", "a"], "is for --forward"),
@@ -93,7 +93,7 @@ def test_a_certificate_that_cannot_be_used(cert: str, key: str, tmp_path: Path) 
 def test_a_place_that_cannot_be_recorded_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = refused("--upstream", URL, "--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path / "file" / "x"))
-    assert said.startswith(f"mcpproxy: {tmp_path}/file/x: cannot be recorded to (")
+    assert said.startswith(f"mcpproxy: {tmp_path}/file/x: cannot be written (")
 
 
 class Command:
@@ -196,14 +196,14 @@ def test_metrics_for_everybody_are_warned_of(tmp_path: Path, where: str) -> None
         command.stop()
 
 
-def test_an_open_door_to_browsers_is_named_one(tmp_path: Path) -> None:
+def test_a_proxy_that_browsers_can_reach_is_warned_of(tmp_path: Path) -> None:
     with Command("--upstream", URL, "--allow-origin", "*", "--trace-dir", str(tmp_path)) as command:
         assert command.said().startswith("mcpproxy: listening on ")
         assert command.said().startswith("mcpproxy: warning: --allow-origin *: ")
         command.stop()
 
 
-def test_an_open_relay_is_named_one(tmp_path: Path) -> None:
+def test_an_open_relay_is_warned_of(tmp_path: Path) -> None:
     with Command("--forward", "--allow-host", "*", "--trace-dir", str(tmp_path)) as command:
         assert "as a forward proxy" in command.said()
         assert command.said().startswith("mcpproxy: WARNING: --allow-host *: ")

@@ -326,7 +326,9 @@ def test_a_fault_of_ours_costs_one_connection(upstream: Upstream, proxy: Proxy) 
     assert client.read(len(EVENT)) == EVENT
 
 
-def test_what_arrived_outlives_a_relay_that_is_killed(upstream: Upstream, proxy: Proxy) -> None:
+def test_a_chunk_that_arrived_is_recorded_although_the_relay_is_killed(
+    upstream: Upstream, proxy: Proxy
+) -> None:
     """It may have been killed between forwarding and journaling."""
     client = proxy.connect()
     sent = b""

@@ -1,4 +1,4 @@
-"""Faults of ours, put into the HTTP relay: each costs the connection it belongs to and nobody else."""
+"""Faults of ours in the HTTP relay: each ends the connection in which it occurs, and no other."""
 
 import json
 import socket
@@ -36,7 +36,7 @@ def notes(records: list[Record]) -> list[tuple[int, str, str]]:
 
 
 def is_told_once(proxy: Proxy) -> bool:
-    """Whether stderr, read to its end, tells of the fault in one line."""
+    """Whether stderr reports the fault in one line."""
     return proxy.stderr.read().count(SAID) == 1
 
 
@@ -69,7 +69,7 @@ def test_the_same_fault_again_is_told_once_and_recorded_each_time(upstream: Upst
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [("look-up thread", "a fault of mcpproxy"), ("no look-up thread", "no thread is to be had")],
+    [("look-up thread", "a fault of mcpproxy"), ("no look-up thread", "no thread can be started")],
 )
 def test_a_look_up_that_goes_wrong_is_answered(
     fault: str, reason: str, upstream: Upstream, tmp_path: Path

@@ -1,4 +1,4 @@
-"""Whom the HTTP relay serves, and how far forward mode reaches."""
+"""Which clients the HTTP relay serves, and which servers forward mode reaches."""
 
 import json
 from collections.abc import Iterator
@@ -115,12 +115,10 @@ FOREIGN = request(b"hello", b"Origin: http://evil.example").replace(b"127.0.0.1:
 FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
 
 
-def test_whether_the_server_itself_minds_foreign_pages_can_be_tested(
-    upstream: Upstream, tmp_path: Path
-) -> None:
-    """With every origin allowed it hears the Origin as it was sent, and its refusal is its own.
+def test_the_servers_own_guard_can_be_tested(upstream: Upstream, tmp_path: Path) -> None:
+    """If every origin is allowed, the server gets Origin as it was sent, and its refusal is its own.
 
-    Its Host check cannot be tested through us: the name it hears is its own.
+    Its check of Host cannot be tested through us, because Host always names the server.
     """
     with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--allow-origin", "*") as proxy:
         client = proxy.connect()
@@ -145,7 +143,7 @@ TO_THE_PROXY = (b"pRoxy-Connection: keep-alive", b"Proxy-Authorization: Basic x"
 
 
 @pytest.mark.parametrize("line", [b"POST /mcp HTTP/1.1", b"POST /elsewhere HTTP/1.0"])
-def test_what_is_said_to_a_proxy_ends_here(tmp_path: Path, upstream: Upstream, line: bytes) -> None:
+def test_fields_for_a_proxy_are_not_forwarded(tmp_path: Path, upstream: Upstream, line: bytes) -> None:
     with Proxy(str(tmp_path / "t"), "--upstream", f"{upstream.origin}/mcp") as proxy:
         client = proxy.connect()
         sent = request(b"hello", b"X: 1", *TO_THE_PROXY, b"Authorization: Bearer z", line=line)
@@ -161,9 +159,7 @@ def test_what_is_said_to_a_proxy_ends_here(tmp_path: Path, upstream: Upstream, l
     assert stream(records, journal.CLIENT) == sent
 
 
-def test_an_upgrade_takes_nothing_with_it_that_was_said_to_a_proxy(
-    tmp_path: Path, upstream: Upstream
-) -> None:
+def test_an_upgrade_does_not_forward_fields_for_a_proxy(tmp_path: Path, upstream: Upstream) -> None:
     with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin) as proxy:
         client = proxy.connect()
         asks = (b"Connection: Upgrade", b"Upgrade: websocket", *TO_THE_PROXY)

@@ -99,7 +99,7 @@ def test_large_bodies_both_ways(upstream: Upstream, proxy: Proxy) -> None:
 
 
 def test_both_directions_full_at_once(upstream: Upstream, proxy: Proxy) -> None:
-    """Both write before they read, more than all buffers between them hold."""
+    """Both peers write, before they read, more than all buffers between them hold."""
     size = 16 << 20
     client = proxy.connect()
     sent = request(b"c" * size)

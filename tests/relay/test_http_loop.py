@@ -1,4 +1,4 @@
-"""Both loops keep the same promises; timers go off in order, unless stopped."""
+"""Both loops behave alike; timers run in order, unless they are stopped."""
 
 import os
 import time

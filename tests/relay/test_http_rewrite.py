@@ -1,4 +1,4 @@
-"""Addresses in answers: what is rewritten, what is left alone, however the bytes are cut."""
+"""Addresses in answers: which are rewritten and which are not, for every split of the bytes."""
 
 from pathlib import Path
 
@@ -257,7 +257,7 @@ def dechunked(answer: bytes) -> bytes:
 
 
 def test_events_are_not_held_back() -> None:
-    """What is no endpoint event goes on at once, whole or not."""
+    """What is not an endpoint event is forwarded immediately, complete or not."""
     made = rewriter([STREAM], is_full=False)
     assert made.feed(SSE + b"\r\n") == SSE + b"\r\n"
     assert made.feed(b": ping\n\n") == b": ping\n\n"
@@ -269,9 +269,9 @@ def test_a_route_knows_whether_a_stream_was_asked_for() -> None:
     def route(raw: bytes) -> Route:
         return ROUTER.route(raw)
 
-    assert route(STREAM).has_stream
-    assert not route(POST).has_stream
-    assert not route(STREAM.replace(b"Accept", b"Mcp-Session-Id: 1\r\nAccept")).has_stream
+    assert route(STREAM).wants_stream
+    assert not route(POST).wants_stream
+    assert not route(STREAM.replace(b"Accept", b"Mcp-Session-Id: 1\r\nAccept")).wants_stream
 
 
 def test_the_endpoint_event_on_the_wire_and_in_the_journal(

@@ -44,7 +44,7 @@ def secure() -> Iterator[Upstream]:
 
 @pytest.fixture
 def trusted(monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """Makes the relay's system trust the test's certificate."""
+    """Make the relay trust the test's certificate."""
     monkeypatch.setenv("SSL_CERT_FILE", CERT)
     return ssl.create_default_context(cafile=CERT)
 

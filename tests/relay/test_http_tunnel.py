@@ -1,4 +1,4 @@
-"""The HTTP relay's data path: what arrives is what was sent, but for the documented changes to the head."""
+"""The HTTP relay's data path: the bytes arrive as they were sent, except for documented changes to heads."""
 
 from pathlib import Path
 
@@ -100,7 +100,7 @@ CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\
 
 
 def test_every_split_of_two_requests(upstream: Upstream, proxy: Proxy) -> None:
-    """A head is sent on when it is whole, a body as it comes, and what follows is the next head."""
+    """A head is forwarded when it is complete, a body as it comes, and the next head after it."""
     chunks = b'4;a="b"\r\n\r\n\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n'
     sent = CHUNKED + chunks + b"GET /b HTTP/1.1\r\nHost: localhost\r\n\r\n"
     host = b"Host: 127.0.0.1:%d\r\n" % upstream.port
@@ -306,7 +306,7 @@ def test_without_epoll(upstream: Upstream, tmp_path: Path) -> None:
         assert stream(proxy.stop(), journal.CLIENT) == request(body)
 
 
-def test_a_connection_that_says_nothing_leaves_nothing(upstream: Upstream, proxy: Proxy) -> None:
+def test_a_connection_without_bytes_leaves_no_record(upstream: Upstream, proxy: Proxy) -> None:
     client = proxy.connect()
     client.end()
     assert client.rest() == b""

@@ -65,7 +65,7 @@ def test_a_segment_is_left_when_it_has_grown_past_its_size(
     assert [at_ns for _, at_ns, _ in read_journal(trace)] == [0, *range(100)]
 
 
-def test_beyond_the_limit_the_loss_is_counted_until_segments_have_been_filed(
+def test_beyond_the_limit_the_loss_is_counted_until_segments_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "SEGMENT_BYTES", 1000)

@@ -1,4 +1,4 @@
-"""Slow peers cost no memory, and an idle session costs nothing."""
+"""Slow peers take no memory, and an idle session takes no time."""
 
 from pathlib import Path
 

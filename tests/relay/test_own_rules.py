@@ -1,4 +1,4 @@
-"""Rules that somebody chose, live: judged and enforced while a session runs, refused before it starts."""
+"""Rules that the user chose: judged and enforced while a session runs, or refused before it starts."""
 
 import json
 import subprocess
@@ -78,8 +78,8 @@ def test_ones_own_rules_judge_and_refuse_over_http(server: Server, proxied: Prox
 
 
 REFUSED: Final[dict[str, tuple[list[str], str]]] = {
-    "a rule that is none": (["--select", "PROTO-0071"], "--select: 'PROTO-0071' is no rule"),
-    "a family that is none": (["--extend-select", "HOUSES"], "--extend-select: 'HOUSES' is no rule"),
+    "a rule that is none": (["--select", "PROTO-0071"], "--select: 'PROTO-0071' is neither a rule"),
+    "a family that is none": (["--extend-select", "HOUSES"], "--extend-select: 'HOUSES' is neither a rule"),
     "a folder that is not there": (["--rules", "nowhere"], "nowhere: there is no such folder"),
     "a folder without rules": (["--rules", "."], "no rule table"),
     "a module that cannot be imported": (["--rules", "house"], "cannot be imported: SystemExit"),

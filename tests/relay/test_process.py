@@ -148,7 +148,7 @@ def test_the_environment_is_the_hosts(locale: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("variable", [b"", b"LC_CTYPE=C", b"LC_CTYPE="], ids=repr)
 def test_an_environment_that_is_no_mapping_passes_as_it_is(variable: bytes) -> None:
-    """Entries without a name, without a value, and twice the same name: C hands down whatever it is given."""
+    """Entries without a name, without a value, and the same name twice: the C library passes them on."""
     entries = [b"PATH=/usr/bin:/bin", b"=nameless", b"bare", b"A=1", b"A=2", variable, b"", b"B="]
     execute = (
         "import ctypes, sys\n"
@@ -265,7 +265,7 @@ def test_a_server_that_ignores_everything_is_gone_a_second_after_the_relay(tmp_p
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
 @pytest.mark.parametrize("size", [1_000, 65_000, 65_536])
 def test_a_host_that_reads_no_stderr_is_not_waited_for(over: str, size: int) -> None:
-    """What the server left there fits without us, so it has to with what we say ourselves."""
+    """The server's bytes would fit without us, so they must fit beside our own lines."""
     script = f"head -c {size} /dev/zero | tr '\\0' z >&2; exit 3"
     with Host(behind("greeting", ["sh", "-c", script]), over, reads_errors=False) as host:
         assert host.wait() == 3

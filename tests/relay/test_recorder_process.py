@@ -1,4 +1,4 @@
-"""The recorder is a guest: whatever becomes of it, the session goes on and stderr says it once."""
+"""Whatever happens to the recorder, the session goes on and stderr says so once."""
 
 import os
 import sys
@@ -12,8 +12,8 @@ from tests.relay.hosts import Host, behind, peer, read_journal, stream
 
 MISHAPS = {
     "raising": b"mcpproxy: recorder: RuntimeError: out of tape\n"
-    b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps it\n",
-    "killed": b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps it\n",
+    b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps the traffic\n",
+    "killed": b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps the traffic\n",
     "stopped": b"went on\n",  # continued at the end of the session
 }
 
@@ -76,7 +76,7 @@ def test_the_portable_relay_starts_it_as_a_command(tmp_path: Path) -> None:
         assert host.all_errors() == b"followed to the end\n"
 
 
-def test_it_stands_back_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recorder_lowers_its_priority_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError
 
@@ -93,7 +93,7 @@ def test_it_stands_back_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)
 
 
-def test_it_steps_up_when_the_relay_waits_for_it() -> None:
+def test_the_recorder_has_normal_priority_when_the_relay_waits_for_it() -> None:
     def say_twice(wake_fd: int, asleep: object) -> None:
         os.write(2, b"%s\n" % nice_of_session())
         while os.read(wake_fd, 64):

@@ -1,4 +1,4 @@
-"""Heads of requests: what is read, and what is refused because it could be read in two ways."""
+"""Heads of requests: which are parsed, and which are refused because they could be read in two ways."""
 
 import pytest
 
@@ -151,7 +151,7 @@ def test_chunked_is_told_from_a_length() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"GET / HTTP/1.1\n", b"\x16\x03\x01", b"GET /\x00", b"a" * LIMIT_BYTES])
-def test_what_can_become_no_head_is_refused_before_it_is_whole(raw: bytes) -> None:
+def test_a_head_that_cannot_become_valid_is_refused_before_it_is_complete(raw: bytes) -> None:
     with pytest.raises(Refusal):
         check_beginning(raw)
 

@@ -86,7 +86,7 @@ def test_options() -> None:
         },
         "app_errors": True,
         "is_quiet": True,
-        "terms": None,
+        "rule_options": None,
         "command": ["cat", "--", "-h"],
     }
 
@@ -160,7 +160,7 @@ def test_state_dir(
 
 
 def until_recorded(trace: Path) -> None:
-    """On a busy machine a recorder may need longer than the session waits for it."""
+    """Wait for the trace: on a busy machine a recorder may need longer than the session waits for it."""
     events = list(follow(trace))
     assert isinstance(events[-1], Close)
 
@@ -204,7 +204,7 @@ def test_an_unwritable_place_is_refused_before_the_server_starts(place: str, tmp
         assert host.rest() == b""
         assert host.wait() == 2
         errors = host.all_errors().decode()
-    assert errors.startswith(f"mcpproxy: {folder}: cannot be recorded to (")
+    assert errors.startswith(f"mcpproxy: {folder}: cannot be written (")
     assert errors.count("\n") == 1
 
 

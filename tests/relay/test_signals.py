@@ -82,7 +82,7 @@ def until_state(pid: int, wanted: str) -> None:
 
 @pytest.mark.parametrize("kind", ["waiting", "handlers"])
 def test_we_stop_when_the_server_does_and_go_on_together(kind: str) -> None:
-    """No shell has told the server anything: both signals came to our process alone."""
+    """Both signals are sent to our process alone, as no shell would do."""
     # A group of its own: a suite that was started in the background may be in an orphaned one, whose
     # processes ignore such signals.
     with Host(behind(kind, ["sh", "-c", "echo $$; exec cat"]), process_group=0) as host:

@@ -147,7 +147,7 @@ def test_an_update_takes_the_place_of_the_recording(tmp_path: Path) -> None:
     recorded = record(tmp_path, PLAIN)
     done = replay(recorded, "--update", "--", *SERVER, "renamed")
     assert done.returncode == 0
-    assert "now holds what the server said this time" in done.stderr
+    assert "was replaced by the new recording" in done.stderr
     assert replay(recorded, "--", *SERVER, "renamed").returncode == 0
     assert replay(recorded, "--", *SERVER).returncode == 1
     assert [path.name for path in tmp_path.iterdir()] == [recorded.name]
@@ -158,7 +158,7 @@ def test_a_server_that_does_not_come_to_the_end_updates_nothing(tmp_path: Path) 
     before = recorded.read_bytes()
     done = replay(recorded, "--update", "--", *SERVER, "dies")
     assert done.returncode == 1
-    assert "stays as it is" in done.stderr
+    assert "is unchanged" in done.stderr
     assert recorded.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [recorded.name]
 
@@ -166,7 +166,7 @@ def test_a_server_that_does_not_come_to_the_end_updates_nothing(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("how", "told", "missing"),
     [
-        ("hangs", "the server says nothing any more", 3),
+        ("hangs", "the server does not answer any more", 3),
         ("dies", "the server ended (exit code 3)", 3),
         ("babbles", "", 0),
     ],
@@ -203,7 +203,7 @@ def processes_with(word: str) -> list[str]:
         (("--", "false"), "the server ended (exit code 1); no answer to initialize"),
         (("--timeout", "1", "--", "sleep", "600"), "the server says nothing; no answer to initialize"),
         (("--url", "http://127.0.0.1:1/mcp"), "the server cannot be reached"),
-        (("--url", "ftp://x"), "is no URL"),
+        (("--url", "ftp://x"), "is not a URL"),
         (("--url", "http://["), "http://["),
         (("--alike", "dates", "--", "true"), "is none of timestamps, uuids, paths"),
         (("--ignore", "x", "--", "true"), "is neither a JSON Pointer"),

@@ -300,11 +300,11 @@ def test_a_copy_of_a_copy(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "nothing to mask": ((), "nothing to mask was named"),
-    "no expression": (("--value", "("), "is no regular expression"),
-    "an expression for nothing": (("--value", "a*"), "matches even nothing"),
-    "no pointer": (("--pointer", "params"), "is no JSON Pointer"),
-    "what must stay": (("--pointer", "/id"), "makes a message what it is"),
+    "nothing to mask": ((), "no option says what to mask"),
+    "no expression": (("--value", "("), "is not a regular expression"),
+    "an expression for nothing": (("--value", "a*"), "matches the empty text"),
+    "no pointer": (("--pointer", "params"), "is not a JSON Pointer"),
+    "what must stay": (("--pointer", "/id"), "determines the kind of a message"),
     "no name": (("--key", ""), "is empty"),
     "no preset": (("--preset", "all"), "invalid choice"),
 }

@@ -292,7 +292,7 @@ def test_a_call_too_many_is_a_miss(tmp_path: Path) -> None:
     assert (answer["id"], answer["error"]["code"]) == (3, MISS_CODE)
     assert answer["error"]["data"]["nearest"] == {"frame": 3, "method": "tools/call"}
     assert player.notes == [
-        'miss 1: tools/call "next" (id 3): every recorded one was answered already, the last is frame 3'
+        'miss 1: tools/call "next" (id 3): all equal recorded requests were used, the last is frame 3'
     ]
 
 
@@ -313,13 +313,15 @@ def test_a_miss_names_the_nearest_request_and_where_it_differs(tmp_path: Path) -
     player = Player(tmp_path, *recorded)
     [answer] = player.say(call(9, "add", a=1, b=6))
     assert answer["error"]["data"] == {
-        "reason": "nothing like it is left; nearest is frame 3, where /params/arguments/b is 6, was 5",
+        "reason": "no recorded request is equal; nearest is frame 3, where /params/arguments/b is 6, was 5",
         "nearest": {"frame": 3, "method": "tools/call"},
         "differences": [{"pointer": "/params/arguments/b", "change": "changed", "expected": 5, "found": 6}],
     }
     [answer] = player.say(ask(10, "prompts/list"))
     assert "/method" in [one["pointer"] for one in answer["error"]["data"]["differences"]]
-    assert player.notes[-1].endswith("its method was never recorded; next would be frame 1 (tools/call)")
+    assert player.notes[-1].endswith(
+        "its method was never recorded; the next request is frame 1 (tools/call)"
+    )
     assert player.engine.misses == 2
 
 

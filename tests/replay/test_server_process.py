@@ -67,7 +67,7 @@ def test_a_miss_is_told_and_the_exit_code_is_1(tmp_path: Path) -> None:
     done = replay(trace(tmp_path / "t.jsonl", SESSION), [*LIVE, call(10, "c")])
     assert json.loads(done.stdout.splitlines()[-1])["error"]["data"]["nearest"]["method"] == "tools/call"
     miss, summary = done.stderr.decode().splitlines()
-    assert miss.startswith('mcpproxy: miss 1: tools/call "c" (id 10): nothing like it is left')
+    assert miss.startswith('mcpproxy: miss 1: tools/call "c" (id 10): no recorded request is equal')
     assert summary.endswith("4 requests answered from the recording, 1 miss")
     assert done.returncode == 1
 
@@ -83,7 +83,7 @@ def test_what_a_cut_recording_lacks_is_said_and_the_rest_replayed(tmp_path: Path
     ]
     said = done.stderr.decode()
     assert "no close record: the recording was cut off" in said
-    assert "1 of the client's requests have no answer in it; asked again, they are a miss" in said
+    assert "1 of the client's requests have no recorded answer; if sent again, they miss" in said
     assert done.returncode == 1
 
 
@@ -160,7 +160,7 @@ def test_recordings_over_http_are_replayed_one_at_a_time(
     tape.give(tape.request("POST", HELLO[0][1]), 200, HELLO[1][1], JSON)
     path = str(tape.write(tmp_path / "t.jsonl"))
     assert main(["replay", "server", path, path]) == 2
-    assert "recorded over HTTP, and so replayed alone" in capsys.readouterr().err
+    assert "was recorded over HTTP" in capsys.readouterr().err
 
 
 def test_what_was_passed_on_is_answered_to_a_client_that_has_closed_its_side(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ REFUSED = {
     "replay server t.jsonl --timing fast": "neither immediate, recorded nor a factor",
     "replay server t.jsonl --timing nan": "neither immediate, recorded nor a factor",
     "replay server t.jsonl --match vague": "invalid choice",
-    "replay server t.jsonl --ignore x": "no JSON Pointer",
+    "replay server t.jsonl --ignore x": "not a JSON Pointer",
     "replay server t.jsonl --on-miss passthrough": "goes together with -- COMMAND",
     "replay server t.jsonl -- true": "goes together with -- COMMAND",
     "replay server t.jsonl --session zz": "no session zz in it",

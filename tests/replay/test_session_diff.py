@@ -138,8 +138,8 @@ CASES: Final[dict[str, tuple[list[Line], list[Line], list[str]]]] = {
         [(S, "Listening on 80")],
         [(S, "Listening on 81")],
         [
-            'missing a line of the server\'s that answers nothing and is no message: "Listening on 80"',
-            'new a line of the server\'s that answers nothing and is no message: "Listening on 81"',
+            'missing a line of the server that is neither a message nor an answer: "Listening on 80"',
+            'new a line of the server that is neither a message nor an answer: "Listening on 81"',
         ],
     ),
 }

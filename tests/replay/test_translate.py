@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.protocol.raw_json import elements, find, put, renamed, spliced, taken
+from mcpproxy.protocol.raw_json import elements, find, put, renamed, spliced, value_bytes
 
 CASES = (
     (b'{"id":1}', ("id",), b"1"),
@@ -28,7 +28,7 @@ CASES = (
 
 @pytest.mark.parametrize(("raw", "path", "value"), CASES)
 def test_a_value_is_found_where_it_stands(raw: bytes, path: tuple[str, ...], value: bytes | None) -> None:
-    assert taken(raw, path) == value
+    assert value_bytes(raw, path) == value
 
 
 def test_several_values_of_other_lengths_are_replaced() -> None:

@@ -165,12 +165,12 @@ def test_no_part_of_a_lawful_session_breaks_a_rule(mcpproxy: Mcpproxy, tmp_path:
 
 
 REFUSED = {
-    "no such frame": (("--around", "99"), "none of these frames is in it; it has 1 to 5"),
-    "not a number": (("--frames", "a-b"), "are no frame numbers"),
+    "no such frame": (("--around", "99"), "it has none of these frames; it has 1 to 5"),
+    "not a number": (("--frames", "a-b"), "are not frame numbers"),
     "backwards": (("--frames", "9-3"), "ends before it begins"),
     "nothing named": ((), "one of the arguments --frames --around is required"),
     "both": (("--frames", "1", "--around", "1"), "not allowed with"),
-    "a number without end": (("--frames", "9" * 30), "are no frame numbers"),
+    "a number without end": (("--frames", "9" * 30), "are not frame numbers"),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.reports.fingerprint import fingerprint, lasting, shape
+from mcpproxy.reports.fingerprint import fingerprint, stable_pointer, stable_text
 from mcpproxy.reports.located import locate
 from mcpproxy.session.frame import Finding, Frame
 from mcpproxy.trace.records import Header
@@ -81,16 +81,19 @@ MESSAGES = {
 
 @pytest.mark.parametrize(("message", "kept"), MESSAGES.items())
 def test_what_varies_is_left_out_of_the_sentence(message: str, kept: str) -> None:
-    assert lasting(message) == kept
+    assert stable_text(message) == kept
 
 
 def test_entries_go_by_their_name_and_not_by_their_position() -> None:
     value: JSON = {"result": {"tools": [{"name": "a/b", "inputSchema": {"anyOf": [{}, {}]}}]}}
-    assert shape("/result/tools/0/inputSchema/anyOf/1", value) == "/result/tools/[a/b]/inputSchema/anyOf/[*]"
-    assert shape("/3/result/tools/0", [1, 2, 3, value]) == "/result/tools/[a/b]"
-    assert shape("/result/tools/7/name", value) == "/result/tools/[*]/name"
-    assert shape("/params/x~1y", None) == "/params/x/y"
-    assert shape("", value) == ""
+    assert (
+        stable_pointer("/result/tools/0/inputSchema/anyOf/1", value)
+        == "/result/tools/[a/b]/inputSchema/anyOf/[*]"
+    )
+    assert stable_pointer("/3/result/tools/0", [1, 2, 3, value]) == "/result/tools/[a/b]"
+    assert stable_pointer("/result/tools/7/name", value) == "/result/tools/[*]/name"
+    assert stable_pointer("/params/x~1y", None) == "/params/x/y"
+    assert stable_pointer("", value) == ""
 
 
 def test_what_concerns_the_session_as_a_whole_stands_in_the_first_line(tmp_path: Path) -> None:

@@ -68,6 +68,6 @@ def test_what_recordings_lack_is_told() -> None:
 
 
 def test_other_lines_are_no_commands() -> None:
-    assert github.harmless("  ::add-mask::x") == "-   ::add-mask::x"
-    assert github.harmless("revision ##[error]x") == "revision # #[error]x"
-    assert github.harmless("no findings in 1 trace") == "no findings in 1 trace"
+    assert github.escape_commands("  ::add-mask::x") == "-   ::add-mask::x"
+    assert github.escape_commands("revision ##[error]x") == "revision # #[error]x"
+    assert github.escape_commands("no findings in 1 trace") == "no findings in 1 trace"

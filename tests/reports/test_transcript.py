@@ -3,7 +3,7 @@
 import pytest
 
 from mcpproxy.base.style import Style
-from mcpproxy.reports.transcript import INDENT, Transcript
+from mcpproxy.reports.transcripts.transcript import INDENT, Transcript
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Ending, Finding, Frame, Stderr
 
 CALL = b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}}'

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcpproxy.reports.transcript_json import lines
+from mcpproxy.reports.transcripts.transcript_json import lines
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 
 FOUND = Finding("PROTO-007", "error", "server", "wrong id", 1)

@@ -1,1 +1,1 @@
-"""The rules: a folder per rule with the sessions that break it and those that nearly do."""
+"""The fixtures of each rule: sessions that break it, and similar ones that do not."""

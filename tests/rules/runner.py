@@ -1,4 +1,4 @@
-"""Reads a rule fixture, spells it out for one revision and lets the observer judge it.
+"""Reads a rule fixture, expands it to events for one revision, and lets the observer judge these.
 
 A fixture is JSON Lines. The first line is its header, every other line one event of a session:
 
@@ -12,16 +12,15 @@ A fixture is JSON Lines. The first line is its header, every other line one even
     {"close": {"ending": "exited", "exit_code": 0}}
 
 ``handshake`` stands for initialize (id 0), its result and the initialized notification. ``acp-handshake``
-stands for initialize and its result as the Agent Client Protocol has them: a file whose name ends in
-``-acp`` speaks that, in the versions ``acp-1`` and ``acp-2``, and ``"$NUMBER"`` is the version as it is
-sent. ``ask`` is a stateless request of the client, to which the ``_meta`` it owes and the capabilities
-are added. ``$REVISION`` is the revision under test wherever it occurs. ``t`` sets the time in seconds;
-otherwise an event comes a millisecond after the one before. A close is added where there is none. For
-HTTP see ``wire.py``.
+stands for initialize and its result in the Agent Client Protocol, which files with names that end in ``-acp``
+speak, in the versions ``acp-1`` and ``acp-2``; ``"$NUMBER"`` is the version number in a message. ``ask`` is a
+stateless request of the client; the required ``_meta`` with the capabilities is added to it. ``$REVISION`` is
+replaced by the revision under test. ``t`` sets the time in seconds; without it, an event comes a millisecond
+after the one before. A close is added if there is none. ``wire.py`` describes the lines for HTTP.
 
-``expect`` names the rules found at a line, in order; a line without it expects nothing. Beside it,
-``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` say more of each of them, and ``says`` is
-their text.
+``expect`` names the rules of the findings at a line, in order; a line without it expects no finding. Next to
+it, ``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` are the expected values of each
+finding, and ``says`` is its text.
 """
 
 import base64
@@ -35,8 +34,8 @@ from typing import Any, Final
 
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
-from mcpproxy.checks.opt_in.implementations import pinned
-from mcpproxy.checks.opt_in.pins import Approved, held
+from mcpproxy.checks.opt_in.implementations import range_checks
+from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server.definitions import definition
 from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.protocol.jsonrpc import ABSENT
@@ -64,7 +63,7 @@ FOLDER: Final = Path(__file__).parent
 STEP_NS: Final = 1_000_000
 
 REMARKS: Final = "DEPR"
-"""The family that remarks on what is lawful; only its own fixtures expect it."""
+"""A family whose rules report lawful messages. Its findings count in its own fixtures only."""
 
 ABOUT_FINDINGS: Final = ("expect", "blame", "pointer", "frame", "requirement", "severity", "says")
 
@@ -73,7 +72,7 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Fixture:
-    """One file. ``named`` are the revisions in its header; empty means those of the rule."""
+    """One file. ``named`` are the revisions in its header, empty for those of the rule."""
 
     path: Path
     about: str
@@ -103,7 +102,7 @@ class Fixture:
 
     @property
     def revisions(self) -> tuple[str, ...]:
-        """Where it is to be tried."""
+        """The revisions in which it is judged."""
         if self.named:
             return self.named
         era = ACP if self.acp else STATELESS if self.stateless else STATEFUL
@@ -111,7 +110,7 @@ class Fixture:
 
     @cached_property
     def bare(self) -> Counter[str]:
-        """Its events, whatever is expected of them and whenever they come."""
+        """Its events, without expectations and times."""
         return Counter(
             json.dumps(
                 {k: v for k, v in step.line.items() if k not in (*ABOUT_FINDINGS, "t")}, sort_keys=True
@@ -140,26 +139,26 @@ def read(path: Path) -> Fixture:
 
 @cache
 def fixtures() -> tuple[Fixture, ...]:
-    """All of them, sorted by rule and name."""
+    """Return all fixtures, sorted by rule and name."""
     return tuple(read(path) for path in sorted(FOLDER.glob("*/*.jsonl")))
 
 
 @cache
 def permission(rule: str) -> bool:
-    """Whether a rule can only keep others quiet."""
+    """Whether a rule is only a permission, which limits other rules."""
     requirements = catalogue.load().rules[rule].requirements
     return not any(breakable(requirement, revision) for requirement in requirements for revision in VERSIONS)
 
 
 def breakable(requirement: Requirement, revision: str) -> bool:
-    """Whether ``requirement`` asks for something in ``revision``."""
+    """Whether ``requirement`` can be broken in ``revision``; a permission cannot."""
     keyword = requirement.keywords.get(revision)
     return keyword is not None and SEVERITY[keyword] is not None
 
 
 @cache
 def holds(rule: str) -> tuple[str, ...]:
-    """The revisions in which ``rule`` asks for something, or permits it if that is all it does."""
+    """Return the revisions in which ``rule`` can be broken; for a permission, those in which it applies."""
     requirements = catalogue.load().rules[rule].requirements
     if permission(rule):
         return tuple(revision for revision in VERSIONS if any(revision in r.keywords for r in requirements))
@@ -168,20 +167,20 @@ def holds(rule: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one line stands for; over HTTP that may be several events."""
+    """A line and its events; a line for HTTP may have several."""
 
     events: tuple[Event, ...]
     line: Line
 
 
 def steps(fixture: Fixture, revision: str) -> Iterator[Step]:
-    """The events of ``fixture`` in ``revision``."""
+    """Yield the lines of ``fixture`` with their events in ``revision``."""
     at_ns, wire = 0, Wire(revision)
     lines = list(fixture.lines)
     if not any("close" in line for line in lines):
         lines.append({"close": {"ending": "exited", "exit_code": 0}})
     for line in lines:
-        for event in _spelled_out(line, revision):
+        for event in _expanded(line, revision):
             at_ns = round(event["t"] * 1e9) if "t" in event else at_ns + STEP_NS
             if any(form in event for form in FORMS):
                 yield Step(tuple(wire.events(event, at_ns)), event)
@@ -189,9 +188,9 @@ def steps(fixture: Fixture, revision: str) -> Iterator[Step]:
                 yield Step((_event(event, wire.next() if "from" in event else 0, at_ns),), event)
 
 
-def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
-    spelled = json.dumps(line).replace("$REVISION", revision)
-    event: dict[str, Any] = json.loads(spelled.replace('"$NUMBER"', revision.removeprefix("acp-")))
+def _expanded(line: Line, revision: str) -> list[dict[str, Any]]:
+    text = json.dumps(line).replace("$REVISION", revision)
+    event: dict[str, Any] = json.loads(text.replace('"$NUMBER"', revision.removeprefix("acp-")))
     if "acp-handshake" in event:
         return _acp_handshake(event["acp-handshake"], revision)
     if "ask" in event:
@@ -224,7 +223,7 @@ def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
 
 
 def _acp_handshake(declared: Mapping[str, Any], revision: str) -> list[dict[str, Any]]:
-    """initialize and its result, with what client and agent declare in the members of the version."""
+    """Return initialize and its result, with the capabilities in the members of this version."""
     number, first = int(revision.removeprefix("acp-")), revision == ACP[0]
     info = {"name": "example", "version": "1.0"}
     params: dict[str, Any] = {"protocolVersion": number, "clientInfo" if first else "info": info}
@@ -239,15 +238,15 @@ def _acp_handshake(declared: Mapping[str, Any], revision: str) -> list[dict[str,
 
 
 def _asked(event: dict[str, Any], revision: str) -> dict[str, Any]:
-    """A stateless request with what every one of them owes."""
+    """Return a stateless request with the ``_meta`` that every one needs."""
     ask = event.pop("ask")
     params = ask.get("params", {})
-    owed = {
+    required = {
         "io.modelcontextprotocol/protocolVersion": revision,
         "io.modelcontextprotocol/clientInfo": {"name": "client", "version": "1.0"},
         "io.modelcontextprotocol/clientCapabilities": event.pop("capabilities", {}),
     }
-    meta = {**owed, **params.get("_meta", {})}
+    meta = {**required, **params.get("_meta", {})}
     message = {"jsonrpc": "2.0", **ask, "params": {**params, "_meta": meta}}
     return {**event, "from": "client", "message": message}
 
@@ -276,27 +275,29 @@ def _event(line: Line, seq: int, at_ns: int) -> Event:
 
 @dataclass
 class Verdict:
-    """What a session gave: the findings in order, and a transcript up to the first surprise."""
+    """The result of a session: its findings in order, and a transcript up to the first surprise, if any."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
     surprise: str = ""
 
 
 def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
-    """Run a fixture and compare each event's findings with its line.
+    """Judge a fixture and compare the findings at each line with its expectations.
 
-    Unless ``narrowed``, every check looks at every message it might concern.
+    ``narrowed=False`` runs every check on every message, not only on those that its row names.
     """
     ranges = json.loads(json.dumps(fixture.ranges).replace("$REVISION", revision))
-    families = [pinned(compiled(fixture.path.name, ranges))] if ranges else []
+    families = [range_checks(compiled(fixture.path.name, ranges))] if ranges else []
     if fixture.pins is not None:
-        families.append(held({name: _approved(server, revision) for name, server in fixture.pins.items()}))
+        families.append(
+            pin_checks({name: _approved(server, revision) for name, server in fixture.pins.items()})
+        )
     ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, families)
     if not narrowed:
         ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))
     observer = ruleset.observer(redacted=fixture.redacted)
     verdict = Verdict()
-    told: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
+    transcript: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
     for step in steps(fixture, revision):
         found = [
             finding
@@ -305,10 +306,10 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
             if fixture.rule.startswith(REMARKS) or not finding.rule.startswith(REMARKS)
         ]
         verdict.findings += found
-        told += [shown(event) for event in step.events]
+        transcript += [shown(event) for event in step.events]
         if not verdict.surprise and (surprise := _compare(step.line, found)):
-            told += [f"    {surprise}", *(f"    found {described(finding)}" for finding in found)]
-            verdict.surprise = "\n".join(told)
+            transcript += [f"    {surprise}", *(f"    found {described(finding)}" for finding in found)]
+            verdict.surprise = "\n".join(transcript)
     return verdict
 
 
@@ -335,7 +336,7 @@ def _compare(line: Line, found: list[Finding]) -> str:
 
 
 def shown(event: Event) -> str:
-    """One line of a transcript."""
+    """Return an event as a line of a transcript."""
     match event:
         case Frame(sender="client"):
             return f"{event.seq:>3} client -> {event.raw.decode('utf-8', 'backslashreplace')}"
@@ -350,7 +351,7 @@ def shown(event: Event) -> str:
 
 
 def described(finding: Finding) -> str:
-    """A finding on one line, its requirement included."""
+    """Return a finding, with its requirement, on one line."""
     return (
         f"{finding.rule} {finding.requirement} {finding.severity}, {finding.blame}, frame {finding.frame}"
         f" {finding.pointer or ''}: {finding.message}"
@@ -358,12 +359,12 @@ def described(finding: Finding) -> str:
 
 
 def distance(one: Fixture, another: Fixture) -> int:
-    """In how many events two sessions differ, whatever is expected of them and whenever they come."""
+    """Return the number of events in which two sessions differ, without expectations and times."""
     return max((one.bare - another.bare).total(), (another.bare - one.bare).total())
 
 
 def methods(fixture: Fixture) -> set[str]:
-    """The methods that it names, those of the handshake included; ``""`` for a frame without one."""
+    """Return the methods in a session, with those of the handshake; ``""`` for a frame without one."""
     revision = fixture.revisions[0]
     events = [event for step in steps(fixture, revision) for event in step.events]
     return {getattr(event.message, "method", "") for event in events if isinstance(event, Frame)}

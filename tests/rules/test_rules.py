@@ -1,4 +1,4 @@
-"""Every rule finds what breaks it, at the very frame, and leaves the nearest lawful session alone."""
+"""Every rule is reported at the frame that breaks it, and is not reported in a similar lawful session."""
 
 from functools import cache
 from typing import Final
@@ -22,14 +22,14 @@ RULES: Final = sorted(CATALOGUE.rules)
 RANK: Final = {"info": 0, "warning": 1, "error": 2}
 
 NEAR: Final = 3
-"""A lawful session may differ from the unlawful one in so many events."""
+"""In how many events a lawful session may differ from the unlawful one."""
 
 
 _JUDGED: Final[dict[tuple[str, str], Verdict]] = {}
 
 
 def judged(fixture: Fixture, revision: str) -> Verdict:
-    """What the judge makes of a session; each is judged once."""
+    """Return the verdict on a session; each session is judged once."""
     key = str(fixture), revision
     if key not in _JUDGED:
         _JUDGED[key] = runner.judge(fixture, revision)

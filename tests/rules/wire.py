@@ -1,6 +1,6 @@
-"""The lines of a fixture that stand for HTTP, and the events they spell out.
+"""The fixture lines for HTTP, and the events that they stand for.
 
-``x`` names the exchange and ``c`` its connection, which is ``x`` unless it is said:
+``x`` is the number of the exchange and ``c`` that of its connection, by default the same:
 
     {"http-handshake": {"client": {}, "server": {}, "session": "s-1234567"}, "c": 1}   three POSTs, 901 to 903
     {"post": {...}, "x": 1, "headers": {...}}     head and body of the client
@@ -8,12 +8,13 @@
     {"response": 200, "x": 1, "headers": {...}}   a head alone
     {"answer": {...}, "x": 1, "status": 200}      head, JSON body and end
     {"accepted": 202, "x": 1}                     head and end
-    {"event": {"id": "1", "name": "message", "retry": 100, "data": {...}}, "x": 1}     an SSE event; with
-        nothing in it a comment, with "terminated": false one that lacks its blank line
+    {"event": {"id": "1", "name": "message", "retry": 100, "data": {...}}, "x": 1}     an SSE event;
+        a comment if it is empty; with "terminated": false without its blank line
     {"body": "text", "x": 1}   {"end": 1, "cut": true, "by": "client"}
 
-A POST has the usual headers: Content-Type, Accept, and what a client of this session or revision adds. One
-that is given as null is left out. ``"by_proxy": true`` says that mcpproxy sent a response or a body itself.
+A POST has the usual headers: Content-Type, Accept, and those that a client of this session or revision adds.
+A header with the value null is left out. ``"by_proxy": true`` marks a response or body that mcpproxy sent
+itself.
 """
 
 import json
@@ -35,7 +36,7 @@ FORMS: Final = (
 
 
 class Wire:
-    """What the lines so far have settled: the session id, the revision, who spoke on which connection."""
+    """The state after the lines so far: the session id, the revision, the connection of each exchange."""
 
     def __init__(self, revision: str) -> None:
         self.revision = revision
@@ -50,10 +51,10 @@ class Wire:
         return self.seq
 
     def events(self, line: Line, at_ns: int) -> list[Event]:
-        """Spell one line out."""
+        """Return the events that one line stands for."""
         match line:
-            case {"http-handshake": shook}:
-                return self._handshake(shook, line.get("c", 901), at_ns)
+            case {"http-handshake": handshake}:
+                return self._handshake(handshake, line.get("c", 901), at_ns)
             case {"end": x}:
                 return [self._end(x, at_ns, line.get("cut", False), line.get("by"))]
             case {"post": message, "x": x}:
@@ -79,10 +80,10 @@ class Wire:
             case _:
                 raise ValueError(f"no event: {line}")
 
-    def _handshake(self, shook: Line, connection: int, at_ns: int) -> list[Event]:
-        opening = {"protocolVersion": self.revision, "capabilities": shook["client"]}
-        answer = {"protocolVersion": self.revision, "capabilities": shook["server"]}
-        session = {"Mcp-Session-Id": shook["session"]} if shook.get("session") else {}
+    def _handshake(self, handshake: Line, connection: int, at_ns: int) -> list[Event]:
+        opening = {"protocolVersion": self.revision, "capabilities": handshake["client"]}
+        answer = {"protocolVersion": self.revision, "capabilities": handshake["server"]}
+        session = {"Mcp-Session-Id": handshake["session"]} if handshake.get("session") else {}
         params = {**opening, "clientInfo": {"name": "client", "version": "1.0"}}
         result = {**answer, "serverInfo": {"name": "server", "version": "1.0"}}
         lines: list[Line] = [
@@ -174,7 +175,7 @@ class Wire:
 
 
 def _mirrored(message: object) -> dict[str, str] | None:
-    """What a client of a stateless revision repeats in headers; ``None`` for a message of the other era."""
+    """Return the headers that repeat a stateless message; ``None`` for a message of the other era."""
     body = as_object(message) or {}
     params = as_object(body.get("params")) or {}
     version = (as_object(params.get("_meta")) or {}).get(VERSION_KEY)

@@ -89,7 +89,7 @@ def test_capabilities_of_each_side() -> None:
     assert History().capabilities("server") is None
 
 
-def test_a_modern_answer_tells_its_stateless_versions() -> None:
+def test_a_modern_answer_has_its_stateless_versions() -> None:
     answer = ModernAnswer(3, ("2025-11-25", "2026-07-28", "3000-01-01"))
     assert answer.stateless_versions == ("2026-07-28",)
 
@@ -98,14 +98,14 @@ def test_the_other_side() -> None:
     assert (other("client"), other("server")) == ("server", "client")
 
 
-def test_a_full_table_keeps_the_latest_and_what_is_written_again() -> None:
+def test_a_full_table_keeps_the_latest_entries() -> None:
     table: dict[str, int] = {}
     for number, name in enumerate("abacd"):
         keep(table, name, number, 3)
     assert table == {"a": 2, "c": 3, "d": 4}
 
 
-def test_what_lasts_is_shared_by_those_that_were_lent_it_and_else_their_own() -> None:
+def test_stateless_requests_share_what_lasts_and_other_sessions_do_not() -> None:
     lent: dict[type, object] = {}
     one, two, apart = History(lasting=lent), History(lasting=lent), History()
     assert one.beyond(UsedIds) is two.beyond(UsedIds)

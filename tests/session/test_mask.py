@@ -2,17 +2,17 @@
 
 import pytest
 
-from mcpproxy.session.masked_values import Mask, credential, facts, is_masked, mask
+from mcpproxy.session.masked_values import Mask, as_mask, credential, is_masked, mask
 
 VALUES = ["", "s-1", "1868a90c-7d1b-4c53", "with space", "tab\there", "caf\u00e9", "~!", "\x7f"]
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_a_mask_says_of_a_value_what_the_value_says(value: str) -> None:
+def test_a_mask_has_the_facts_of_the_value(value: str) -> None:
     masked = mask(value, b"key of this recording")
-    raw = facts(value)
+    raw = as_mask(value)
     assert (masked.length, masked.visible) == (raw.length, raw.visible)
-    assert facts(str(masked)) == masked
+    assert as_mask(str(masked)) == masked
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ def test_a_mask_says_of_a_value_what_the_value_says(value: str) -> None:
 def test_length_counts_bytes_and_visible_means_ascii_without_spaces(
     value: str, length: int, visible: bool
 ) -> None:
-    assert (facts(value).length, facts(value).visible) == (length, visible)
+    assert (as_mask(value).length, as_mask(value).visible) == (length, visible)
 
 
-def test_equal_values_have_equal_masks_in_one_recording_alone() -> None:
+def test_equal_values_have_equal_masks_in_one_recording_only() -> None:
     assert mask("secret", b"one") == mask("secret", b"one")
     assert mask("secret", b"one") != mask("secret", b"another")
     assert mask("secret", b"one") != mask("Secret", b"one")
@@ -36,12 +36,12 @@ def test_a_mask_does_not_show_the_value() -> None:
     assert str(Mask(32, True, "1a2b3c4d5e6f")) == "masked(len=32,visible=yes,hash=1a2b3c4d5e6f)"
 
 
-def test_only_a_whole_mask_is_one() -> None:
+def test_a_text_with_a_mask_in_it_is_not_a_mask() -> None:
     text = str(mask("secret"))
     assert is_masked(text)
     assert not is_masked(text + "x")
     assert not is_masked("masked(len=1,visible=perhaps,hash=1a2b3c4d5e6f)")
-    assert facts(text + "x").length == len(text) + 1
+    assert as_mask(text + "x").length == len(text) + 1
 
 
 @pytest.mark.parametrize(

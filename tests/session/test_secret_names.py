@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.base.secret_names import GLUED, HARMLESS_WORDS, SECRET_WORDS, names_secret, words_of
+from mcpproxy.base.secret_names import HARMLESS_WORDS, SECRET_WORDS, UNSEPARATED, names_secret, words_of
 
 SECRET = """
     Authorization Proxy-Authorization X-Authorization Cookie Set-Cookie Mcp-Session-Id Session-Id X-Api-Key
@@ -36,7 +36,7 @@ def test_near_misses(name: str) -> None:
     assert not names_secret(name)
 
 
-def test_a_text_is_no_name() -> None:
+def test_a_text_is_not_a_name() -> None:
     assert not names_secret("")
     assert not names_secret("x" * 100 + "-token")
     assert not names_secret('<input name="token')
@@ -62,6 +62,6 @@ def test_the_tables_are_in_the_form_that_is_looked_up() -> None:
     for words in SECRET_WORDS | HARMLESS_WORDS:
         assert " ".join(words_of(words)) == words
         assert len(words.split()) <= 2
-    assert all(words_of(glued) == [glued] for glued in GLUED)
+    assert all(words_of(glued) == [glued] for glued in UNSEPARATED)
     assert all(names_secret(words) for words in SECRET_WORDS)
     assert not any(names_secret(words) for words in HARMLESS_WORDS)

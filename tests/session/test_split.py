@@ -24,7 +24,7 @@ def hold(*texts: bytes) -> tuple[SplitMessage, list[bool]]:
 
 
 @pytest.mark.parametrize("indent", [0, 1, 2, "\t"])
-def test_pretty_printed_json_is_put_together_at_its_last_line(indent: int | str) -> None:
+def test_pretty_printed_json_is_joined_at_its_last_line(indent: int | str) -> None:
     lines = json.dumps(PING, indent=indent).encode().split(b"\n")
     held = SplitMessage()
     wholes: list[object] = []
@@ -68,23 +68,23 @@ def test_a_message_ends_the_attempt() -> None:
     assert held.whole() is None
 
 
-def test_one_line_is_no_split_message() -> None:
+def test_one_line_is_not_a_split_message() -> None:
     held, _ = hold(b'{"a": [')
     assert held.whole() is None
 
 
-def test_lines_that_close_but_make_no_json_wait_on() -> None:
+def test_lines_that_close_but_are_not_json_are_held() -> None:
     held, taken = hold(b"{", b"oops", b"}")
     assert taken == [True, True, True]
     assert held.whole() is None
 
 
-def test_no_more_is_held_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_held_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretty_printed, "MAX_BYTES", 10)
     assert hold(b"{", b"123456789", b"0", b"}")[1] == [True, True, False, False]
 
 
-def test_no_more_is_tried_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretty_printed, "MAX_ATTEMPTS", 2)
     held, _ = hold(b"{")
     for _ in range(3):
@@ -93,6 +93,6 @@ def test_no_more_is_tried_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not held.takes(Frame(3, "client", b"}"))
 
 
-def test_an_object_that_is_no_message_is_not_put_together() -> None:
+def test_an_object_that_is_not_a_message_is_not_joined() -> None:
     held, _ = hold(b"{", b'"level": 30', b"}")
     assert held.whole() is None

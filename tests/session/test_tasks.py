@@ -31,7 +31,7 @@ def test_the_oldest_tasks_are_forgotten() -> None:
     assert known.get("server", "1") is not None
 
 
-def test_a_report_is_later_if_it_was_asked_for_later_or_says_so() -> None:
+def test_a_report_is_later_by_its_request_or_its_timestamp() -> None:
     early, late = instant("2025-11-25T10:00:00Z"), instant("2025-11-25T10:00:01Z")
     assert is_later(asked(1, seq=5), None, 4, late)
     assert is_later(None, late, 4, early)
@@ -68,7 +68,7 @@ def test_an_id_of_the_other_type_is_another_subscription() -> None:
     assert known.retyped(None) is None
 
 
-def test_who_forgets_a_subscription_knows_it() -> None:
+def test_forgetting_a_subscription_is_recorded() -> None:
     known = Subscriptions()
     for id in range(subscriptions.MAX_REMEMBERED):
         known.add(Subscription(asked(id), None))

@@ -1,1 +1,1 @@
-"""The trace: what is written is read, and nothing else is."""
+"""The trace: reading gives what was written, and rejects anything else."""

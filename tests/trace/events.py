@@ -1,4 +1,4 @@
-"""Hypothesis strategies for everything that a trace can hold."""
+"""Hypothesis strategies for everything that a trace can contain."""
 
 import json
 from typing import get_args

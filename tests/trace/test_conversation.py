@@ -1,4 +1,4 @@
-"""Which answer belongs to which question."""
+"""Which answer belongs to which request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Recordings of others: what is read, what is said to be missing, and that nobody is accused of that."""
+"""Recordings of other tools: what is read, what is reported as missing, and that this is no finding."""
 
 import base64
 import json
@@ -162,7 +162,7 @@ def test_what_others_recorded_is_read_and_found_clean(
 
 
 @pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
-def test_they_can_be_trimmed_and_redacted(
+def test_imported_recordings_can_be_trimmed_and_redacted(
     mcpproxy: Mcpproxy, tmp_path: Path, make: Callable[[], str]
 ) -> None:
     path = kept(tmp_path, make())
@@ -227,7 +227,7 @@ def test_spelling_of_numbers_stays(tmp_path: Path) -> None:
 # mcpsnoop
 
 
-def test_its_bytes_stay_and_what_stands_behind_does_not_confuse(tmp_path: Path) -> None:
+def test_its_bytes_stay_whatever_members_follow(tmp_path: Path) -> None:
     raw = (
         '{"jsonrpc":"2.0","id":1.0,"method":"a","method":"b","params":{"x":"\\",\\"truncated\\":","raw":"}"}}'
     )
@@ -269,7 +269,7 @@ def test_what_it_redacted_is_a_mask(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert open_trace(path).header.redaction == "mcpsnoop"
 
 
-def test_http_without_http(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+def test_messages_over_http_without_their_heads(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     http: dict[str, Any] = {"transport": "http"}
     text = mcpsnoop(*TALK[:4], **http)
     text += envelope(9, "s2c", text="<html>", status=502, **http) + envelope(8, "s2c", status=202, **http)
@@ -407,7 +407,7 @@ def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
         assert len(frames) == 4
 
 
-def test_files_that_are_none(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+def test_what_cannot_be_imported_or_written(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         refused = mcpproxy("import", str(path))
         assert (refused.code, refused.err.count("\n")) == (2, 1)

@@ -57,7 +57,7 @@ class Stage:
 
 
 def seen(folder: Path) -> dict[str, object]:
-    """All that there is to a folder, the time of its last change included."""
+    """Everything about a folder, including the times of last change."""
     found: dict[str, object] = {".": folder.stat().st_mtime_ns}
     for path in sorted(folder.iterdir()):
         found[path.name] = (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_mode)
@@ -174,7 +174,9 @@ def test_no_command_touches_what_links_lead_to(
 
 @pytest.mark.parametrize("attack", [closed_beside_a_link, trace_linked_to_nothing])
 @pytest.mark.parametrize("command", REPLAYS)
-def test_no_replay_does(stage: Stage, attack: Callable[[Stage], None], command: str) -> None:
+def test_no_replay_touches_what_links_lead_to(
+    stage: Stage, attack: Callable[[Stage], None], command: str
+) -> None:
     attack(stage)
     before = seen(stage.victim)
     ran = subprocess.run(
@@ -186,7 +188,9 @@ def test_no_replay_does(stage: Stage, attack: Callable[[Stage], None], command: 
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_nor_do_the_api_and_the_plugin(stage: Stage, attack: Callable[[Stage], None]) -> None:
+def test_api_and_plugin_touch_nothing_that_links_lead_to(
+    stage: Stage, attack: Callable[[Stage], None]
+) -> None:
     attack(stage)
     before = seen(stage.victim)
     for read in (
@@ -302,7 +306,7 @@ def test_nothing_in_a_journal_is_waited_for(stage: Stage, name: str, kind: str) 
 
 
 def going_on(trace: Path, name: str) -> None:
-    """A trace whose last record names ``name`` as the file that it goes on in."""
+    """A trace whose last record names ``name`` as the next file."""
     header = {"type": "header", "format": 1, "started_ns": STARTED_NS}
     last = {"type": "continued", "t": 1, "in": name, "frames": {"client": 0, "server": 0}, "findings": {}}
     trace.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in (header, last)))
@@ -311,18 +315,18 @@ def going_on(trace: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["a.jsonl", "../a.jsonl", "..", "", "x/y", "a\0b"])
 def test_a_trace_that_goes_on_nowhere_is_refused(stage: Stage, name: str) -> None:
     going_on(stage.trace, name)
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(open_trace(stage.trace).events())
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(follow(stage.trace, 0.01))
 
 
 def test_a_circle_of_traces_is_refused(stage: Stage) -> None:
     going_on(stage.trace, "b.jsonl")
     going_on(stage.folder / "b.jsonl", "a.jsonl")
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(open_trace(stage.trace).events())
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(follow(stage.trace, 0.01))
 
 
@@ -352,8 +356,8 @@ def test_a_trace_whose_journal_is_damaged_is_judged_without_it_and_that_is_said(
     out, err = capfd.readouterr()
     assert "b.jsonl" in out
     assert err == (
-        f"mcpproxy: {stage.trace}: the journal beside it could not be folded in: the journal is damaged: "
-        "a record that is no JSON; the trace was judged without it\n"
+        f"mcpproxy: {stage.trace}: the journal beside it could not be recovered: the journal is damaged: "
+        "a record that is not JSON; the trace was judged without it\n"
     )
     assert "00000001" in folder.names()
     assert sum(isinstance(event, Frame) for event in open_trace(stage.trace).events()) == 4
@@ -387,7 +391,7 @@ def open_trace_or_sentence(path: Path) -> str:
 def test_folders_above_a_recording_are_made_for_their_owner_alone(tmp_path: Path) -> None:
     from mcpproxy.cli import new_recording
 
-    trace, opened = new_recording.begin(
+    trace, opened = new_recording.create_recording(
         str(tmp_path / "x" / "y" / "z.jsonl"), "", "s", {"transport": '"stdio"'}
     )
     opened.discard()

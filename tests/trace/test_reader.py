@@ -178,7 +178,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "more behind the end": (
         WHOLE + LINES[1],
-        ":6: a record behind the close record; the 5 records before it are whole",
+        ":6: a record after the close record; the 5 records before it are whole",
     ),
 }
 
@@ -233,7 +233,7 @@ def test_following_waits_for_a_recorder_that_starts(file: Path, monkeypatch: pyt
     assert lock
 
     def work(for_s: float) -> None:
-        """The recorder's turn: each time we wait, it gets on by one step."""
+        """The recorder's work: one step each time the reader waits."""
         step, _ = steps.pop(0), for_s
         step()
 

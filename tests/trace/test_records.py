@@ -1,4 +1,4 @@
-"""Records: their exact form, the way back, and what is refused."""
+"""Records: their exact form, reading them again, and what is refused."""
 
 import json
 

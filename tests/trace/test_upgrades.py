@@ -1,4 +1,4 @@
-"""The ladder: old formats climb it, newer ones are told so."""
+"""Upgrades: records of old formats are converted, newer formats are refused with a message."""
 
 from pathlib import Path
 
@@ -9,30 +9,36 @@ from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Frame
 from mcpproxy.trace import upgrades
 
-LADDER: dict[int, upgrades.Rung] = {
+UPGRADE_STEPS: dict[int, upgrades.UpgradeStep] = {
     1: lambda line: line.replace(b"sender", b"author"),
     2: lambda line: line.replace(b'"author"', b'"from"'),
 }
 
 
-def test_todays_format_climbs_nothing() -> None:
-    assert upgrades.rungs(upgrades.FORMAT) == ()
+def test_the_current_format_needs_no_step() -> None:
+    assert upgrades.upgrade_steps(upgrades.FORMAT) == ()
 
 
-def test_a_record_climbs_every_rung() -> None:
-    assert upgrades.climb(b'{"sender":1}', upgrades.rungs(1, to=3, ladder=LADDER)) == b'{"from":1}'
-    assert upgrades.climb(b'{"author":1}', upgrades.rungs(2, to=3, ladder=LADDER)) == b'{"from":1}'
+def test_a_record_is_upgraded_step_by_step() -> None:
+    assert (
+        upgrades.upgrade_line(b'{"sender":1}', upgrades.upgrade_steps(1, to=3, known_steps=UPGRADE_STEPS))
+        == b'{"from":1}'
+    )
+    assert (
+        upgrades.upgrade_line(b'{"author":1}', upgrades.upgrade_steps(2, to=3, known_steps=UPGRADE_STEPS))
+        == b'{"from":1}'
+    )
 
 
 @pytest.mark.parametrize("version", [0, -1, 4])
-def test_a_format_without_a_way_is_named(version: int) -> None:
+def test_a_format_without_a_conversion_is_named(version: int) -> None:
     with pytest.raises(LookupError, match=f"written by format {version}, this mcpproxy reads up to 3"):
-        upgrades.rungs(version, to=3, ladder=LADDER)
+        upgrades.upgrade_steps(version, to=3, known_steps=UPGRADE_STEPS)
 
 
 def test_an_old_trace_is_read_as_todays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upgrades, "FORMAT", 3)
-    monkeypatch.setattr(upgrades, "LADDER", LADDER)
+    monkeypatch.setattr(upgrades, "UPGRADE_STEPS", UPGRADE_STEPS)
     path = tmp_path / "old.jsonl"
     path.write_bytes(
         b'{"type":"header","format":1}\n{"type":"frame","seq":1,"t":2,"sender":"client","message":[]}\n'

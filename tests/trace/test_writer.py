@@ -110,7 +110,9 @@ def test_what_a_full_disk_did_not_take_is_kept(path: str, free: int, monkeypatch
 
 
 @pytest.mark.parametrize("free", [3, 4, 5, BATCH_BYTES, 3 * BATCH_BYTES + 4, 3 * BATCH_BYTES + 5])
-def test_so_is_a_large_record(path: str, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_record_that_a_full_disk_did_not_take_is_kept(
+    path: str, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = SmallDisk(monkeypatch, free)
     writer = TraceWriter(path)
     writer.write(b"one\n")

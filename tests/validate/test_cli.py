@@ -83,7 +83,7 @@ def test_what_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         (("--header=A: b", "--", "x"), "goes together with a URL"),
         (("--env=A=b", "http://127.0.0.1:1/mcp"), "goes together with -- COMMAND"),
         (("--timeout=never", "--", "x"), "is not a number of seconds"),
-        (("--call=add=[1]", "--", "x"), "is no tool with arguments"),
+        (("--call=add=[1]", "--", "x"), "is not a tool with arguments"),
         (("server.py",), "put -- before a command"),
     ],
     ids=str,

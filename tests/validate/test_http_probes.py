@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.validate.outcome import Status, Validation
 from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
@@ -14,6 +15,7 @@ from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.runner import validate
 from tests.validate import http_flaws
 from tests.validate.http_server import FLAWS, Kind, Site, serving
+from tests.validate.scripted import STATEFUL, STATELESS
 from tests.validate.trial import check, rules, target, tried
 
 PROBES = (
@@ -237,8 +239,8 @@ def test_no_probe_is_without_its_flaw() -> None:
 def test_not_to_speak_the_other_era_is_no_fault_among_all_revisions(kind: Kind, tmp_path: Path) -> None:
     result = over_http(kind, "", tmp_path, ("handshake",), revision="all")
     found = [one.status for one in result.checks if one.name == "handshake"]
-    spoken = ["passed", "passed", "passed", "passed", "skipped"]
-    assert found == (spoken if kind == "stateful" else ["skipped", "skipped", "skipped", "skipped", "passed"])
+    spoken = STATEFUL if kind == "stateful" else STATELESS
+    assert found == ["passed" if revision in spoken else "skipped" for revision in REVISIONS]
     assert result.is_valid
 
 

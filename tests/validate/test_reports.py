@@ -92,4 +92,4 @@ def test_what_a_baseline_accepts_does_not_count(capsys: pytest.CaptureFixture[st
 def test_a_baseline_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
     assert validated(tmp_path, "", f"--baseline={tmp_path / 'x.json'}") == 2
-    assert "is no baseline of mcpproxy" in capsys.readouterr().err
+    assert "is not a baseline of mcpproxy" in capsys.readouterr().err

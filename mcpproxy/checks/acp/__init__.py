@@ -1,1 +1,1 @@
-"""The Agent Client Protocol."""
+"""Checks of the Agent Client Protocol."""

@@ -1,7 +1,7 @@
 """The order of messages in the Agent Client Protocol: initialize, then a session, then its prompts.
 
 In version 1 the agent answers a prompt when the turn is over, and gives the stop reason. In version 2 it
-answers at once, and a state update later says that the agent is idle again and why.
+answers immediately, and a later state update says that the agent is idle again and why.
 
 Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
@@ -20,6 +20,7 @@ from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import History, SentRequest
 
 MAX_REMEMBERED: Final = 4096
+"""The number of sessions that are remembered."""
 
 CROSSING_NS: Final = 1_000_000_000
 """An answer this soon after a cancel may have been sent before the agent read the cancel."""
@@ -29,12 +30,13 @@ BUSY_NS: Final = 5_000_000_000
 
 REQUEST_CANCELLED: Final = -32800
 
-_CURSOR: Final = ("session/list", "session/delete")  # they name sessions that are not open
+_NOT_OPENING: Final = ("session/list", "session/delete")
+"""Methods whose result opens no session, although it may name one."""
 
 
 @slotted()
 class AcpSession:
-    """One session. ``busy``: the agent works on it. ``cancel``: the frame that cancelled that work."""
+    """One session. ``busy``: the agent works on it. ``cancel_seq``: the frame that cancelled that work."""
 
     busy: bool = False
     cancel_seq: int = 0
@@ -45,9 +47,9 @@ class AcpSession:
 class Sessions:
     """The sessions of a connection, by id, oldest first.
 
-    ``forgetful`` is set once a session had to be dropped: from then on an unknown id proves nothing.
-    ``refused`` is set while the latest initialize was answered with an error. ``hasty`` is set once the
-    client sent a request before the handshake was complete, which is reported once.
+    ``forgetful`` is set once a session had to be dropped: from then on an unknown id is not reported.
+    ``refused`` says that the latest initialize was answered with an error. ``hasty`` is set once the client
+    sent a request before the handshake was complete, which is reported once.
     """
 
     open: dict[str, AcpSession] = field(default_factory=dict[str, AcpSession])
@@ -73,7 +75,7 @@ def _session_id(context: MessageContext) -> str | None:
 
 
 def hasty_request(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-006"""
+    """Report a message about sessions before initialize has succeeded (ACP-006)."""
     message, sessions = context.message, history.of(Sessions)
     assert isinstance(message, Request | Notification)
     if sessions.hasty or history.blind or context.sender != CLIENT:
@@ -82,14 +84,14 @@ def hasty_request(context: MessageContext, history: History) -> Iterator[Violati
         return
     initialize = history.initialize
     if initialize is None:
-        said, related = f"client sent {message.method} before initialize", ()
+        problem, related = f"client sent {message.method} before initialize", ()
     elif not history.initialize_answered:
-        said, related = f"client sent {message.method} before initialize was answered", (initialize.seq,)
+        problem, related = f"client sent {message.method} before initialize was answered", (initialize.seq,)
     elif sessions.refused:
-        said, related = f"client sent {message.method} although initialize failed", (initialize.seq,)
+        problem, related = f"client sent {message.method} although initialize failed", (initialize.seq,)
     else:
         return  # The agent did not say which version it chose.
-    yield Violation("ACP-006", "A-018", said, pointer=context.at + "/method", related=related)
+    yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
 def remember_haste(context: MessageContext, history: History) -> None:
@@ -102,7 +104,7 @@ def remember_haste(context: MessageContext, history: History) -> None:
 
 
 def unknown_session(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-007"""
+    """Report a session id that was not opened on this connection (ACP-007)."""
     message, sessions = context.message, history.of(Sessions)
     assert isinstance(message, Request | Notification)
     id = _session_id(context)
@@ -112,23 +114,23 @@ def unknown_session(context: MessageContext, history: History) -> Iterator[Viola
         return
     if not history.server.was_read:
         return
-    said = f"client sent {message.method} for session {shown(id)}, which was not opened on this connection"
+    problem = f"client sent {message.method} for session {shown(id)}, which was not opened on this connection"
     at = context.at + "/params/sessionId"
     if message.method == "session/prompt":
-        yield Violation("ACP-007", "A-019", said, pointer=at)
+        yield Violation("ACP-007", "A-019", problem, pointer=at)
     else:
-        yield Violation("ACP-007", "A-020", said, pointer=at)
+        yield Violation("ACP-007", "A-020", problem, pointer=at)
 
 
 def remember_opening(context: MessageContext, history: History) -> None:
-    """Open a session when the client asks for it by its id, or when the agent names it."""
+    """Record the session that a request opens by its id."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
         history.of(Sessions).add(id)
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """Open the session that a result names; close it on a refusal or a close."""
+    """Record the session that a result opens, and forget one that was closed or refused."""
     asked, message, sessions = context.answers, context.message, history.of(Sessions)
     if asked is None or context.sender != SERVER:
         return
@@ -137,7 +139,11 @@ def remember_answer(context: MessageContext, history: History) -> None:
     named = member(asked.params, "sessionId")
     if isinstance(message, Response):
         opened = member(message.result, "sessionId")
-        if isinstance(opened, str) and asked.method.startswith("session/") and asked.method not in _CURSOR:
+        if (
+            isinstance(opened, str)
+            and asked.method.startswith("session/")
+            and asked.method not in _NOT_OPENING
+        ):
             sessions.add(opened)
         if asked.method == "session/close" and isinstance(named, str):
             sessions.open.pop(named, None)
@@ -147,11 +153,11 @@ def remember_answer(context: MessageContext, history: History) -> None:
             sessions.open.pop(named, None)
 
 
-# Prompts and how they end
+# Prompts and stop reasons
 
 
 def remember_prompt(context: MessageContext, history: History) -> None:
-    """The agent starts to work on this session, and the work is not cancelled yet."""
+    """Record that the agent starts to work on a session."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
         session = history.of(Sessions).add(id)
@@ -167,7 +173,7 @@ def remember_cancel(context: MessageContext, history: History) -> None:
 
 
 def stop_reason(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-008: in version 1, the answer to a prompt tells why the turn stopped"""
+    """Report a missing or wrong stop reason in the answer to a prompt, in version 1 (ACP-008)."""
     asked, message = context.answers, context.message
     if asked is None or context.sender != SERVER or context.candidates != (acp.FIRST,):
         return
@@ -179,11 +185,11 @@ def stop_reason(context: MessageContext, history: History) -> Iterator[Violation
     assert isinstance(message, Response)
     reason, at = member(message.result, "stopReason"), "/result/stopReason"
     if not isinstance(reason, str):
-        said = "agent answered session/prompt without a stopReason"
-        yield Violation("ACP-008", "A-021", said, pointer=context.at + at, related=(asked.seq,))
+        problem = "agent answered session/prompt without a stopReason"
+        yield Violation("ACP-008", "A-021", problem, pointer=context.at + at, related=(asked.seq,))
     elif reason not in acp.STOP_REASONS:
-        said = f"agent stopped a turn with {shown(reason)}, which is no stop reason of version 1"
-        yield Violation("ACP-008", "A-022", said, pointer=context.at + at, related=(asked.seq,))
+        problem = f"agent stopped a turn with {shown(reason)}, which is not a stop reason of version 1"
+        yield Violation("ACP-008", "A-022", problem, pointer=context.at + at, related=(asked.seq,))
     elif reason != "cancelled":
         yield from _not_cancelled(asked, context, history, f"with {shown(reason)}", at)
 
@@ -191,18 +197,18 @@ def stop_reason(context: MessageContext, history: History) -> Iterator[Violation
 def _not_cancelled(
     asked: SentRequest, context: MessageContext, history: History, how: str, pointer: str
 ) -> Iterator[Violation]:
-    """A cancelled turn must end as cancelled, once the agent has read the cancel."""
+    """Report a cancelled turn that did not end as cancelled, once the agent has read the cancel."""
     id = member(asked.params, "sessionId")
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
     if session is None or session.cancel_seq <= asked.seq:
         return
     waited_ns, enough_ns = _since_cancel(session, context, history)
     if waited_ns >= min(enough_ns, CROSSING_NS):
-        said = f'agent ended a turn {how}, which the client had cancelled; it ends as "cancelled"'
+        problem = f'agent ended a turn {how}, although the client had cancelled it; "cancelled" was expected'
         related = (asked.seq, session.cancel_seq)
         level: Severity | None = None if waited_ns >= enough_ns else "warning"
         yield Violation(
-            "ACP-008", "A-023", said, pointer=context.at + pointer, related=related, at_most=level
+            "ACP-008", "A-023", problem, pointer=context.at + pointer, related=related, at_most=level
         )
 
 
@@ -213,7 +219,7 @@ def _since_cancel(session: AcpSession, context: MessageContext, history: History
 
 
 def idle_state(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-008: in version 2, a state update tells why the work stopped"""
+    """Report a missing or wrong stop reason in a state update, in version 2 (ACP-008)."""
     message = context.message
     assert isinstance(message, Notification)
     update, id = member(message.params, "update"), _session_id(context)
@@ -225,22 +231,22 @@ def idle_state(context: MessageContext, history: History) -> Iterator[Violation]
     reason, at = member(update, "stopReason"), context.at + "/params/update/stopReason"
     if reason is None:
         if session is not None and session.busy and not history.blind:
-            said = "agent became idle after its work without saying why it stopped (stopReason)"
-            yield Violation("ACP-008", "A-024", said, pointer=at)
+            problem = "agent became idle after its work without saying why it stopped (stopReason)"
+            yield Violation("ACP-008", "A-024", problem, pointer=at)
     elif isinstance(reason, str) and reason not in acp.STOP_REASONS and not reason.startswith("_"):
-        said = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
-        yield Violation("ACP-008", "A-022", said, pointer=at)
+        problem = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
+        yield Violation("ACP-008", "A-022", problem, pointer=at)
     elif reason != "cancelled" and session is not None and session.cancel_seq and session.busy:
         waited_ns, enough_ns = _since_cancel(session, context, history)
         if waited_ns < min(enough_ns, CROSSING_NS):
             return
-        said = f'agent became idle with {shown(reason)} after the client had cancelled; say "cancelled"'
+        problem = f'agent became idle with {shown(reason)} after a cancel; "cancelled" was expected'
         level: Severity | None = None if waited_ns >= enough_ns else "warning"
-        yield Violation("ACP-008", "A-023", said, pointer=at, related=(session.cancel_seq,), at_most=level)
+        yield Violation("ACP-008", "A-023", problem, pointer=at, related=(session.cancel_seq,), at_most=level)
 
 
 def remember_update(context: MessageContext, history: History) -> None:
-    """Whether the agent is working, according to its own state updates."""
+    """Record whether the agent is working, according to its state updates."""
     assert isinstance(context.message, Notification)
     update, id = member(context.message.params, "update"), _session_id(context)
     session = history.of(Sessions).open.get(id) if id is not None else None
@@ -254,7 +260,7 @@ def remember_update(context: MessageContext, history: History) -> None:
 
 
 def remember_turn_end(context: MessageContext, history: History) -> None:
-    """End a turn: in version 1 any answer to a prompt ends it, in version 2 only an error does."""
+    """Record the end of a turn: in version 1 any answer to its prompt, in version 2 an error."""
     asked = context.answers
     id = member(asked.params, "sessionId") if asked else None
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None

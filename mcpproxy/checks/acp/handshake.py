@@ -1,7 +1,8 @@
-"""The Agent Client Protocol: handshake, offered capabilities, known methods and paths.
+"""The Agent Client Protocol: handshake, declared capabilities, known methods and paths.
 
-The client is an editor, and the server of the connection is an agent. ``protocol/acp.py`` lists what each
-needs in each version. A check of an offer reports nothing until the handshake has shown the offers.
+The client is an editor, and the server of the connection is an agent. ``protocol/acp.py`` lists the
+capability that each method needs in each version. Nothing is reported as undeclared until the handshake has
+shown the declarations.
 
 Source: https://agentclientprotocol.com/protocol/v1/initialization
 """
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mcpproxy.base.slotted import field, slotted
+from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
@@ -30,14 +31,13 @@ class Offers:
     client: JSONObject | None = None
     agent: JSONObject | None = None
     version: str = ""
-    told: set[str] = field(default_factory=set[str])
 
     def of(self, sender: Sender) -> JSONObject | None:
         return self.client if sender == CLIENT else self.agent
 
 
 def remember_offers(context: MessageContext, history: History) -> None:
-    """Read the declarations, whose members differ by version. Only an object offers anything."""
+    """Record the declarations, whose members differ by version. Only an object declares anything."""
     result = as_object(context.message.result) if isinstance(context.message, Response) else None
     if context.answers is not history.initialize or result is None or history.negotiated not in ACP:
         return
@@ -51,7 +51,7 @@ def remember_offers(context: MessageContext, history: History) -> None:
 
 
 def _offers(history: History) -> Offers | None:
-    """The offers of a session that was recorded from its start."""
+    """Return the declarations; ``None`` if they are not known, or if messages are missing."""
     offers = history.of(Offers)
     return None if history.blind or offers.agent is None else offers
 
@@ -60,7 +60,7 @@ def _handshake(history: History) -> tuple[int, ...]:
     return (history.initialize.seq,) if history.initialize else ()
 
 
-# What must have been offered
+# Undeclared features
 
 _REQUIREMENT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -83,13 +83,13 @@ _REQUIREMENT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 
 
 def undeclared_method(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-002, ACP-005: a request that the other side never offered to take"""
+    """Report a request for a method that the other side did not declare (ACP-002, ACP-005)."""
     message, offers = context.message, _offers(history)
     assert isinstance(message, Request)
     if offers is None:
         return
     found = acp.method(message.method, offers.version)
-    path = acp.gate(message.method, offers.version)
+    path = acp.needed_capability(message.method, offers.version)
     if message.method == "elicitation/create":
         mode = member(message.params, "mode")
         path = f"elicitation.{mode}" if mode in ("form", "url") else None
@@ -98,36 +98,36 @@ def undeclared_method(context: MessageContext, history: History) -> Iterator[Vio
         return
     if not acp.declares(declared, path):
         receiver = NAMES[other(context.sender)]
-        said = f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {path}"
+        problem = f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {path}"
         yield Violation(
-            *_REQUIREMENT[path], said, pointer=context.at + "/method", related=_handshake(history)
+            *_REQUIREMENT[path], problem, pointer=context.at + "/method", related=_handshake(history)
         )
 
 
 def undeclared_transport(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-001: MCP servers that the agent is not able to reach, the first of each transport"""
+    """Report MCP servers on transports that the agent did not declare (ACP-001), once per transport."""
     message, offers = context.message, _offers(history)
     assert isinstance(message, Request)
     if context.sender != CLIENT or offers is None or offers.agent is None:
         return
     servers = member(message.params, "mcpServers")
-    told: set[str] = set()
+    reported: set[str] = set()
     for index, server in enumerate(servers if isinstance(servers, list) else []):
         transport = server.get("type", "stdio") if isinstance(server, dict) else None
-        if not isinstance(transport, str) or transport in told:
+        if not isinstance(transport, str) or transport in reported:
             continue
-        if (refused := _refused(transport, offers.version, offers.agent)) is None:
+        if (fault := _transport_fault(transport, offers.version, offers.agent)) is None:
             continue
-        told.add(transport)
-        name, (pair, why) = member(server, "name"), refused
-        called = transport if transport == "stdio" else shortened(transport.upper())
-        named = f"MCP server {shown(name)}" if isinstance(name, str) else "an MCP server"
+        reported.add(transport)
+        name, (pair, why) = member(server, "name"), fault
+        label = transport if transport == "stdio" else shortened(transport.upper())
+        which = f"MCP server {shown(name)}" if isinstance(name, str) else "an MCP server"
         yield Violation(
             *pair,
-            f"client gave the agent {named} over {called}, {why}",
+            f"client gave the agent {which} over {label}, {why}",
             pointer=f"{context.at}/params/mcpServers/{index}",
             related=_handshake(history),
-            # A value unknown to the version may be an addition newer than this table.
+            # The protocol may have gained a transport since this table was written.
             at_most="warning" if pair == _UNKNOWN_TRANSPORT and transport != "sse" else None,
             data={
                 "requestedTransport": transport,
@@ -144,8 +144,10 @@ _TRANSPORT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 )
 
 
-def _refused(transport: str, version: str, declared: JSONObject) -> tuple[tuple[str, str], str] | None:
-    """The requirement that a server with this transport breaks, and how; ``None`` if it may be sent."""
+def _transport_fault(
+    transport: str, version: str, declared: JSONObject
+) -> tuple[tuple[str, str], str] | None:
+    """Return the requirement that this transport breaks, and why; ``None`` if it is allowed."""
     path = acp.TRANSPORTS[version].get(transport)
     if path is not None:
         lacking = not acp.declares(declared, path)
@@ -157,79 +159,81 @@ def _refused(transport: str, version: str, declared: JSONObject) -> tuple[tuple[
 
 
 def _supported(refused: str, version: str, declared: JSONObject) -> list[JSON]:
-    """The declared transports and stdio. stdio is left out only where it was refused explicitly."""
+    """Return the declared transports and stdio; without stdio only where the refused server is one."""
     needs = acp.TRANSPORTS[version].items()
     offered: list[JSON] = [name for name, path in needs if name != "stdio" and acp.declares(declared, path)]
     return offered if refused == "stdio" else ["stdio", *offered]
 
 
 def undeclared_directories(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-003"""
+    """Report additional directories that the agent did not declare (ACP-003)."""
     message, offers = context.message, _offers(history)
     assert isinstance(message, Request)
     if context.sender != CLIENT or offers is None or offers.agent is None:
         return
     path = acp.DIRECTORIES[offers.version]
     if member(message.params, "additionalDirectories") and not acp.declares(offers.agent, path):
-        said = f"client sent {message.method} with additionalDirectories, but the agent never declared {path}"
+        problem = (
+            f"client sent {message.method} with additionalDirectories, but the agent never declared {path}"
+        )
         at = context.at + "/params/additionalDirectories"
-        yield Violation("ACP-003", "A-013", said, pointer=at, related=_handshake(history))
+        yield Violation("ACP-003", "A-013", problem, pointer=at, related=_handshake(history))
 
 
 def undeclared_content(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-004"""
+    """Report content in a prompt that the agent did not declare (ACP-004)."""
     message, offers = context.message, _offers(history)
     assert isinstance(message, Request)
     if context.sender != CLIENT or offers is None or offers.agent is None:
         return
     needs = acp.CONTENT[offers.version]
-    for pointer, type_ in acp.reach(member(message.params, "prompt"), "*/type"):
+    for pointer, type_ in acp.values_at(member(message.params, "prompt"), "*/type"):
         path = needs.get(type_) if isinstance(type_, str) else None
         if path is not None and not acp.declares(offers.agent, path):
-            said = f"client put {type_} content into a prompt, but the agent never declared {path}"
+            problem = f"client put {type_} content into a prompt, but the agent never declared {path}"
             at = context.at + "/params/prompt" + pointer
-            yield Violation("ACP-004", "A-014", said, pointer=at, related=_handshake(history))
+            yield Violation("ACP-004", "A-014", problem, pointer=at, related=_handshake(history))
             return
 
 
-# Which methods there are
+# Methods
 
 
 def foreign_method(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-010"""
+    """Report a method that the version does not have, or not in this form or direction (ACP-010)."""
     message, sender = context.message, context.sender
     assert isinstance(message, Request | Notification)
     name, called = message.method, shortened(message.method)
     if name.startswith(acp.DRAFT_PREFIXES) and name != "$/cancel_request":
         return
     who, at = NAMES[sender], context.at + "/method"
-    owners = acp.owners(name)
+    owners = acp.versions_with(name)
     if not owners:
-        said = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
-        yield Violation("ACP-010", "A-029", said, pointer=at)
+        problem = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
+        yield Violation("ACP-010", "A-029", problem, pointer=at)
         return
     if len(context.candidates) == 1 and context.candidates[0] in ACP and context.candidates[0] not in owners:
-        said = f"{who} sent {called}, which version {context.candidates[0][4:]} of ACP does not have"
-        yield Violation("ACP-010", "A-028", said, pointer=at, related=_handshake(history))
+        problem = f"{who} sent {called}, which version {context.candidates[0][4:]} of ACP does not have"
+        yield Violation("ACP-010", "A-028", problem, pointer=at, related=_handshake(history))
         return
     found = acp.method(name, owners[0])
     assert found is not None
     if found.sender not in (sender, "both"):
-        said = f"{who} sent {called}, which only the {NAMES[other(sender)]} sends"
+        problem = f"{who} sent {called}, which only the {NAMES[other(sender)]} sends"
     elif found.kind == "request" and isinstance(message, Notification):
-        said = f"{who} sent {called} without an id, so it will never be answered"
+        problem = f"{who} sent {called} without an id, so it will never be answered"
     elif found.kind == "notification" and isinstance(message, Request):
-        said = f"{who} sent {called} with an id, although it is a notification"
+        problem = f"{who} sent {called} with an id, although it is a notification"
     else:
         return
-    yield Violation("ACP-010", "A-030", said, pointer=at)
+    yield Violation("ACP-010", "A-030", problem, pointer=at)
 
 
-# What a message must hold
+# Required members, and paths
 
 
 def incomplete_opening(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-011: who the client is"""
+    """Report a client that does not name itself in initialize (ACP-011)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender == CLIENT and len(context.candidates) == 1:
@@ -237,77 +241,82 @@ def incomplete_opening(context: MessageContext, history: History) -> Iterator[Vi
 
 
 def incomplete_answer(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-011: which version the agent chose, and who it is"""
+    """Report an agent that does not name itself or the version it chose (ACP-011)."""
     message, at = context.message, context.at + "/result"
     assert isinstance(message, Response)
     if context.answers is not history.initialize:
         return
     version = member(message.result, "protocolVersion")
     if type(version) is not int:
-        told = "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
-        said = f"agent answered initialize {told}, which is the integer it chose"
-        yield Violation("ACP-011", "A-031", said, pointer=at + "/protocolVersion")
+        fault = "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
+        problem = f"agent answered initialize {fault}; it must be the integer that the agent chose"
+        yield Violation("ACP-011", "A-031", problem, pointer=at + "/protocolVersion")
     else:
         yield from _info(message.result, "agent", acp.named(version)[0], at)
 
 
 def _info(found: object, who: str, version: str, at: str) -> Iterator[Violation]:
-    """The implementation info: in version 1 the member is named after its owner, in version 2 ``info``."""
+    """Report implementation info without name or version.
+
+    In version 1 the member is named after its owner (``clientInfo``, ``agentInfo``), in version 2 ``info``.
+    """
     name = f"{who}Info" if version == acp.FIRST else "info"
     info = as_object(member(as_object(found), name))
     missing = next((key for key in ("name", "version") if not isinstance(member(info, key), str)), None)
     if missing is not None:
         lacks = name if info is None else f"{name}.{missing}"
         pointer = f"{at}/{name}" if info is None else f"{at}/{name}/{missing}"
-        said = f"{who} did not say who it is: the handshake lacks {lacks}"
-        yield Violation("ACP-011", "A-032", said, pointer=pointer, candidates=(version,))
+        problem = f"{who} did not name itself: the handshake lacks {lacks}"
+        yield Violation("ACP-011", "A-032", problem, pointer=pointer, candidates=(version,))
 
 
 def incomplete_request(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-011: a request about a session says which one and where"""
+    """Report a request about a session without the members that it needs (ACP-011)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender != CLIENT or len(context.candidates) != 1:
         return
     for name in acp.REQUIRED.get((context.candidates[0], message.method), ()):
         if member(message.params, name) is None:
-            said = f"client sent {message.method} without {name}"
-            yield Violation("ACP-011", "A-033", said, pointer=f"{context.at}/params/{name}")
+            problem = f"client sent {message.method} without {name}"
+            yield Violation("ACP-011", "A-033", problem, pointer=f"{context.at}/params/{name}")
     servers = member(message.params, "mcpServers") if context.candidates[0] == acp.SECOND else None
     for index, server in enumerate(servers if isinstance(servers, list) else []):
         if isinstance(server, dict) and "type" not in server:
-            said = "client described an MCP server without its type, which version 2 asks for"
-            yield Violation("ACP-011", "A-033", said, pointer=f"{context.at}/params/mcpServers/{index}/type")
+            problem = "client described an MCP server without its type, which version 2 requires"
+            yield Violation(
+                "ACP-011", "A-033", problem, pointer=f"{context.at}/params/mcpServers/{index}/type"
+            )
             return
 
 
 def nameless_session(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-011: a new session has an id"""
+    """Report a new session without an id (ACP-011)."""
     message = context.message
     assert isinstance(message, Response)
     if context.sender == SERVER and not isinstance(member(message.result, "sessionId"), str):
-        said = "agent answered session/new without a sessionId"
-        yield Violation("ACP-011", "A-034", said, pointer=context.at + "/result/sessionId")
+        problem = "agent answered session/new without a sessionId"
+        yield Violation("ACP-011", "A-034", problem, pointer=context.at + "/result/sessionId")
 
 
 def relative_path(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ACP-009"""
+    """Report a path that is not absolute (ACP-009)."""
     message = context.message
     assert isinstance(message, Request | Notification)
     for path in acp.PATHS[message.method]:
-        for pointer, found in acp.reach(as_object(message.params), path):
+        for pointer, found in acp.values_at(as_object(message.params), path):
             if not isinstance(found, str) or acp.is_absolute(found):
                 continue
             command = path.endswith("command")
-            said = (
+            problem = (
                 f"{NAMES[context.sender]} sent {message.method} with a path that is not absolute: "
                 f"{shown(found)}"
             )
             yield Violation(
                 *_PATH.get(path, _ANY_PATH) if message.method in acp.SETUP else _ANY_PATH,
-                said,
+                problem,
                 pointer=f"{context.at}/params{pointer}",
-                at_most="warning" if command else None,  # a bare program name may be looked up
+                at_most="warning" if command else None,  # The other side may look up a bare program name.
             )
 
 

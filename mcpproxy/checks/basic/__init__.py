@@ -1,1 +1,1 @@
-"""Rules for every message: JSON-RPC, lifecycle, capabilities, the members of params and results."""
+"""Checks of every message: JSON-RPC, lifecycle, capabilities, the members of params and results."""

@@ -21,7 +21,7 @@ LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 
 
 def undeclared_request(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the sender asks for what the other side never offered"""
+    """Report a request for a feature that the other side did not declare (PROTO-009)."""
     message = context.message
     assert isinstance(message, Request)
     unmet = _unmet(message.method, message.params, context.sender, context, history)
@@ -33,14 +33,14 @@ def _undeclared_request(
 ) -> Iterator[Violation]:
     for need in unmet:
         declarer = _declarer(need, context.sender)
-        said = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
+        problem = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
         yield Violation(
             "PROTO-009",
             _requirement(message.method, need, context.sender),
-            said,
+            problem,
             pointer=context.at + "/method",
             related=_handshake(history),
-            # Of these only tools/call has a MUST NOT; for other requests checking the capability is a SHOULD.
+            # Only for tools/call does the specification say MUST NOT; for the others it says SHOULD.
             at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
         )
 
@@ -63,7 +63,7 @@ def _requirement(method: str, need: Need, sender: Sender) -> str:
 
 
 def undeclared_notification(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: a notification of a feature that was never declared"""
+    """Report a notification that needs a feature which was not declared (PROTO-009)."""
     message = context.message
     assert isinstance(message, Notification)
     unmet = _unmet(message.method, message.params, context.sender, context, history)
@@ -76,33 +76,33 @@ def _undeclared_notification(
     for need in unmet:
         declarer = _declarer(need, context.sender)
         who = "it" if declarer == context.sender else f"the {declarer}"
-        said = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
+        problem = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
         if need.path == "logging":
             # This is very common in practice, but the specification says MUST.
             yield Violation(
                 "PROTO-009",
                 "R-050",
-                said,
+                problem,
                 pointer=context.at + "/method",
                 related=_handshake(history),
                 at_most="warning",
             )
         elif need.path.endswith("listChanged"):
             yield Violation(
-                "PROTO-009", "R-048", said, pointer=context.at + "/method", related=_handshake(history)
+                "PROTO-009", "R-048", problem, pointer=context.at + "/method", related=_handshake(history)
             )
         elif need.path == "resources.subscribe":
             yield Violation(
-                "PROTO-009", "R-049", said, pointer=context.at + "/method", related=_handshake(history)
+                "PROTO-009", "R-049", problem, pointer=context.at + "/method", related=_handshake(history)
             )
         else:
             yield Violation(
-                "PROTO-009", "R-045", said, pointer=context.at + "/method", related=_handshake(history)
+                "PROTO-009", "R-045", problem, pointer=context.at + "/method", related=_handshake(history)
             )
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the server answers a feature request although it never declared the feature"""
+    """Report a server that answers a request for a feature it did not declare (PROTO-009)."""
     asked = context.answers
     if asked is None or asked.sender != CLIENT or asked.stateless:
         return ()
@@ -115,47 +115,47 @@ def _undeclared_service(
 ) -> Iterator[Violation]:
     for need in unmet:
         if _is_for_service(need):
-            said = f"server answered {asked.method} with a result, but never declared {need.path}"
+            problem = f"server answered {asked.method} with a result, but never declared {need.path}"
             yield Violation(
                 "PROTO-009",
                 "R-045",
-                said,
+                problem,
                 pointer=context.at + "/result",
                 related=(*_handshake(history), asked.seq),
             )
 
 
 def unserved_capability(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-009: the server refuses the very method its declaration promises"""
+    """Report a server that refuses the list method of a feature it declared (PROTO-009)."""
     asked, message = context.answers, context.message
     assert isinstance(message, ErrorResponse)
     if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
         return
     path = asked.method.partition("/")[0]
     if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, path):
-        said = f"server declared {path}, but does not know {asked.method}"
+        problem = f"server declared {path}, but does not know {asked.method}"
         yield Violation(
             "PROTO-009",
             "R-046",
-            said,
+            problem,
             pointer=context.at + "/error/code",
             related=(*_handshake(history), asked.seq),
         )
 
 
 def elicitation_modes(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
+    """Report a client that declares elicitation with members, but without a mode (PROTO-009)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
         return
     declared = as_object(member(message.params, "capabilities", "elicitation"))
     if declared and "form" not in declared and "url" not in declared:
-        said = "client declared elicitation with members, but neither the form nor the url mode"
+        problem = "client declared elicitation with members, but neither the form nor the url mode"
         yield Violation(
             "PROTO-009",
             "R-052",
-            said,
+            problem,
             pointer=context.at + "/params/capabilities/elicitation",
             candidates=("2025-11-25",),
         )
@@ -164,7 +164,9 @@ def elicitation_modes(context: MessageContext, history: History) -> Iterator[Vio
 def _unmet(
     method: str, params: "JSON | Absent", sender: Sender, context: MessageContext, history: History
 ) -> tuple[Need, ...]:
-    """The first capability that a message needs and the handshake did not declare; empty while unknown."""
+    """Return the first capability that a message needs and that was not declared; empty while that is
+    unknown.
+    """
     lacking = history.unmet.get((sender, method))
     if not lacking or history.blind or context.candidates != (history.negotiated,):
         return ()
@@ -174,7 +176,7 @@ def _unmet(
 
 
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
-    """What each peer needs for each of its methods and the handshake did not declare."""
+    """Return, by sender and method, the capabilities that are needed and were not declared."""
     found: dict[tuple[Sender, str], tuple[Need, ...]] = {}
     for method in methods.names(revision):
         defined = methods.defined(method, revision)
@@ -193,7 +195,7 @@ def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tup
 
 
 def unserved(unmet: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
-    """The methods of the client that need a feature which the server did not declare."""
+    """Return the client's methods that need a feature which the server did not declare."""
     return frozenset(
         method
         for (sender, method), needs in unmet.items()

@@ -33,11 +33,11 @@ ISO_8601: Final = pattern(
 )
 
 
-# Where blocks are
+# Finding content blocks
 
 
 def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSONObject]]:
-    """Each content block of a message, including nested ones, with its JSON Pointer."""
+    """Yield each content block of a message, including nested ones, with its JSON Pointer."""
     message = context.message
     if isinstance(message, Response):
         at = context.at + "/result"
@@ -67,11 +67,11 @@ def _in_content(content: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
                     yield from _in_content(block.get("content"), f"{at}/content/{index}")
 
 
-# What blocks hold
+# The data in content blocks
 
 
 def base64_content(context: MessageContext, history: History) -> Iterator[Violation]:
-    """CONT-003: in blocks"""
+    """Report a content block whose data is not base64 (CONT-003)."""
     for pointer, block in blocks(context, history):
         match block:
             case {"type": "image" | "audio" as kind, "data": str(data)}:
@@ -83,7 +83,7 @@ def base64_content(context: MessageContext, history: History) -> Iterator[Violat
 
 
 def base64_contents(context: MessageContext, history: History) -> Iterator[Violation]:
-    """CONT-003: of resources that are read"""
+    """Report a resource whose ``blob`` is not base64 (CONT-003)."""
     contents = member(context.message.value, "result", "contents")
     for index, content in enumerate(contents if isinstance(contents, list) else ()):
         if isinstance(blob := member(content, "blob"), str):
@@ -94,17 +94,17 @@ def _base64(context: MessageContext, data: str, what: str, pointer: str) -> Iter
     if _decodes(data):
         return
     at_most: Severity | None = None
-    bare = data.translate(_BLANKS)
-    if _decodes(bare + "=" * (-len(bare) % 4)):
-        fault, at_most = ("has no padding" if bare == data else "is broken into lines"), "warning"
+    one_line = data.translate(_BLANKS)
+    if _decodes(one_line + "=" * (-len(one_line) % 4)):
+        fault, at_most = ("has no padding" if one_line == data else "is broken into lines"), "warning"
     elif data[:5].lower() == "data:":
-        fault = "is a data: URI, not its base64 part alone"
+        fault = "is a whole data: URI instead of its base64 part"
     elif _decodes(data.translate(_URL_SAFE) + "=" * (-len(data) % 4)):
-        fault = "is in the alphabet for URLs"
+        fault = "uses the base64 alphabet for URLs"
     else:
         fault = f"is not base64: {shown(data[:24])}"
-    said = f"{context.sender} sent {what} that {fault}"
-    yield Violation("CONT-003", "R-153", said, pointer=pointer, at_most=at_most)
+    problem = f"{context.sender} sent {what} that {fault}"
+    yield Violation("CONT-003", "R-153", problem, pointer=pointer, at_most=at_most)
 
 
 _BLANKS: Final = dict.fromkeys(map(ord, " \t\r\n"))
@@ -123,14 +123,14 @@ def _decodes(data: str) -> bool:
 
 
 def annotated_blocks(context: MessageContext, history: History) -> Iterable[Violation]:
-    """CONT-004: when a block was last modified"""
+    """Report a content block whose ``lastModified`` is not an ISO 8601 time (CONT-004)."""
     if not all(revision in LAST_MODIFIED for revision in context.candidates):
         return ()
     return _modified(context, blocks(context, history))
 
 
 def annotated_items(context: MessageContext, history: History) -> Iterable[Violation]:
-    """CONT-004: when a listed resource was last modified"""
+    """Report a listed resource whose ``lastModified`` is not an ISO 8601 time (CONT-004)."""
     asked = context.answers
     if asked is None or not all(revision in LAST_MODIFIED for revision in context.candidates):
         return ()
@@ -144,10 +144,10 @@ def _modified(context: MessageContext, found: Iterable[tuple[str, JSON]]) -> Ite
     for pointer, value in found:
         when = member(value, "annotations", "lastModified")
         if isinstance(when, str) and not ISO_8601.fullmatch(when):
-            said = f"{context.sender} sent a lastModified that is no ISO 8601 time: {shown(when)}"
+            problem = f"{context.sender} sent a lastModified that is not an ISO 8601 time: {shown(when)}"
             pointer += "/annotations/lastModified"
-            # A wrong shape is reported elsewhere, with more detail than the format check gives.
-            yield Violation("CONT-004", "R-154", said, pointer=pointer, at_most="warning")
+            # A warning only: the schema says that it is a string, and names the format in a description.
+            yield Violation("CONT-004", "R-154", problem, pointer=pointer, at_most="warning")
 
 
 ANSWERED: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
@@ -155,7 +155,7 @@ ASKED: Final = ("sampling/createMessage", *REPLY_CARRIERS)
 RESOURCES: Final = ("resources/list", "resources/templates/list")
 
 HOLDERS: Final = ("messages", "inputResponses")
-"""The object that holds the blocks of a request."""
+"""The members of a request that contain its content blocks."""
 
 BINARY: Final = (b'"data"', b'"blob"')
 MODIFIED: Final = (b'"lastModified"',)

@@ -1,6 +1,6 @@
-"""The objects that a result lists: tools, resources, prompts, and requested content.
+"""Find the objects that a result lists: tools, resources, prompts, messages and content blocks.
 
-A check that applies to all of them does not need to know where they are.
+Checks of members that all of these may have, such as icons and ``_meta``, share this search.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ MEMBERS: Final[Mapping[str, str]] = {
 
 
 def described(context: MessageContext) -> Iterator[tuple[str, JSONObject]]:
-    """Each object listed in an answer to one of ``MEMBERS``, with its JSON Pointer."""
+    """Yield each object listed in an answer to one of ``MEMBERS``, with its JSON Pointer."""
     message, asked = context.message, context.answers
     if asked is None or not isinstance(message, Response) or not isinstance(message.result, dict):
         return

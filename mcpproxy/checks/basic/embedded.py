@@ -1,9 +1,9 @@
-"""Requests of a server to a client and their results, however they are carried.
+"""Requests of a server to a client and their results, in both eras.
 
-In the stateful revisions these are messages of their own. From 2026-07-28 on the requests are entries of a
+In the stateful revisions they are separate messages. From 2026-07-28 on the requests are entries of a
 result's ``inputRequests``, and the results are entries of ``inputResponses`` in the retried request. An
 ``Ask`` or a ``Reply`` is the same in both eras, so one check serves both. The rows of a family name the
-messages to look at (``ASK_CARRIERS``, ``REPLY_CARRIERS``).
+messages that may contain them (``ASK_CARRIERS``, ``REPLY_CARRIERS``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -28,18 +28,18 @@ REPLY_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/u
 """Requests that may carry the requested input."""
 
 POLLED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
-"""A request that carries input although the result that asked for it answered a different request."""
+"""For a request that carries input: the method whose result asked for that input, where it is another."""
 
-ASKING: Final = ("inputRequests",)
-BRINGING: Final = ("inputResponses",)
+INPUT_REQUESTS: Final = ("inputRequests",)
+INPUT_RESPONSES: Final = ("inputResponses",)
 """The member of a message that carries input requests or responses."""
 
-TELLING: Final[Mapping[str, str]] = {
+METHOD_BY_MEMBER: Final[Mapping[str, str]] = {
     "action": "elicitation/create",
     "roots": "roots/list",
     "model": "sampling/createMessage",
 }
-"""The member that identifies which method a bare result answers."""
+"""The member of a result that shows which method it answers."""
 
 MAX_ROUNDS: Final = 128
 """The number of results asking for input that are remembered."""
@@ -63,8 +63,8 @@ class Ask:
 class Reply:
     """The client's result for one request, with the JSON Pointer of the result.
 
-    ``ask`` is ``None`` if the exact request is not known; ``method`` is then derived from the result. A
-    result whose method cannot be derived is not treated as a reply.
+    ``ask`` is the request, ``None`` if it is not known; ``method`` is then derived from the result. A result
+    whose method cannot be derived is not a reply.
     """
 
     method: str
@@ -95,7 +95,7 @@ class InputResults:
 
 
 def may_ask(context: MessageContext) -> bool:
-    """Whether a message may ask the client for input: a request, or a result with input requests."""
+    """Whether a message may ask the client for input: any request, or a result with input requests."""
     message = context.message
     if isinstance(message, Response):
         return context.stateless and isinstance(message.result, dict) and "inputRequests" in message.result
@@ -103,7 +103,7 @@ def may_ask(context: MessageContext) -> bool:
 
 
 def asks(context: MessageContext) -> Iterator[Ask]:
-    """The requests to the client in this message of the server."""
+    """Yield the requests to the client in this message of the server."""
     message = context.message
     if isinstance(message, Request):
         if context.sender == SERVER:
@@ -117,7 +117,7 @@ def asks(context: MessageContext) -> Iterator[Ask]:
 
 
 def replies(context: MessageContext, history: History) -> Iterator[Reply]:
-    """The results for the server in this message of the client."""
+    """Yield the results for the server in this message of the client."""
     message, asked = context.message, context.answers
     if isinstance(message, Response):
         if asked is not None and asked.sender == SERVER and isinstance(message.result, dict):
@@ -128,23 +128,25 @@ def replies(context: MessageContext, history: History) -> Iterator[Reply]:
     elif isinstance(message, Request) and context.stateless:
         given = as_object(member(message.params, "inputResponses")) or {}
         for key, result in given.items():
-            if isinstance(result, dict) and (method := _shown_method(result)):
+            if isinstance(result, dict) and (method := method_shown_by(result)):
                 ask = _ask_of(message, key, history)
                 if ask is None or ask.method == method:
                     yield Reply(method, result, f"{context.at}/params/inputResponses{token(key)}", ask)
 
 
-def _shown_method(result: JSONObject) -> str:
-    """The method that a bare result answers, derived from its members; empty if they do not agree on one."""
-    shows = [method for name, method in TELLING.items() if name in result]
-    return shows[0] if len(shows) == 1 else ""
+def method_shown_by(result: JSON) -> str:
+    """Return the method that a result answers, as its members show; empty if they do not agree on one."""
+    shown = [
+        method for name, method in METHOD_BY_MEMBER.items() if isinstance(result, dict) and name in result
+    ]
+    return shown[0] if len(shown) == 1 else ""
 
 
 def rounds_before(request: Request, history: History) -> tuple[InputResult, ...]:
-    """The results that ``request`` may continue, oldest first.
+    """Return the earlier results that ``request`` may continue, oldest first.
 
-    They answered the same method with the same tool, prompt or resource. Their state is the one that the
-    request repeats, or both have none.
+    They answered the same method with the same tool, prompt or resource, and gave the state that the request
+    repeats; or both have no state.
     """
     state, about = member(request.params, "requestState"), _about(request.params)
     return tuple(
@@ -162,13 +164,14 @@ def _about(params: "JSON | Absent") -> tuple[JSON, ...]:
 
 
 def _ask_of(request: Request, key: str, history: History) -> Ask | None:
-    """What was requested under ``key``; ``None`` if several earlier results requested different things."""
+    """Return what was requested under ``key``; ``None`` if earlier results requested different things."""
     found = [earlier.asks[key] for earlier in rounds_before(request, history) if key in earlier.asks]
     same = all((ask.method, ask.params) == (found[0].method, found[0].params) for ask in found)
     return found[-1] if found and same else None
 
 
 def _remember_round(context: MessageContext, history: History) -> None:
+    """Record a result that asked for input."""
     message, asked = context.message, context.answers
     if asked is not None and isinstance(message, Response) and may_ask(context):
         by_key = {ask.key: ask for ask in asks(context)}
@@ -178,7 +181,9 @@ def _remember_round(context: MessageContext, history: History) -> None:
         )
 
 
-NOTES: Final = (StateUpdate(_remember_round, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),)
+UPDATES: Final = (
+    StateUpdate(_remember_round, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+)
 
 JudgeAsk: TypeAlias = Callable[[Ask, MessageContext, History], Iterable[Violation]]
 JudgeReply: TypeAlias = Callable[[Reply, MessageContext, History], Iterable[Violation]]
@@ -187,7 +192,7 @@ JudgeReply: TypeAlias = Callable[[Reply, MessageContext, History], Iterable[Viol
 def judge_asks(
     context: MessageContext, history: History, method: str, judges: Iterable[JudgeAsk]
 ) -> Iterable[Violation]:
-    """The findings of ``judges`` on each request for ``method`` in a message."""
+    """Yield the violations that ``judges`` find in each request for ``method`` in a message."""
     if not may_ask(context):
         return ()
     return (
@@ -199,24 +204,27 @@ def judge_asks(
     )
 
 
-def either_way(
+def rows_for_both_eras(
     methods: tuple[str, ...],
     asked: tuple[tuple[str, ...], CheckFunction],
     answered: tuple[tuple[str, ...], CheckFunction],
 ) -> tuple[Check, ...]:
-    """The rows for checks of requests and of results, each with its rules, in both eras."""
+    """Return the rows for a check of requests and a check of results, for both eras.
+
+    ``asked`` and ``answered`` are each the rules that a check decides, and the check.
+    """
     return (
         Check(*asked, ("request",), methods),
-        Check(*asked, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
+        Check(*asked, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
         Check(*answered, ("response",), methods),
-        Check(*answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
+        Check(*answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=INPUT_RESPONSES),
     )
 
 
 def judge_replies(
     context: MessageContext, history: History, method: str, judges: Iterable[JudgeReply]
 ) -> Iterable[Violation]:
-    """The findings of ``judges`` on each result for ``method`` in a message."""
+    """Yield the violations that ``judges`` find in each result for ``method`` in a message."""
     if isinstance(context.message, Request) and not context.stateless:
         return ()
     return (

@@ -27,7 +27,7 @@ BOM: Final = b"\xef\xbb\xbf"
 
 
 def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-021"""
+    """Report a message that is not UTF-8 or that begins with a byte order mark (RPC-021)."""
     raw = context.frame.raw
     if raw.startswith(BOM):
         yield Violation("RPC-021", "R-025", f"{context.sender} put a byte order mark before the message")
@@ -36,12 +36,12 @@ def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
         where = f"byte {raw[error.start]:#04x} at offset {error.start}"
-        said = f"{context.sender} sent bytes that are not UTF-8 ({where})"
-        yield Violation("RPC-021", "R-025", said)
+        problem = f"{context.sender} sent bytes that are not UTF-8 ({where})"
+        yield Violation("RPC-021", "R-025", problem)
 
 
 def lenient_json(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-001 for a frame that only a lenient parser reads (NaN, Infinity)"""
+    """Report JSON that only a lenient parser accepts, such as NaN or Infinity (RPC-001)."""
     original = context.frame.message
     if (
         isinstance(original, Malformed)
@@ -56,13 +56,13 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def not_a_message(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-001"""
+    """Report a frame that was meant as a message but is not a JSON object (RPC-001)."""
     message = context.message
     assert isinstance(message, Malformed)
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:
-        said = f"{context.sender} sent {kind(member(message.value))}, which is no JSON-RPC message"
-        yield Violation("RPC-001", "R-001", said, pointer=context.at)
+        problem = f"{context.sender} sent {kind(member(message.value))}, which is not a JSON-RPC message"
+        yield Violation("RPC-001", "R-001", problem, pointer=context.at)
     elif message.flaw is Flaw.EMPTY and context.frame.exchange:
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
     elif message.flaw is Flaw.NOT_JSON and context.frame.terminated:
@@ -100,7 +100,7 @@ def _name_constant(name: str) -> None:
 
 
 def message_kind(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-002"""
+    """Report an object whose members do not make it exactly one kind of message (RPC-002)."""
     message = context.message
     assert isinstance(message, Malformed)
     value = as_object(message.value)
@@ -109,24 +109,27 @@ def message_kind(context: MessageContext, history: History) -> Iterator[Violatio
     if message.flaw is Flaw.NO_KIND and "jsonrpc" not in value and not context.frame.exchange:
         return  # An object that does not claim to be JSON-RPC is treated as stray output.
     if message.flaw is Flaw.NO_KIND:
-        said = f"{context.sender} sent an object with neither method, result nor error"
+        problem = f"{context.sender} sent an object with neither method, result nor error"
     elif message.flaw is Flaw.MIXED_KIND:
         answer = "result" if "result" in value else "error"
-        said = f"{context.sender} sent an object that has both method and {answer}"
+        problem = f"{context.sender} sent an object that has both method and {answer}"
     else:
-        said = f"{context.sender} sent a method that is {kind(value['method'])}, not a string"
-    yield Violation("RPC-002", "R-003", said, pointer=context.at)
+        problem = f"{context.sender} sent a method that is {kind(value['method'])}, not a string"
+    yield Violation("RPC-002", "R-003", problem, pointer=context.at)
 
 
 def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
-    """RPC-017, RPC-018: judged once for the array; its elements follow one by one"""
+    """Report an array where no batch is allowed, and an empty or mixed batch (RPC-017, RPC-018).
+
+    This judges the array as a whole; its elements are judged one by one afterwards.
+    """
     sender, revision = context.sender, history.negotiated
     if revision is None:
         if not any(_opens_batching_session(item) for item in batch.items):
             # Before negotiation no array is allowed, whatever revision is negotiated later.
-            said = f"{sender} sent a JSON array before a revision with batches was negotiated"
+            problem = f"{sender} sent a JSON array before a revision with batches was negotiated"
             yield Violation(
-                "RPC-017", "R-019", said, pointer="", candidates=since("2025-06-18"), at_most="warning"
+                "RPC-017", "R-019", problem, pointer="", candidates=since("2025-06-18"), at_most="warning"
             )
     elif revision != "2025-03-26":
         yield Violation(
@@ -137,12 +140,12 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
     elif any(isinstance(item, Request | Notification) for item in batch.items) and any(
         isinstance(item, Response | ErrorResponse) for item in batch.items
     ):
-        said = f"{sender} mixed responses with requests or notifications in one batch"
-        yield Violation("RPC-018", "R-020", said, pointer="")
+        problem = f"{sender} mixed responses with requests or notifications in one batch"
+        yield Violation("RPC-018", "R-020", problem, pointer="")
 
 
 def _opens_batching_session(item: Single) -> bool:
-    """Whether this element is an initialize for the one revision with batches (LIFE-001 covers it)."""
+    """Whether this element is an initialize for the one revision with batches (LIFE-001 reports it)."""
     if not isinstance(item, Request) or item.method != "initialize":
         return False
     return member(item.params, "protocolVersion") == "2025-03-26"

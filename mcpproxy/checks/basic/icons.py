@@ -1,4 +1,4 @@
-"""Icons: the sources of their images. ``shapes`` checks their form with the object that contains them.
+"""Icons: where their images come from. ``shapes`` checks the members of an icon.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#icons
 """
@@ -26,7 +26,9 @@ _FETCHABLE: Final = pattern(r"(https?|data):", re.IGNORECASE)
 
 
 def icons_of_listed(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ICON-001, those of a server that answers a stateless request included"""
+    """Report an icon with an unusable source in a result, or in the ``serverInfo`` of its ``_meta``
+    (ICON-001).
+    """
     if b'"icons"' not in context.frame.raw:
         return ()  # Most lists have no icons, and may be long.
     result = member(context.message.value, "result")
@@ -37,7 +39,7 @@ def icons_of_listed(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def icons_of_peers(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ICON-001 for who is speaking in a handshake"""
+    """Report an icon with an unusable source in the client or server info of a handshake (ICON-001)."""
     message = context.message
     if isinstance(message, Response):
         speaker, pointer = as_object(member(message.result, "serverInfo")), "/result/serverInfo"
@@ -53,7 +55,7 @@ def icons_of_peers(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def icons_of_clients(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ICON-001 for who is asking in a stateless request"""
+    """Report an icon with an unusable source in the client info of a stateless request (ICON-001)."""
     if not context.stateless or b'"icons"' not in context.frame.raw:
         return ()
     speaker = as_object(member(context.message.value, "params", "_meta", CLIENT_INFO))
@@ -68,14 +70,14 @@ def _unfetchable(
     for index, icon in enumerate(icons if isinstance(icons, list) else []):
         src = member(icon, "src")
         if isinstance(src, str) and not _FETCHABLE.match(src):
-            said = (
+            problem = (
                 f"{context.sender} gave {shown(holder.get('name'))} an icon from {shown(src)}; "
-                "clients take http, https and data URIs alone"
+                "clients only accept http, https and data URIs"
             )
             where = f"{at}/icons/{index}/src"
             # The specification says that clients refuse such a source, not that a server must not offer it.
             yield Violation(
-                "ICON-001", "R-204", said, pointer=where, at_most="warning", candidates=candidates
+                "ICON-001", "R-204", problem, pointer=where, at_most="warning", candidates=candidates
             )
 
 

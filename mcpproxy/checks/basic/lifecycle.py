@@ -1,4 +1,4 @@
-"""The handshake and what depends on it: order, members, versions, pings.
+"""The handshake: the order of its messages, their members, and the versions; and pings.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -11,15 +11,15 @@ from mcpproxy.checks.engine.rows import ANSWERS, OUT_OF_ORDER, Check, EventCheck
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.lifecycle import (
-    AGAIN,
-    CONFIRM,
-    EARLY,
-    FIRST,
-    HOLD,
-    ONCE,
-    OVER,
+    CLIENT_AFTER_REFUSAL,
+    CLIENT_BEFORE_HANDSHAKE,
+    CLIENT_BEFORE_INITIALIZED,
+    CLIENT_BEFORE_RESULT,
+    SECOND_INITIALIZE,
+    SERVER_BEFORE_HANDSHAKE,
+    SERVER_BEFORE_INITIALIZED,
+    STRAY_INITIALIZED,
     TRANSITIONS,
-    WAIT,
     Breaks,
     Input,
     State,
@@ -30,11 +30,11 @@ from mcpproxy.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""How long initialize must have waited before a missing answer is reported."""
+"""How long initialize must have been unanswered before that is reported."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
-    """The meaning of this message for the handshake; ``None`` if it has none.
+    """Return what this message means for the handshake; ``None`` if it has no part in it.
 
     Stateless requests are not part of the handshake. Neither is a message without era marks on a connection
     that has been only stateless so far, because it may belong to either era.
@@ -61,7 +61,9 @@ def input_of(context: MessageContext, history: History) -> Input | None:
 
 
 def handshake_order(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-005, SEQ-003, LIFE-002, LIFE-003: the transition table"""
+    """Report a message that the transition table forbids in this state (PROTO-005, SEQ-003, LIFE-002,
+    LIFE-003).
+    """
     happened = context.happened
     if happened is None:
         return ()
@@ -76,43 +78,43 @@ def _out_of_order(
 ) -> Iterator[Violation]:
     if history.over_http and happened is Input.INITIALIZED and history.state is State.EAGER:
         yield from _late_initialized(history)
-    if breaks is None or (breaks == AGAIN and _lawful_repeat(history)):
+    if breaks is None or (breaks == SECOND_INITIALIZE and _lawful_repeat(history)):
         return
     method = shortened(context.message.method) if isinstance(context.message, Request | Notification) else ""
     initialize = history.initialize.seq if history.initialize else 0
-    said = {
-        FIRST: f"client sent {method} before initialize",
-        WAIT: f"client sent {method} before initialize (frame {initialize}) was answered",
-        CONFIRM: f"client sent {method} before notifications/initialized",
-        EARLY: f"server sent the request {method} before the client opened the session",
-        HOLD: f"server sent the request {method} before notifications/initialized",
-        ONCE: "client sent notifications/initialized "
+    problem = {
+        CLIENT_BEFORE_HANDSHAKE: f"client sent {method} before initialize",
+        CLIENT_BEFORE_RESULT: f"client sent {method} before initialize (frame {initialize}) was answered",
+        CLIENT_BEFORE_INITIALIZED: f"client sent {method} before notifications/initialized",
+        SERVER_BEFORE_HANDSHAKE: f"server sent the request {method} before the client opened the session",
+        SERVER_BEFORE_INITIALIZED: f"server sent the request {method} before notifications/initialized",
+        STRAY_INITIALIZED: "client sent notifications/initialized "
         + ("a second time" if history.initialized else "without a successful initialize before it"),
-        AGAIN: f"client sent initialize again in a session that it opened in frame {initialize}",
-        OVER: f"client sent {method} although initialize (frame {initialize}) was refused",
+        SECOND_INITIALIZE: f"client sent initialize again in a session that it opened in frame {initialize}",
+        CLIENT_AFTER_REFUSAL: f"client sent {method} although initialize (frame {initialize}) was refused",
     }[breaks]
-    if context.frame.exchange and breaks == CONFIRM:
-        return  # One POST may overtake another; a late initialized is reported when it turns out to be late.
+    if context.frame.exchange and breaks == CLIENT_BEFORE_INITIALIZED:
+        return  # One POST may overtake another: `_late_initialized` reports it once it is certain.
     stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
-    yield Violation(*breaks, said, related=(initialize,) if initialize else (), candidates=stateful)
+    yield Violation(*breaks, problem, related=(initialize,) if initialize else (), candidates=stateful)
 
 
 def _late_initialized(history: History) -> Iterator[Violation]:
     """Over HTTP, initialized is late only if an earlier request has already been answered."""
     early = history.eager
     if early is not None and history.client.pending.get(early.id) is not early:
-        rule, requirement = CONFIRM
-        said = f"client sent {shortened(early.method)} before notifications/initialized"
-        yield Violation(rule, requirement, said, frame=early.seq)
+        rule, requirement = CLIENT_BEFORE_INITIALIZED
+        problem = f"client sent {shortened(early.method)} before notifications/initialized"
+        yield Violation(rule, requirement, problem, frame=early.seq)
 
 
 def _lawful_repeat(history: History) -> bool:
-    """A client may send initialize once more if the server named other versions."""
+    """Whether initialize may be repeated: the server refused a version and listed others."""
     return history.state is State.INITIALIZING and history.modern_answer is not None
 
 
 def initialize_params(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-001: what the client must say in initialize"""
+    """Report missing or mistyped members in the params of initialize (PROTO-001)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender != "client":
@@ -128,7 +130,7 @@ def initialize_params(context: MessageContext, history: History) -> Iterator[Vio
 
 
 def initialize_result(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-001: what the server must say in its answer"""
+    """Report missing or mistyped members in the result of initialize (PROTO-001)."""
     message = context.message
     assert isinstance(message, Response)
     result = as_object(message.result)
@@ -139,8 +141,8 @@ def initialize_result(context: MessageContext, history: History) -> Iterator[Vio
     )
     yield from _capability_shapes(result.get("capabilities"), "server", context.at + "/result/capabilities")
     if "instructions" in result and not isinstance(result["instructions"], str):
-        said = f"server sent instructions that are {kind(result['instructions'])}, not a string"
-        yield Violation("PROTO-001", "R-030", said, pointer=context.at + "/result/instructions")
+        problem = f"server sent instructions that are {kind(result['instructions'])}, not a string"
+        yield Violation("PROTO-001", "R-030", problem, pointer=context.at + "/result/instructions")
 
 
 def _opening_members(
@@ -159,12 +161,12 @@ def _opening_members(
         if not isinstance(parent, dict):
             continue  # The parent itself is already reported.
         if path[-1] not in parent:
-            said = f"{who} sent {what} without {'.'.join(path)}"
+            problem = f"{who} sent {what} without {'.'.join(path)}"
         elif not isinstance(value := parent[path[-1]], type_):
-            said = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
+            problem = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
         else:
             continue
-        yield Violation("PROTO-001", requirement, said, pointer=at + "".join(f"/{name}" for name in path))
+        yield Violation("PROTO-001", requirement, problem, pointer=at + "".join(f"/{name}" for name in path))
 
 
 _FLAGS: Final = ("listChanged", "subscribe")
@@ -193,17 +195,17 @@ def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[V
             continue
         value = capabilities[name]
         if not isinstance(value, dict):
-            said = f"{who} declared the capability {name} as {kind(value)}, not an object"
-            yield Violation("PROTO-001", "R-051", said, pointer=f"{at}/{name}")
+            problem = f"{who} declared the capability {name} as {kind(value)}, not an object"
+            yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}")
             continue
         for flag in _FLAGS:
             if flag in value and not isinstance(value[flag], bool):
-                said = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
-                yield Violation("PROTO-001", "R-051", said, pointer=f"{at}/{name}/{flag}")
+                problem = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
+                yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}/{flag}")
 
 
 def batched_initialize(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
-    """LIFE-001"""
+    """Report an initialize inside a batch (LIFE-001)."""
     for index, item in enumerate(batch.items):
         asks_for = member(item.params, "protocolVersion") if isinstance(item, Request) else None
         if isinstance(item, Request) and item.method == "initialize" and asks_for == "2025-03-26":
@@ -217,7 +219,7 @@ def batched_initialize(context: MessageContext, batch: Batch, history: History) 
 
 
 def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """SEQ-001"""
+    """Report an initialize that the server never answered (SEQ-001)."""
     asked = history.initialize
     if not isinstance(event, Close) or asked is None or history.initialize_answered:
         return
@@ -232,21 +234,23 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     gone = history.client.closed_ns
     died = event.ending == "signalled" or event.exit_code != 0
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
-        return  # The server exited on it; its exit status says more than the missing answer.
+        return  # The server exited before it could answer; its exit status says more.
     until = event.observed_at_ns if gone is None else gone
     waited_ns = until - asked.at_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
-        said = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
-        yield _never_answered(said, asked)
+        problem = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
+        yield _never_answered(problem, asked)
 
 
-def _never_answered(said: str, asked: SentRequest) -> Violation:
-    return Violation("SEQ-001", "R-032", said, blame="server", frame=asked.seq, candidates=asked.candidates)
+def _never_answered(problem: str, asked: SentRequest) -> Violation:
+    return Violation(
+        "SEQ-001", "R-032", problem, blame="server", frame=asked.seq, candidates=asked.candidates
+    )
 
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """SEQ-002"""
+    """Report a client that continued without ``notifications/initialized`` (SEQ-002)."""
     if not isinstance(event, Close) or history.blind or not history.client.was_read or event.ending == "cut":
         return
     if (
@@ -256,12 +260,12 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
     ):
         return
     if history.unconfirmed_seq is None:
-        return  # It disconnected right after the handshake, as a health check does.
-    said = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
+        return  # The client disconnected right after the handshake, as a health check does.
+    problem = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
     yield Violation(
         "SEQ-002",
         "R-034",
-        said,
+        problem,
         pointer=None,
         related=(),
         blame="client",
@@ -272,22 +276,22 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
 
 
 def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
-    """LIFE-004"""
+    """Report a ping that was answered with an error or with a result that is not empty (LIFE-004)."""
     asked, message = context.answers, context.message
     assert asked is not None  # its table row is for answers to a ping
     if isinstance(message, ErrorResponse):
-        said = f"{context.sender} refused the ping in frame {asked.seq}"
-        yield Violation("LIFE-004", "R-040", said, pointer=context.at + "/error", related=(asked.seq,))
+        problem = f"{context.sender} refused the ping in frame {asked.seq}"
+        yield Violation("LIFE-004", "R-040", problem, pointer=context.at + "/error", related=(asked.seq,))
     elif isinstance(message, Response) and (result := as_object(message.result)):
         extra = [name for name in result if name not in ("_meta", "resultType")]
         if extra:
-            said = (
-                f"{context.sender} answered a ping with a member {shortened(extra[0])}; its result is empty"
+            problem = (
+                f"{context.sender} answered a ping with a member {shortened(extra[0])}; it must be empty"
             )
             yield Violation(
                 "LIFE-004",
                 "R-040",
-                said,
+                problem,
                 pointer=context.at + "/result",
                 related=(asked.seq,),
                 at_most="info",
@@ -295,7 +299,7 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def requested_version(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-008: the version the client asks for"""
+    """Report a client that requests a version without a handshake, or an unknown one (PROTO-008)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender == "client":
@@ -305,7 +309,7 @@ def requested_version(context: MessageContext, history: History) -> Iterator[Vio
 
 
 def answered_version(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-008: the version the server settles for"""
+    """Report a server that answers with a version it should not choose (PROTO-008)."""
     asked, message = context.answers, context.message
     assert isinstance(message, Response)
     version = member(message.result, "protocolVersion")
@@ -313,14 +317,14 @@ def answered_version(context: MessageContext, history: History) -> Iterator[Viol
     requested = member(asked.params, "protocolVersion") if asked else None
     if asked and isinstance(requested, str) and requested in history.supported and version != requested:
         listed = history.supported[requested]
-        said = (
+        problem = (
             f"server answered version {shortened(str(version))} to a request for {requested}, "
             f"which it listed as supported in frame {listed}"
         )
         yield Violation(
             "PROTO-008",
             "R-041",
-            said,
+            problem,
             pointer=context.at + "/result/protocolVersion",
             related=(asked.seq, listed),
         )
@@ -331,24 +335,22 @@ def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -
         return  # PROTO-001 reports a missing or mistyped version.
     at_most: Severity | None = None
     if version in STATELESS:
-        said = f"{context.sender} put {version} into the handshake, a revision that has none"
+        problem = f"{context.sender} put {version} into the handshake, a revision that has none"
     elif is_later(version):
         at_most = "info"
-        said = (
+        problem = (
             f"{context.sender} named protocol version {version}, "
             f"which is newer than the latest that mcpproxy knows ({REVISIONS[-1]})"
         )
     else:
-        said = (
-            f'{context.sender} named protocol version "{shortened(version)}", which is no published revision'
-        )
+        problem = f'{context.sender} named protocol version "{shortened(version)}", which was never published'
     yield Violation(
-        "PROTO-008", "R-042", said, pointer=context.at + pointer, candidates=STATEFUL, at_most=at_most
+        "PROTO-008", "R-042", problem, pointer=context.at + pointer, candidates=STATEFUL, at_most=at_most
     )
 
 
 def foreign_method(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-008: a request that the negotiated revision does not have"""
+    """Report a request that the negotiated revision does not have (PROTO-008)."""
     message, negotiated = context.message, history.negotiated
     assert isinstance(message, Request)
     if negotiated is None or methods.sends(context.sender, message.method, "request", negotiated):
@@ -361,14 +363,14 @@ def foreign_method(context: MessageContext, history: History) -> Iterable[Violat
 def _foreign_method(message: Request, negotiated: str, context: MessageContext) -> Iterator[Violation]:
     owners = [
         r
-        for r in methods.known_anywhere(message.method)
+        for r in methods.revisions_with(message.method)
         if methods.sends(context.sender, message.method, "request", r)
     ]
     if owners and message.method != "server/discover":
         newer = REVISIONS.index(owners[0]) > REVISIONS.index(negotiated)
         where = f"it came with {owners[0]}" if newer else f"{owners[-1]} was the last to have it"
-        said = f"{context.sender} sent {message.method}, which {negotiated} does not have ({where})"
-        yield Violation("PROTO-008", "R-043", said, pointer=context.at + "/method")
+        problem = f"{context.sender} sent {message.method}, which {negotiated} does not have ({where})"
+        yield Violation("PROTO-008", "R-043", problem, pointer=context.at + "/method")
 
 
 FAMILY: Final = RuleFamily(

@@ -1,6 +1,7 @@
 """``_meta``: the names of its keys, and the values that other standards define.
 
-Almost every message may have ``_meta``, and nearly all keys are the same few, so each key is checked once.
+Almost every message may have ``_meta``, and nearly all keys are the same few, so the result for a key is
+cached.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#_meta
 """
@@ -38,12 +39,16 @@ KNOWN: Final = frozenset(
         "io.modelcontextprotocol.registry/publisher-provided",
     }
 )
-"""Keys that some revision defines. A client may use newer ones before it knows the server's revision."""
+"""Keys that some revision or official extension defines.
+
+They are accepted in every revision: a client may use newer keys before it knows the server's revision.
+"""
 
 CACHED_LENGTH: Final = 256
-"""A key longer than this is checked each time."""
+"""The result for a key longer than this, in characters, is not cached."""
 
-OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
+RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
+"""The labels whose prefixes belong to MCP (see ``is_reserved``)."""
 
 # A label starts with a letter and ends with a letter or digit. A name starts and ends with an ASCII letter or
 # digit, or is empty.
@@ -60,7 +65,7 @@ MAX_STATES: Final = 32
 
 
 def asked_meta(context: MessageContext, history: History) -> Iterable[Violation]:
-    """META-002, META-003, META-004, META-005"""
+    """Report faults in the ``_meta`` of a message (META-002, META-003, META-004, META-005)."""
     message = context.message
     assert isinstance(message, Request | Notification)
     params = message.params
@@ -80,7 +85,7 @@ def _asked_meta(context: MessageContext, meta: JSONObject, at: str) -> Iterator[
 
 
 def answered_meta(context: MessageContext, history: History) -> Iterator[Violation]:
-    """META-002, META-003, META-004: the key names in the result and in all that it lists"""
+    """Report faults in the ``_meta`` of a result and what it lists (META-002, META-003, META-004)."""
     result = as_object(member(context.message.value, "result"))
     holders = [(context.at + "/result", result)] if result else []
     for pointer, holder in (*holders, *described(context)):
@@ -96,8 +101,8 @@ def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Viol
             continue
         if key in TRACING and is_stateless(candidates):
             if fault := TRACING[key](value):
-                said = f"{sender} sent {with_article(key)} that {fault}: {shown(value)}"
-                yield Violation("META-004", "R-208", said, pointer=at + token(key))
+                problem = f"{sender} sent {with_article(key)} that {fault}: {shown(value)}"
+                yield Violation("META-004", "R-208", problem, pointer=at + token(key))
         elif fault := key_fault(key):
             yield Violation(
                 "META-002",
@@ -106,12 +111,12 @@ def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Viol
                 pointer=at + token(key),
             )
         elif all(is_reserved(key, revision) for revision in candidates):
-            said = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
-            yield Violation("META-003", "R-207", said, pointer=at + token(key))
+            problem = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
+            yield Violation("META-003", "R-207", problem, pointer=at + token(key))
 
 
 def server_extensions(context: MessageContext, history: History) -> Iterable[Violation]:
-    """META-005"""
+    """Report extension names without a valid prefix in a server's capabilities (META-005)."""
     if not context.stateless:
         return ()
     declared = member(context.message.value, "result", "capabilities")
@@ -122,12 +127,12 @@ def _extension_names(context: MessageContext, capabilities: JSON, at: str) -> It
     for name in as_object(member(capabilities, "extensions")) or ():
         fault = key_fault(name) if "/" in name else "which has no prefix"
         if fault:
-            said = f"{context.sender} declared the extension {shown(name)}, {fault}"
-            yield Violation("META-005", "R-209", said, pointer=f"{at}/extensions{token(name)}")
+            problem = f"{context.sender} declared the extension {shown(name)}, {fault}"
+            yield Violation("META-005", "R-209", problem, pointer=f"{at}/extensions{token(name)}")
 
 
 def key_fault(key: str) -> str:
-    """What is wrong with the name of a key, as a relative clause; empty if it is valid."""
+    """Say what is wrong with the name of a key, as a relative clause; empty if it is valid."""
     return _key_fault(key) if len(key) <= CACHED_LENGTH else _key_fault.__wrapped__(key)
 
 
@@ -152,8 +157,8 @@ def is_reserved(key: str, revision: str) -> bool:
     prefix, slash, _ = key.rpartition("/")
     labels = prefix.split(".") if slash else []
     if revision == "2025-06-18":
-        return not OWNERS.isdisjoint(labels[:-1])
-    return len(labels) > 1 and labels[1] in OWNERS
+        return not RESERVED_LABELS.isdisjoint(labels[:-1])
+    return len(labels) > 1 and labels[1] in RESERVED_LABELS
 
 
 def _traceparent_fault(value: JSON) -> str:
@@ -162,20 +167,21 @@ def _traceparent_fault(value: JSON) -> str:
         return "is not version, trace id, parent id and flags in lower-case hexadecimal"
     version, trace, parent, more = found.groups()
     if version == "ff" or (version == "00" and more):
-        return "has a version that does not go with it"
-    return "has an id of zeros alone" if not trace.strip("0") or not parent.strip("0") else ""
+        return "has a version that does not allow this form"
+    return "has an id that is all zeros" if not trace.strip("0") or not parent.strip("0") else ""
 
 
 def _tracestate_fault(value: JSON) -> str:
     members = _members(value)
     if members is None or not all(_STATE.fullmatch(item) for item in members):
-        return "is no list of key=value"
+        return "is not a list of key=value"
     return f"has more than {MAX_STATES} members" if len(members) > MAX_STATES else ""
 
 
 def _baggage_fault(value: JSON) -> str:
     members = _members(value)
-    return "" if members is not None and all(map(_BAGGAGE.fullmatch, members)) else "is no list of key=value"
+    valid = members is not None and all(map(_BAGGAGE.fullmatch, members))
+    return "" if valid else "is not a list of key=value"
 
 
 def _members(value: JSON) -> list[str] | None:
@@ -188,7 +194,7 @@ TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
     "tracestate": _tracestate_fault,
     "baggage": _baggage_fault,
 }
-"""The keys that 2026-07-28 leaves to W3C, each with a check of its value."""
+"""The keys whose values W3C defines (from 2026-07-28 on), each with a function that says what is wrong."""
 
 
 META: Final = (b'"_meta"',)

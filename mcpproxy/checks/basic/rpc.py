@@ -14,9 +14,9 @@ from mcpproxy.checks.engine.rows import (
     ASKS,
     IRREGULAR,
     MESSAGES,
-    REPEATED,
-    REUSED,
-    UNMATCHED,
+    REPEATED_NAMES,
+    REUSED_ID,
+    UNMATCHED_ID,
     Check,
     EventCheck,
     RuleFamily,
@@ -33,34 +33,34 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
 )
 from mcpproxy.protocol.jsontext import repeated_names
-from mcpproxy.protocol.raw_json import elements, taken
+from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest, Side
 
-UNHURRIED: Final = ("initialize", "server/discover", "subscriptions/listen")
-"""Requests whose missing answer is checked by another rule or by none."""
+MAY_STAY_UNANSWERED: Final = ("initialize", "server/discover", "subscriptions/listen")
+"""Requests whose missing answer RPC-008 does not report: another rule does, or none."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 """How long a request must have waited before a missing answer is reported."""
 
 
 def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-002"""
+    """Report a message without ``"jsonrpc": "2.0"`` (PROTO-002)."""
     message = context.message
     if isinstance(message, Malformed) or message.value.get("jsonrpc") == "2.0":
         return ()
     if "jsonrpc" not in message.value:
-        said = f'{context.sender} sent a message without "jsonrpc": "2.0"'
+        problem = f'{context.sender} sent a message without "jsonrpc": "2.0"'
     else:
         found = shown(message.value["jsonrpc"])
-        said = f'{context.sender} sent a message whose "jsonrpc" is {found}, not "2.0"'
-    return (Violation("PROTO-002", "R-002", said, pointer=context.at + "/jsonrpc"),)
+        problem = f'{context.sender} sent a message whose "jsonrpc" is {found}, not "2.0"'
+    return (Violation("PROTO-002", "R-002", problem, pointer=context.at + "/jsonrpc"),)
 
 
 def request_id_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-003, RPC-004"""
+    """Report a request id that is null, or neither a string nor an integer (RPC-003, RPC-004)."""
     message = context.message
     assert isinstance(message, Request)
     raw_id = message.value["id"]
@@ -70,15 +70,17 @@ def request_id_type(context: MessageContext, history: History) -> Iterable[Viola
 def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterator[Violation]:
     method, pointer = shortened(message.method), context.at + "/id"
     if raw_id is None:
-        said = f"{context.sender} sent {method} with a null id, so its answer could not be told apart"
-        yield Violation("RPC-004", "R-005", said, pointer=pointer)
+        problem = f"{context.sender} sent {method} with a null id, so its answer cannot be recognised"
+        yield Violation("RPC-004", "R-005", problem, pointer=pointer)
     elif message.id is None:
-        said = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
-        yield Violation("RPC-003", "R-004", said, pointer=pointer)
+        problem = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
+        yield Violation("RPC-003", "R-004", problem, pointer=pointer)
     elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
         text = _id_text(context) or str(raw_id)
-        said = f"{context.sender} wrote the id {message.id} as {text}, which some parsers read as a fraction"
-        yield Violation("RPC-003", "R-004", said, pointer=pointer, at_most="info")
+        problem = (
+            f"{context.sender} wrote the id {message.id} as {text}, which some parsers read as a fraction"
+        )
+        yield Violation("RPC-003", "R-004", problem, pointer=pointer, at_most="info")
 
 
 def _id_text(context: MessageContext) -> str:
@@ -87,11 +89,13 @@ def _id_text(context: MessageContext) -> str:
     if context.at:
         item = islice(elements(raw), int(context.at[1:]), None)
         raw = next(item, b"")
-    return shortened((taken(raw, ("id",)) or b"").decode("utf-8", "replace"))
+    return shortened((value_bytes(raw, ("id",)) or b"").decode("utf-8", "replace"))
 
 
 def request_id_reused(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-005, RPC-006"""
+    """Report a request id that was used before (RPC-005), or in a stateless revision is still in use
+    (RPC-006).
+    """
     message = context.message
     assert isinstance(message, Request)
     if message.id is None:
@@ -105,20 +109,22 @@ def _reused(message: Request, first: int, side: Side, context: MessageContext) -
     assert message.id is not None
     where = f", first used in frame {first}" if first else ""
     related = (first,) if first else ()
-    said = f"{context.sender} reused request id {spelled(message.id)}{where}"
+    problem = f"{context.sender} reused request id {spelled(message.id)}{where}"
     if context.stateless:
         if in_flight := side.pending.get(message.id):
-            said = (
+            problem = (
                 f"{context.sender} reused request id {spelled(message.id)} while frame {in_flight.seq} "
                 "was still waiting for its answer"
             )
-            yield Violation("RPC-006", "R-007", said, pointer=context.at + "/id", related=(in_flight.seq,))
+            yield Violation("RPC-006", "R-007", problem, pointer=context.at + "/id", related=(in_flight.seq,))
     else:
-        yield Violation("RPC-005", "R-006", said, pointer=context.at + "/id", related=related)
+        yield Violation("RPC-005", "R-006", problem, pointer=context.at + "/id", related=related)
 
 
 def response_id(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-007, RPC-007, RPC-012, RPC-015"""
+    """Report a response whose id matches no pending request of the other side (PROTO-007, RPC-007, RPC-012,
+    RPC-015).
+    """
     message, asked = context.message, context.answers
     assert isinstance(message, Response | ErrorResponse)
     return () if asked is not None and asked.id == message.id else _foreign_id(message, context, history)
@@ -133,26 +139,26 @@ def _foreign_id(
         yield from _no_response_id(context, history)
         return
     if (asked := context.answers) is not None:
-        said = (
+        problem = (
             f"{context.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
             f"({asked.method}) used {spelled(asked.id)}"
         )
-        yield Violation("PROTO-007", "R-008", said, pointer=pointer, related=(asked.seq,))
+        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(asked.seq,))
         return
     first = asker.used.first_use(message.id)
     if first is not None:
         if asker.was_read and not history.blind:
             where = f"; the request was frame {first}" if first else ""
-            said = f"{context.sender} answered request {spelled(message.id)} a second time{where}"
-            yield Violation("RPC-007", "R-009", said, pointer=pointer, related=(first,) if first else ())
+            problem = f"{context.sender} answered request {spelled(message.id)} a second time{where}"
+            yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=(first,) if first else ())
     elif asker.was_read and not history.blind and not history.scattered:
         used = f"an id that the {other(context.sender)} never used"
-        said = f"{context.sender} answered {spelled(message.id)}, {used}"
-        yield Violation("PROTO-007", "R-008", said, pointer=pointer)
+        problem = f"{context.sender} answered {spelled(message.id)}, {used}"
+        yield Violation("PROTO-007", "R-008", problem, pointer=pointer)
 
 
 def _no_response_id(context: MessageContext, history: History) -> Iterator[Violation]:
-    """A response without an id: its meaning depends on which requests it may answer."""
+    """Report a response without a usable id; the rule depends on which requests it may answer."""
     message = context.message
     assert isinstance(message, Response | ErrorResponse)
     asker = history.side(other(context.sender))
@@ -172,8 +178,8 @@ def _no_response_id(context: MessageContext, history: History) -> Iterator[Viola
         return  # It may answer an unreadable message. Over HTTP the exchange shows what it answers.
     if asker.notified_seq and not asker.pending:
         seq = asker.notified_seq
-        said = f"{context.sender} answered the notification in frame {seq} (a response with {id_is})"
-        yield Violation("RPC-015", "R-017", said, pointer=pointer, related=(seq,))
+        problem = f"{context.sender} answered the notification in frame {seq} (a response with {id_is})"
+        yield Violation("RPC-015", "R-017", problem, pointer=pointer, related=(seq,))
     elif isinstance(message, Response):
         yield Violation(
             "PROTO-007",
@@ -182,13 +188,15 @@ def _no_response_id(context: MessageContext, history: History) -> Iterator[Viola
             pointer=pointer,
         )
     elif asker.pending:
-        said = f"{context.sender} sent an error with {id_is}, although every request so far had a readable id"
+        problem = (
+            f"{context.sender} sent an error with {id_is}, although every request so far had a readable id"
+        )
         null = "id" in message.value
-        yield Violation("RPC-012", "R-014", said, pointer=pointer, at_most="info" if null else None)
+        yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if null else None)
 
 
 def result_or_error(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-009"""
+    """Report a response that has both result and error, or neither (RPC-009)."""
     message = context.message
     assert isinstance(message, ErrorResponse)
     if "result" in message.value:
@@ -208,18 +216,18 @@ def result_or_error(context: MessageContext, history: History) -> Iterator[Viola
 
 
 def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-010"""
+    """Report a result that is not an object (RPC-010)."""
     message = context.message
     assert isinstance(message, Response)
     if isinstance(message.result, dict):
         return ()
     of = f" of {context.answers.method}" if context.answers else ""
-    said = f"{context.sender} sent a result{of} that is {kind(message.result)}, not an object"
-    return (Violation("RPC-010", "R-012", said, pointer=context.at + "/result"),)
+    problem = f"{context.sender} sent a result{of} that is {kind(message.result)}, not an object"
+    return (Violation("RPC-010", "R-012", problem, pointer=context.at + "/result"),)
 
 
 def error_shape(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-011"""
+    """Report an error without an integer code or without a message (RPC-011)."""
     message = context.message
     assert isinstance(message, ErrorResponse)
     if message.error is ABSENT or "result" in message.value:
@@ -227,8 +235,8 @@ def error_shape(context: MessageContext, history: History) -> Iterator[Violation
     error = as_object(message.error)
     pointer = context.at + "/error"
     if error is None:
-        said = f"{context.sender} sent an error that is {kind(member(message.error))}, not an object"
-        yield Violation("RPC-011", "R-013", said, pointer=pointer)
+        problem = f"{context.sender} sent an error that is {kind(member(message.error))}, not an object"
+        yield Violation("RPC-011", "R-013", problem, pointer=pointer)
         return
     code, text = error.get("code"), error.get("message")
     if not _is_integer(code):
@@ -244,39 +252,39 @@ def error_shape(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def notification_id(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-013"""
+    """Report a notification that has an id (RPC-013)."""
     message = context.message
     assert isinstance(message, Notification)
     if "id" in message.value:
-        said = f"{context.sender} sent {shortened(message.method)} with an id; a notification has none"
-        yield Violation("RPC-013", "R-015", said, pointer=context.at + "/id")
+        problem = f"{context.sender} sent {shortened(message.method)} with an id; a notification has none"
+        yield Violation("RPC-013", "R-015", problem, pointer=context.at + "/id")
 
 
 def request_without_id(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-014"""
+    """Report a message that has the method of a request but no id (RPC-014)."""
     message = context.message
     assert isinstance(message, Notification)
     if any(
         (found := methods.defined(message.method, revision)) and found.kind == "request"
-        for revision in methods.known_anywhere(message.method)
+        for revision in methods.revisions_with(message.method)
     ):
-        said = f"{context.sender} sent {message.method} without an id, so it will never be answered"
-        yield Violation("RPC-014", "R-016", said, pointer=context.at)
+        problem = f"{context.sender} sent {message.method} without an id, so it will never be answered"
+        yield Violation("RPC-014", "R-016", problem, pointer=context.at)
 
 
 def params_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-016"""
+    """Report params that are not an object (RPC-016)."""
     message = context.message
     assert isinstance(message, Request | Notification)
     if isinstance(message.params, dict) or message.params is ABSENT:
         return ()
     method, found = shortened(message.method), kind(message.params)
-    said = f"{context.sender} sent {method} with params that are {found}, not an object"
-    return (Violation("RPC-016", "R-018", said, pointer=context.at + "/params"),)
+    problem = f"{context.sender} sent {method} with params that are {found}, not an object"
+    return (Violation("RPC-016", "R-018", problem, pointer=context.at + "/params"),)
 
 
 def method_side(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-019"""
+    """Report a request that only the other side sends, or that no revision defines (RPC-019)."""
     message = context.message
     assert isinstance(message, Request)
     if methods.sends_in_any(context.sender, message.method, "request", context.candidates):
@@ -286,20 +294,20 @@ def method_side(context: MessageContext, history: History) -> Iterable[Violation
 
 def _wrong_side(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
     sender = context.sender
-    revisions = methods.known_anywhere(method)
+    revisions = methods.revisions_with(method)
     if methods.sends_in_any(sender, method, "request", revisions):
         return  # The right side but the wrong revision: PROTO-008 and the stateless rules cover it.
     if revisions:
-        said = f"{sender} sent the request {method}, which only the {other(sender)} sends"
-        yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method")
+        problem = f"{sender} sent the request {method}, which only the {other(sender)} sends"
+        yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method")
     elif not _extended(context, history):
         # No sentence forbids a method of one's own; the other side may still not have it.
-        said = f"{sender} sent the request {shortened(method)}, which no revision defines"
-        yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method", at_most="info")
+        problem = f"{sender} sent the request {shortened(method)}, which no revision defines"
+        yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method", at_most="info")
 
 
 def unknown_notification(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-006"""
+    """Report a notification that the revision does not define for its sender (PROTO-006)."""
     message = context.message
     assert isinstance(message, Notification)
     if methods.sends_in_any(context.sender, message.method, "notification", context.candidates):
@@ -309,25 +317,25 @@ def unknown_notification(context: MessageContext, history: History) -> Iterable[
 
 def _unknown_notification(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
     sender = context.sender
-    revisions = methods.known_anywhere(method)
+    revisions = methods.revisions_with(method)
     if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
         return  # A request without its id: RPC-014.
     if not revisions:
         if _extended(context, history):
             return
         prefixed = f"notifications/{method}"
-        hint = f" (is {prefixed} meant?)" if methods.known_anywhere(prefixed) else ""
-        said = f"{sender} sent the notification {shortened(method)}, which no revision defines{hint}"
+        hint = f" (is {prefixed} meant?)" if methods.revisions_with(prefixed) else ""
+        problem = f"{sender} sent the notification {shortened(method)}, which no revision defines{hint}"
     elif elsewhere := [r for r in revisions if methods.sends(sender, method, "notification", r)]:
         named = context.candidates[0] if len(context.candidates) == 1 else "the session's revision"
-        said = f"{sender} sent {method}, which {elsewhere[-1]} defines for it but {named} does not"
+        problem = f"{sender} sent {method}, which {elsewhere[-1]} defines for it but {named} does not"
     else:
-        said = f"{sender} sent {method}, which only the {other(sender)} sends"
-    yield Violation("PROTO-006", "R-022", said, pointer=context.at + "/method")
+        problem = f"{sender} sent {method}, which only the {other(sender)} sends"
+    yield Violation("PROTO-006", "R-022", problem, pointer=context.at + "/method")
 
 
 def _extended(context: MessageContext, history: History) -> bool:
-    """Whether an extension may define this method: a known extension, or any that a peer declared."""
+    """Whether an extension may define this method: a known one, or any that a peer declared."""
     message = context.message
     assert isinstance(message, Request | Notification)
     declared = [history.client_capabilities, history.server_capabilities]
@@ -340,7 +348,7 @@ def _extended(context: MessageContext, history: History) -> bool:
 
 
 def unknown_method_code(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-020"""
+    """Report an unknown method that was refused with a code other than -32601 (RPC-020)."""
     asked, code = context.answers, _code(context)
     if asked is None or code is None or code == -32601 or asked.early:
         return
@@ -348,39 +356,39 @@ def unknown_method_code(context: MessageContext, history: History) -> Iterator[V
         asked.sender, asked.method, "request", asked.candidates
     ):
         return
-    if methods.known_anywhere(asked.method):
+    if methods.revisions_with(asked.method):
         return  # A method of another revision may be implemented and refused for a different reason.
-    said = (
+    problem = (
         f"{context.sender} refused the unknown method {shortened(asked.method)} with {code} instead of -32601"
     )
-    yield Violation("RPC-020", "R-023", said, pointer=context.at + "/error/code", related=(asked.seq,))
+    yield Violation("RPC-020", "R-023", problem, pointer=context.at + "/error/code", related=(asked.seq,))
 
 
 def reserved_error_code(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ERR-001"""
+    """Report an error code that JSON-RPC reserves and does not define (ERR-001)."""
     code = _code(context)
     if code is None or not -32768 <= code <= -32000:
         return
     if code in (-32700, -32600, -32601, -32602, -32603) or -32099 <= code <= -32000:
         return
-    said = f"{context.sender} used error code {code}, which JSON-RPC reserves and does not define"
-    yield Violation("ERR-001", "R-024", said, pointer=context.at + "/error/code")
+    problem = f"{context.sender} used error code {code}, which JSON-RPC reserves and does not define"
+    yield Violation("ERR-001", "R-024", problem, pointer=context.at + "/error/code")
 
 
 def repeated_member_names(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-022"""
+    """Report an object with two members of the same name (RPC-022)."""
     message = context.message
     if isinstance(message, Malformed) or context.at:
         return ()
     names = repeated_names(context.frame.raw, message.value)
     if not names:
         return ()
-    said = f"{context.sender} repeated the member {names[0]}; two parsers may read two different messages"
-    return (Violation("RPC-022", "R-026", said, pointer=names[0]),)
+    problem = f"{context.sender} repeated the member {names[0]}; two parsers may read two different messages"
+    return (Violation("RPC-022", "R-026", problem, pointer=names[0]),)
 
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """RPC-008, and LIFE-004 for a ping: what the other side passed over while it answered later ones"""
+    """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping)."""
     if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
         return
     for asker in (CLIENT, "server"):
@@ -391,16 +399,16 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         for asked in side.pending.values():
             if asked.seq < side.last_answered_seq and _waited(asked, event):
                 rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
-                if asked.cancelled or asked.method in UNHURRIED:
+                if asked.cancelled or asked.method in MAY_STAY_UNANSWERED:
                     continue
                 if asked.stateless and history.stateful_seq is not None:
                     continue  # A probe of the other era may stay unanswered.
                 passed_over.append(asked)
                 what = f"{shortened(asked.method)} ({spelled(asked.id)})"
-                said = f"{responder} never answered {what}, but answered later requests"
+                problem = f"{responder} never answered {what}, but answered later requests"
                 yield Violation(
                     *rule,
-                    said,
+                    problem,
                     pointer=None,
                     related=(),
                     blame=responder,
@@ -421,7 +429,7 @@ def _left_behind(event: Close, history: History, told: list[SentRequest]) -> Ite
         asked
         for asked in history.client.pending.values()
         if not asked.cancelled
-        and asked.method not in UNHURRIED
+        and asked.method not in MAY_STAY_UNANSWERED
         and asked.at_ns < ended_ns
         and not (asked.stateless and history.stateful_seq is not None)
         and not any(asked is one for one in told)
@@ -463,7 +471,7 @@ FAMILY: Final = RuleFamily(
     checks=(
         Check(("PROTO-002",), jsonrpc_version, MESSAGES, (), ANY_PROTOCOL, given=IRREGULAR),
         Check(("RPC-003", "RPC-004"), request_id_type, ("request",), (), ANY_PROTOCOL, given=IRREGULAR),
-        Check(("RPC-005", "RPC-006"), request_id_reused, ("request",), given=REUSED),
+        Check(("RPC-005", "RPC-006"), request_id_reused, ("request",), given=REUSED_ID),
         Check(("RPC-016",), params_type, ASKS, given=IRREGULAR),
         Check(("RPC-019",), method_side, ("request",), unless=is_the_senders),
         Check(("RPC-013",), notification_id, ("notification",), given=IRREGULAR),
@@ -475,14 +483,14 @@ FAMILY: Final = RuleFamily(
             ANSWERS,
             (),
             ANY_PROTOCOL,
-            given=UNMATCHED,
+            given=UNMATCHED_ID,
         ),
         Check(("RPC-009",), result_or_error, ("error",), (), ANY_PROTOCOL),
         Check(("RPC-010",), result_type, ("response",), given=IRREGULAR),
         Check(("RPC-011",), error_shape, ("error",), (), ANY_PROTOCOL),
         Check(("RPC-020",), unknown_method_code, ("error",)),
         Check(("ERR-001",), reserved_error_code, ("error",), (), ANY_PROTOCOL),
-        Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED),
+        Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED_NAMES),
     ),
     events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),),
 )

@@ -1,7 +1,7 @@
-"""The members of params and results.
+"""The shapes of params and results: required members, and the JSON types of all members.
 
-If another rule covers a member, its faults are reported under that rule (``NAMED``), or the rule checks the
-member itself (``OWN_RULES``). RPC-023 reports all others.
+A member with a wrong shape is reported under the rule that covers it (``COVERED_BY``), otherwise under
+RPC-023. Members that other checks judge by themselves are left out here (``CHECKED_ELSEWHERE``).
 
 Source: the schema of each protocol revision.
 """
@@ -20,7 +20,7 @@ from mcpproxy.protocol.shapes.lookup import Part, ShapeViolation, violations
 from mcpproxy.protocol.wording import with_article
 from mcpproxy.session.history import History
 
-OWN_RULES: Final = pattern(
+CHECKED_ELSEWHERE: Final = pattern(
     r"""
       .*/_meta/io\.modelcontextprotocol~1(protocolVersion|clientCapabilities)
     | /result/(resultType|ttlMs|cacheScope)
@@ -35,7 +35,7 @@ OWN_RULES: Final = pattern(
     """,
     re.VERBOSE,
 )
-"""Members that another rule checks: a JSON Pointer, alone or after its method."""
+"""Members that other checks judge: a JSON Pointer, alone or after its method."""
 
 _SAMPLING: Final = r"(sampling/createMessage|.*/inputRequests/[^/]+)/params"
 _SAMPLED: Final = r"(sampling/createMessage/result|.*/inputResponses/[^/]+)"
@@ -51,7 +51,7 @@ _TASK: Final = (
     r"|tasks/list/result/tasks/\d+|notifications/tasks/status/params)"
 )
 
-NAMED: Final = (
+COVERED_BY: Final = (
     ("LOG-001", "R-166", r"notifications/message/params(/level|/data)?"),
     ("LOG-001", "R-166", r"logging/setLevel/params(/level)?"),
     ("LOG-001", "R-166", r".*/params/_meta/io\.modelcontextprotocol~1logLevel"),
@@ -98,65 +98,68 @@ NAMED: Final = (
     ("ICON-001", "R-204", r".*/icons(/\d+(/(src|mimeType|theme|sizes(/\d+)?))?)?"),
     ("META-001", "R-205", r".*/_meta"),
 )
-"""The rule and requirement that cover a member: a JSON Pointer after its method."""
+"""Rule, requirement, and the members that they cover, as a pattern of method and JSON Pointer."""
 
 
 def message_shape(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-023, LOG-001, SAMP-001, ELIC-001, ELIC-002, ELIC-003, ELIC-004, ELIC-005, SUB-001, SUB-009,
-    TASK-005, TASK-007, TOOL-003, TOOL-005, PROG-006, ICON-001, META-001, CONT-001, CONT-002, CONT-004,
-    RES-001, RES-003, PROM-001, PROM-002, COMP-002, DISC-002, MRTR-002, MRTR-003, MRTR-008, PROTO-001
+    """Report params and results that do not have the shape which the revision defines (RPC-023, LOG-001,
+    SAMP-001, ELIC-001, ELIC-002, ELIC-003, ELIC-004, ELIC-005, SUB-001, SUB-009, TASK-005, TASK-007,
+    TOOL-003, TOOL-005, PROG-006, ICON-001, META-001, CONT-001, CONT-002, CONT-004, RES-001, RES-003,
+    PROM-001, PROM-002, COMP-002, DISC-002, MRTR-002, MRTR-003, MRTR-008, PROTO-001).
     """
     message = context.message
     if not is_one_or_stateless(context.candidates):
         return ()
     if isinstance(message, Request | Notification):
-        return _misshapen(context, message.method, "params", message.params)
+        return _check_shape(context, message.method, "params", message.params)
     if (
         isinstance(message, Response)
         and context.answers is not None
         and not _asks_elsewhere(context, message)
     ):
-        return _misshapen(context, context.answers.method, "result", message.result)
+        return _check_shape(context, context.answers.method, "result", message.result)
     return ()
 
 
 def _asks_elsewhere(context: MessageContext, message: Response) -> bool:
-    """Whether the method cannot have this kind of result, so that MRTR-001 applies and its members do not."""
+    """Whether a result asks for input although its method cannot. MRTR-001 reports that instead of the
+    members.
+    """
     result, asked = message.result, context.answers
     asks_back = isinstance(result, dict) and result.get("resultType") == "input_required"
     return asks_back and asked is not None and asked.method not in SUPPORTED
 
 
-def _misshapen(
+def _check_shape(
     context: MessageContext, method: str, part: Part, value: "JSON | Absent"
 ) -> Iterable[Violation]:
+    """Check one value; if several revisions may apply, report only what is wrong in all of them."""
     revision, *others = context.candidates
     found = violations(value, (method, part), revision)
     for other in others:
-        # If the revision is uncertain, a member that any candidate allows is not reported.
         places = {violation.pointer for violation in violations(value, (method, part), other)}
         found = [violation for violation in found if violation.pointer in places]
-    return _told(found, context, method, part) if found else ()
+    return _shape_violations(found, context, method, part) if found else ()
 
 
-def _told(
+def _shape_violations(
     found: Iterable[ShapeViolation], context: MessageContext, method: str, part: Part
 ) -> Iterator[Violation]:
     for violation in found:
         pointer = violation.pointer
         if pointer == f"/{part}" and violation.kind != "missing":
             continue  # Not an object: RPC-010 and RPC-016 report it.
-        if OWN_RULES.fullmatch(pointer) or OWN_RULES.fullmatch(method + pointer):
+        if CHECKED_ELSEWHERE.fullmatch(pointer) or CHECKED_ELSEWHERE.fullmatch(method + pointer):
             continue
         what = with_article(f"{method} result") if part == "result" else shortened(method)
-        said = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
-        rule, requirement = _named(method + pointer)
-        yield Violation(rule, requirement, said, pointer=context.at + pointer)
+        problem = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
+        rule, requirement = _covering_rule(method + pointer)
+        yield Violation(rule, requirement, problem, pointer=context.at + pointer)
 
 
-def _named(member: str) -> tuple[str, str]:
-    """The first rule of ``NAMED`` that covers a member."""
-    for rule, requirement, members in NAMED:
+def _covering_rule(member: str) -> tuple[str, str]:
+    """The first rule and requirement of ``COVERED_BY`` for a member."""
+    for rule, requirement, members in COVERED_BY:
         if re.fullmatch(members, member):
             return rule, requirement
     return ("RPC-023", "R-027")
@@ -165,7 +168,7 @@ def _named(member: str) -> tuple[str, str]:
 FAMILY: Final = RuleFamily(
     checks=(
         Check(
-            ("RPC-023", *sorted({rule for rule, _, _ in NAMED})),
+            ("RPC-023", *sorted({rule for rule, _, _ in COVERED_BY})),
             message_shape,
             (*ASKS, "response"),
             given=MISSHAPEN,

@@ -1,1 +1,1 @@
-"""What a server requests from a client: roots, sampling, elicitation."""
+"""Checks of what a server requests from a client: roots, sampling, elicitation."""

@@ -1,7 +1,6 @@
 """Elicitation: what servers ask the client's user, and the user's answers.
 
-``shapes`` checks the members of requests and results. This module checks form content against the requested
-schema.
+``shapes`` checks the members of requests and results. This module checks forms, their content, URLs and ids.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 """
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.basic import embedded
-from mcpproxy.checks.basic.embedded import Ask, Reply, either_way, judge_asks, judge_replies
+from mcpproxy.checks.basic.embedded import Ask, Reply, judge_asks, judge_replies, rows_for_both_eras
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.opt_in.credentials import names_secret
@@ -37,6 +36,7 @@ COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "proper
 """Keywords that are not allowed in the schema of a form field of any type."""
 
 MAX_IDS: Final = 10_000
+"""The number of elicitation ids that are remembered."""
 
 
 @slotted()
@@ -54,86 +54,88 @@ class Elicitations:
 
 
 def asked(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ELIC-002, ELIC-004, ELIC-008, ELIC-009"""
+    """Report faults in a request for elicitation (ELIC-002, ELIC-004, ELIC-008, ELIC-009)."""
     judges = (_composed_field, _unusable_url, _secret_field, _repeated_id)
     return judge_asks(context, history, "elicitation/create", judges)
 
 
 def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
-    """ELIC-002 for a field that says more than its type"""
+    """Report a form field whose schema has a keyword that forms do not have (ELIC-002)."""
     for name, schema, at in _fields(ask):
         found = [keyword for keyword in COMPOSED if keyword in schema]
         if found and isinstance(schema.get("type"), str) and schema["type"] != "object":
-            said = f"server asked for {shown(name)} by a schema with {found[0]}, which forms do not have"
+            problem = (
+                f"server asked for {shown(name)} with a schema that has {found[0]}, which forms do not allow"
+            )
             # The schema allows any member; the specification page says which are not allowed.
-            yield Violation("ELIC-002", "R-181", said, pointer=at + token(found[0]), at_most="warning")
+            yield Violation("ELIC-002", "R-181", problem, pointer=at + token(found[0]), at_most="warning")
 
 
 def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
-    """ELIC-004"""
+    """Report a URL that is not absolute or not secure (ELIC-004)."""
     url = member(ask.params, "url")
     if member(ask.params, "mode") != "url" or not isinstance(url, str):
         return
     parts = _parsed(url)
     if parts is None:
-        said = f"server sent the user to {shown(url)}, which is no absolute URL"
-        yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url")
+        problem = f"server sent the user to {shown(url)}, which is not an absolute URL"
+        yield Violation("ELIC-004", "R-183", problem, pointer=ask.at + "/params/url")
     elif parts.scheme == "http" and not _is_local(parts.hostname or ""):
-        said = f"server sent the user to {shown(url)} without TLS"
+        problem = f"server sent the user to {shown(url)} without TLS"
         # This is a SHOULD, and does not apply in development.
-        yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url", at_most="info")
+        yield Violation("ELIC-004", "R-183", problem, pointer=ask.at + "/params/url", at_most="info")
 
 
 def _secret_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
-    """ELIC-008"""
+    """Report a form field that asks for a secret (ELIC-008)."""
     for name, schema, at in _fields(ask):
         if schema.get("type") not in ("string", "number", "integer") or "enum" in schema or "oneOf" in schema:
             continue
         title = schema.get("title")
         if _asks_secret(name) or (isinstance(title, str) and _asks_secret(title)):
-            said = f"server asked in a form for {shown(name)}, which seems to be a secret"
-            yield Violation("ELIC-008", "R-187", said, pointer=at, at_most="warning")
+            problem = f"server asked in a form for {shown(name)}, which seems to be a secret"
+            yield Violation("ELIC-008", "R-187", problem, pointer=at, at_most="warning")
 
 
 def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
-    """ELIC-009: two elicitations with the same id"""
+    """Report two elicitations with the same id (ELIC-009)."""
     id, url = member(ask.params, "elicitationId"), member(ask.params, "url")
     before = history.of(Elicitations).started.get(id) if isinstance(id, str) else None
-    # The same URL means the same elicitation, requested again.
+    # With the same URL it is the same elicitation, requested again.
     if before is not None and before[0] != url and member(ask.params, "mode") == "url":
-        said = f"server gave a second elicitation the id {shown(id)}, for another URL"
+        problem = f"server gave a second elicitation the id {shown(id)}, for another URL"
         at = ask.at + "/params/elicitationId"
-        yield Violation("ELIC-009", "R-188", said, pointer=at, related=(before[1],), at_most="warning")
+        yield Violation("ELIC-009", "R-188", problem, pointer=at, related=(before[1],), at_most="warning")
 
 
 # The result
 
 
 def answered(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ELIC-006, ELIC-007"""
+    """Report faults in the content of an answer (ELIC-006, ELIC-007)."""
     return judge_replies(context, history, "elicitation/create", (_misplaced_content, _unfit_content))
 
 
 def _misplaced_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
-    """ELIC-006"""
+    """Report content where none belongs, and an accepted form without content (ELIC-006)."""
     action, asked = reply.result.get("action"), reply.ask
     at = reply.at + "/content"
     if action == "accept" and asked is not None:
         by_url = member(asked.params, "mode") == "url"
         if by_url and "content" in reply.result:
-            said = "client sent content although the user was sent to a URL; there is no form to have any"
-            yield Violation("ELIC-006", "R-185", said, pointer=at, related=(asked.seq,))
+            problem = "client sent content although the user was sent to a URL and not shown a form"
+            yield Violation("ELIC-006", "R-185", problem, pointer=at, related=(asked.seq,))
         elif not by_url and "content" not in reply.result and _has_fields(asked):
-            said = "client accepted a form without sending its content"
-            yield Violation("ELIC-006", "R-185", said, pointer=at, related=(asked.seq,))
+            problem = "client accepted a form without sending its content"
+            yield Violation("ELIC-006", "R-185", problem, pointer=at, related=(asked.seq,))
     elif action in ("decline", "cancel") and reply.result.get("content"):
-        said = f"client sent content with the action {action}"
+        problem = f"client sent content with the action {action}"
         # The specification only says that such content is typically omitted.
-        yield Violation("ELIC-006", "R-185", said, pointer=at, at_most="info")
+        yield Violation("ELIC-006", "R-185", problem, pointer=at, at_most="info")
 
 
 def _unfit_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
-    """ELIC-007"""
+    """Report content that does not match the requested schema (ELIC-007)."""
     content, asked = as_object(reply.result.get("content")), reply.ask
     if content is None or asked is None or reply.result.get("action") != "accept":
         return
@@ -141,12 +143,12 @@ def _unfit_content(reply: Reply, context: MessageContext, history: History) -> I
         return
     for misfit in misfits(content, member(asked.params, "requestedSchema"), context.candidates[0]):
         where = shortened(misfit.pointer.lstrip("/")) or "it"
-        said = f"client sent the content of a form in which {where} {misfit.what}"
+        problem = f"client sent the content of a form in which {where} {misfit.what}"
         at_most: Severity | None = "info" if misfit.annotated else None
         yield Violation(
             "ELIC-007",
             "R-186",
-            said,
+            problem,
             pointer=f"{reply.at}/content{misfit.pointer}",
             related=(asked.seq,),
             at_most=at_most,
@@ -157,7 +159,7 @@ def _unfit_content(reply: Reply, context: MessageContext, history: History) -> I
 
 
 def unknown_completion(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ELIC-009: the completion of an elicitation that was never started"""
+    """Report the completion of an elicitation that was never started (ELIC-009)."""
     message, known = context.message, history.of(Elicitations)
     assert isinstance(message, Notification)
     id = member(message.params, "elicitationId")
@@ -165,16 +167,18 @@ def unknown_completion(context: MessageContext, history: History) -> Iterable[Vi
         return ()
     if history.blind or not history.server.was_read:
         return ()
-    said = f"server reported elicitation {shown(id)} as complete, which it never started"
+    problem = f"server reported elicitation {shown(id)} as complete, which it never started"
     # Over HTTP the same client may have been asked in an earlier session.
     at_most = "warning" if history.over_http else None
     return (
-        Violation("ELIC-009", "R-188", said, pointer=context.at + "/params/elicitationId", at_most=at_most),
+        Violation(
+            "ELIC-009", "R-188", problem, pointer=context.at + "/params/elicitationId", at_most=at_most
+        ),
     )
 
 
 def incomplete_error(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ELIC-010"""
+    """Report an error -32042 that does not list valid URL elicitations (ELIC-010)."""
     message = context.message
     assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
@@ -188,26 +192,30 @@ def incomplete_error(context: MessageContext, history: History) -> Iterable[Viol
 def _incomplete(listed: JSON, context: MessageContext) -> Iterator[Violation]:
     at = context.at + "/error/data/elicitations"
     if not isinstance(listed, list) or not listed:
-        said = "server answered with the error -32042, but names no elicitation that is required"
-        yield Violation("ELIC-010", "R-189", said, pointer=at)
+        problem = "server answered with the error -32042, but listed no elicitation"
+        yield Violation("ELIC-010", "R-189", problem, pointer=at)
         return
     for index, entry in enumerate(listed):
         mode = member(entry, "mode")
         if mode != "url":
-            said = f'server listed in the error -32042 an elicitation whose mode is {shown(mode)}, not "url"'
-            yield Violation("ELIC-010", "R-189", said, pointer=f"{at}/{index}/mode")
+            problem = (
+                f'server listed in the error -32042 an elicitation whose mode is {shown(mode)}, not "url"'
+            )
+            yield Violation("ELIC-010", "R-189", problem, pointer=f"{at}/{index}/mode")
             continue
         for violation in violations(entry, "ElicitURLParams", context.candidates[0]):
-            said = f"server listed in the error -32042 an elicitation whose {violation.pointer.lstrip('/')}"
-            said = f"{said} {violation.clause}"
-            yield Violation("ELIC-010", "R-189", said, pointer=f"{at}/{index}{violation.pointer}")
+            problem = (
+                f"server listed in the error -32042 an elicitation whose {violation.pointer.lstrip('/')}"
+            )
+            problem = f"{problem} {violation.clause}"
+            yield Violation("ELIC-010", "R-189", problem, pointer=f"{at}/{index}{violation.pointer}")
 
 
 # Forms and URLs
 
 
 def _fields(ask: Ask) -> Iterator[tuple[str, JSONObject, str]]:
-    """The fields of a form: name, schema and JSON Pointer."""
+    """Yield the fields of a form: name, schema and JSON Pointer."""
     if member(ask.params, "mode") in (None, "form"):
         properties = as_object(member(ask.params, "requestedSchema", "properties")) or {}
         for name, schema in properties.items():
@@ -220,14 +228,14 @@ def _has_fields(ask: Ask) -> bool:
 
 
 def _asks_secret(text: str) -> bool:
-    """Whether a name or title asks for a secret, including for its confirmation."""
+    """Whether a name or title asks for a secret, or to repeat one."""
     return names_secret(
         re.sub(r"[\W_]*\(?(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I)
     )
 
 
 def _parsed(url: str) -> "SplitResult | None":
-    """The parts of ``url``, or ``None`` if it is not an absolute URL."""
+    """Return the parts of ``url``, or ``None`` if it is not an absolute URL."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
         return None
     from urllib.parse import urlsplit  # imported here because it takes 3 ms, which most sessions do not need
@@ -251,25 +259,27 @@ LOCAL: Final = pattern(
 )
 
 
-# What is remembered
+# What is recorded
 
 
-def _note_elicitation(context: MessageContext, history: History) -> None:
+def remember_elicitation(context: MessageContext, history: History) -> None:
+    """Record an elicitation that a server starts."""
     message = context.message
     if isinstance(message, Request) and context.sender == SERVER:
-        _note_id(message.params, context, history)
+        _remember_id(message.params, context, history)
 
 
-def _note_error(context: MessageContext, history: History) -> None:
+def remember_error(context: MessageContext, history: History) -> None:
+    """Record the elicitations that an error -32042 lists."""
     message = context.message
     assert isinstance(message, ErrorResponse)
     if member(as_object(message.error), "code") == URL_REQUIRED:
         listed = member(as_object(message.error), "data", "elicitations")
         for entry in listed if isinstance(listed, list) else []:
-            _note_id(entry, context, history)
+            _remember_id(entry, context, history)
 
 
-def _note_id(params: "JSON | Absent", context: MessageContext, history: History) -> None:
+def _remember_id(params: "JSON | Absent", context: MessageContext, history: History) -> None:
     id, known = member(params, "elicitationId"), history.of(Elicitations)
     if isinstance(id, str) and id not in known.started:
         known.started[id] = (member(params, "url"), context.seq)
@@ -283,13 +293,13 @@ _ANSWERED: Final = ("ELIC-006", "ELIC-007")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        *either_way(CREATE, (_ASKED, asked), (_ANSWERED, answered)),
+        *rows_for_both_eras(CREATE, (_ASKED, asked), (_ANSWERED, answered)),
         Check(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
         Check(("ELIC-010",), incomplete_error, ("error",), sender=SERVER, mentions=MENTIONED),
     ),
     updates=(
-        *embedded.NOTES,
-        StateUpdate(_note_elicitation, ("request",), CREATE),
-        StateUpdate(_note_error, ("error",), sender=SERVER, mentions=MENTIONED),
+        *embedded.UPDATES,
+        StateUpdate(remember_elicitation, ("request",), CREATE),
+        StateUpdate(remember_error, ("error",), sender=SERVER, mentions=MENTIONED),
     ),
 )

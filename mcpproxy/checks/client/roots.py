@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.checks.basic.embedded import BRINGING, REPLY_CARRIERS, Reply, judge_replies
+from mcpproxy.checks.basic.embedded import INPUT_RESPONSES, REPLY_CARRIERS, Reply, judge_replies
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Response
@@ -36,32 +36,39 @@ class Roots:
 
 
 def outside_file_system(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ROOT-001"""
+    """Report a root whose URI does not begin with ``file://`` (ROOT-001)."""
     return judge_replies(context, history, "roots/list", (_outside,))
 
 
 def _outside(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
     for index, uri in enumerate(_uris(reply.result)):
         if isinstance(uri, str) and not uri.lower().startswith("file://"):
-            said = f"client listed the root {shown(uri)}, whose URI does not begin with file://"
-            yield Violation("ROOT-001", "R-172", said, pointer=f"{reply.at}/roots/{index}/uri")
+            problem = f"client listed the root {shown(uri)}, whose URI does not begin with file://"
+            yield Violation("ROOT-001", "R-172", problem, pointer=f"{reply.at}/roots/{index}/uri")
 
 
 def unannounced_change(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """ROOT-002
+    """Report roots that changed without a notification (ROOT-002).
 
-    A notification may cross the answer that already shows the change, so this waits for the end.
+    The notification may come after the answer that shows the change, so this is judged at the end.
     """
     roots = history.of(Roots)
     if isinstance(event, Close) and roots.unannounced and not history.blind and history.client.was_read:
         first, second = roots.unannounced
-        said = "client listed other roots than before, but never sent notifications/roots/list_changed"
+        problem = "client listed other roots than before, but never sent notifications/roots/list_changed"
         yield Violation(
-            "ROOT-002", "R-173", said, pointer="/result/roots", related=(first,), blame="client", frame=second
+            "ROOT-002",
+            "R-173",
+            problem,
+            pointer="/result/roots",
+            related=(first,),
+            blame="client",
+            frame=second,
         )
 
 
-def _note_list(context: MessageContext, history: History) -> None:
+def remember_list(context: MessageContext, history: History) -> None:
+    """Record the roots that the client listed, and whether they changed without a notification."""
     message, asked = context.message, context.answers
     if context.sender != CLIENT or asked is None or not isinstance(message, Response):
         return
@@ -75,7 +82,8 @@ def _note_list(context: MessageContext, history: History) -> None:
     roots.uris, roots.asked_seq, roots.seq = uris, asked.seq, context.seq
 
 
-def _note_change(context: MessageContext, history: History) -> None:
+def remember_change(context: MessageContext, history: History) -> None:
+    """Record that the client announced a change of its roots."""
     roots = history.of(Roots)
     roots.announced_seq, roots.unannounced = context.seq, None
 
@@ -90,11 +98,18 @@ _LIST: Final = ("ROOT-001",)
 FAMILY: Final = RuleFamily(
     checks=(
         Check(_LIST, outside_file_system, ("response",), ROOTS),
-        Check(_LIST, outside_file_system, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
+        Check(
+            _LIST,
+            outside_file_system,
+            ("request",),
+            REPLY_CARRIERS,
+            within=STATELESS,
+            members=INPUT_RESPONSES,
+        ),
     ),
     events=(EventCheck(("ROOT-002",), unannounced_change),),
     updates=(
-        StateUpdate(_note_list, ("response",), ROOTS),
-        StateUpdate(_note_change, ("notification",), ("notifications/roots/list_changed",)),
+        StateUpdate(remember_list, ("response",), ROOTS),
+        StateUpdate(remember_change, ("notification",), ("notifications/roots/list_changed",)),
     ),
 )

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, cast
 from mcpproxy.checks.engine.context import CheckFunction, HttpCheckFunction
 from mcpproxy.checks.engine.http_facts import HttpFact
 from mcpproxy.checks.engine.rows import (
-    FACTS,
+    FACT_COUNT,
     Check,
     DispatchKey,
     EventCheck,
@@ -43,16 +43,17 @@ V = TypeVar("V")
 
 
 LONG_CHARACTERS: Final = 1024
+"""Keys with longer names are not cached."""
 
 
 def _is_long(key: object) -> bool:
-    """Whether a key contains a name too long to cache."""
+    """Whether the names in a key are too long to cache it."""
     texts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
     return sum(len(text) for text in texts if isinstance(text, str)) > LONG_CHARACTERS
 
 
 class BoundedCache(dict[K, V], Generic[K, V]):
-    """A cache of what ``make`` returns for each key. It is emptied when it holds too many."""
+    """A cache of what ``make`` returns for each key. It is emptied when it has ``most`` entries."""
 
     def __init__(self, make: Callable[[K], V], most: int) -> None:
         super().__init__()
@@ -76,8 +77,8 @@ class MemberPlan:
     """The rows for messages of one kind that have certain members.
 
     ``selected`` maps what is known about a message (its facts, combined with what ``mentioned`` returns) to
-    its checks. ``searches`` is whether ``mentioned`` has to be called at all. ``may_be_plain`` is whether a
-    result for which ``is_plain`` is true needs neither a search nor a test of its shape.
+    its checks and updates. ``searches`` is whether ``mentioned`` has to be called. ``may_be_plain`` is
+    whether a result for which ``is_plain`` is true needs neither a search nor a test of its shape.
     """
 
     __slots__ = ("_bits", "_finds", "_loose", "_rows", "may_be_plain", "searches", "selected")
@@ -88,7 +89,7 @@ class MemberPlan:
         rows: tuple[Check | StateUpdate, ...] = (*checks, *updates)
         words = dict.fromkeys(word for row in rows if narrowed for word in row.mentions)
         self._rows: Final = (checks, updates)
-        self._bits: Final = {word: 1 << (FACTS + at) for at, word in enumerate(words)}
+        self._bits: Final = {word: 1 << (FACT_COUNT + at) for at, word in enumerate(words)}
         # Names with their quotes cannot overlap, so one search finds all of them.
         quoted = [re.escape(word) for word in words if _is_name(word)]
         self._finds: Final = re.compile(b"|".join(quoted)).findall if quoted else _nothing
@@ -144,7 +145,7 @@ PLAIN: Final[JSONObject] = {
 
 
 def is_plain(result: JSONObject) -> bool:
-    """Whether a result that has only members of ``PLAIN`` is complete and holds nothing but text."""
+    """Whether a result that has only members of ``PLAIN`` is complete and contains nothing but text."""
     content = result.get("content", _NO_CONTENT)
     if type(content) is not list:
         return False
@@ -159,7 +160,7 @@ def is_plain(result: JSONObject) -> bool:
 _NO_CONTENT: Final[list[JSON]] = []
 
 
-_ANYTHING: Final = Expected(None, None, insists=False)
+_ANYTHING: Final = Expected(None, None, mandatory=False)
 
 
 class DispatchPlan:
@@ -167,7 +168,7 @@ class DispatchPlan:
 
     ``member_plans`` maps the member names of the contents (params or result) to the rows that apply;
     ``no_members`` is the plan for contents that are absent or not an object. ``fits`` tests the shape of the
-    contents, and is ``None`` where any shape will do; ``insists`` is whether the contents are required. The
+    contents, and is ``None`` where any shape will do; ``mandatory`` is whether the contents are required. The
     variants called ``familiar`` are for requests whose ``_meta`` was judged before: they skip its shape and
     the rows that look at nothing else.
     """
@@ -181,7 +182,7 @@ class DispatchPlan:
         "familiar_fits",
         "familiar_member_plans",
         "fits",
-        "insists",
+        "mandatory",
         "member_plans",
         "no_members",
     )
@@ -197,14 +198,14 @@ class DispatchPlan:
         self._checks, self._updates, self._narrowed = checks, updates, narrowed
         self._members: Final = frozenset(name for row in (*checks, *updates) for name in row.members)
         self._made: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
-        held_against = _ANYTHING
+        shape_tests = _ANYTHING
         if kind != "error" and kind != "malformed" and is_one_or_stateless(candidates):
-            # The oldest revision will do: what has the wrong shape in all revisions has it in this one.
-            held_against = expected(method, "result" if kind == "response" else "params", candidates[0])
+            # Testing the oldest is enough: a shape that is wrong in all revisions is wrong in that one.
+            shape_tests = expected(method, "result" if kind == "response" else "params", candidates[0])
         asks = kind == "request"
-        self.fits: Final = held_against.fits
-        self.familiar_fits: Final = held_against.fits_besides_meta if asks else self.fits
-        self.insists: Final = held_against.insists
+        self.fits: Final = shape_tests.fits
+        self.familiar_fits: Final = shape_tests.fits_without_meta if asks else self.fits
+        self.mandatory: Final = shape_tests.mandatory
         self.member_plans: Final = BoundedCache(self._member_plan, MOST_MEMBER_PLANS)
         self.familiar_member_plans: Final = (
             BoundedCache(self._familiar_member_plan, MOST_MEMBER_PLANS) if asks else self.member_plans
@@ -215,13 +216,13 @@ class DispatchPlan:
         return self._member_plan(tuple(name for name in names if name != "_meta"))
 
     def _member_plan(self, names: tuple[str, ...]) -> MemberPlan:
-        # Only the names that rows ask for matter, out of all that peers may think of.
-        telling, plain = self._members.intersection(names), self._may_be_plain(names)
-        found = self._made.get((telling, plain))
+        # Peers may send any names; only those that rows ask for matter.
+        relevant, plain = self._members.intersection(names), self._may_be_plain(names)
+        found = self._made.get((relevant, plain))
         if found is None:
-            checks = tuple(row for row in self._checks if self._runs(row, telling))
-            updates = tuple(row for row in self._updates if self._runs(row, telling))
-            found = self._made[telling, plain] = MemberPlan(checks, updates, plain, self._narrowed)
+            checks = tuple(row for row in self._checks if self._runs(row, relevant))
+            updates = tuple(row for row in self._updates if self._runs(row, relevant))
+            found = self._made[relevant, plain] = MemberPlan(checks, updates, plain, self._narrowed)
         return found
 
     def _may_be_plain(self, names: tuple[str, ...]) -> bool:

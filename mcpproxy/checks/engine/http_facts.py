@@ -9,58 +9,58 @@ from typing import Final, TypeAlias
 
 HttpFact: TypeAlias = int
 
-# Facts about the request, known from then on
+# Facts about the request, which are then known at all later moments
 
-ASTRAY: Final[HttpFact] = 1 << 0
+SESSION_MAY_DIFFER: Final[HttpFact] = 1 << 0
 """The session id or the version in its head may not be that of a session that is still open."""
-UNUSUAL: Final[HttpFact] = 1 << 1
+UNUSUAL_HEADERS: Final[HttpFact] = 1 << 1
 """Its Accept or Content-Type is not what nearly all clients send."""
 WITH_TOKEN: Final[HttpFact] = 1 << 2
 """It has an Authorization header."""
-FOREIGN: Final[HttpFact] = 1 << 3
+WITH_ORIGIN: Final[HttpFact] = 1 << 3
 """It has an Origin header."""
-QUERIED: Final[HttpFact] = 1 << 4
+WITH_QUERY: Final[HttpFact] = 1 << 4
 """Its target has a query."""
-MISPLACED: Final[HttpFact] = 1 << 5
-"""Its body is several JSON texts, or holds a message although the method is not POST."""
-NOTIFIES: Final[HttpFact] = 1 << 6
-"""Its body holds no request."""
-CONTRADICTED: Final[HttpFact] = 1 << 7
+UNEXPECTED_BODY: Final[HttpFact] = 1 << 5
+"""Its body is several JSON texts, or contains a message although the method is not POST."""
+WITHOUT_REQUEST: Final[HttpFact] = 1 << 6
+"""Its body contains no request."""
+VERSIONS_DIFFER: Final[HttpFact] = 1 << 7
 """A stateless request names one version in its head and another in its body."""
-DIVERTED: Final[HttpFact] = 1 << 8
+LEGACY_ENDPOINT_KNOWN: Final[HttpFact] = 1 << 8
 """Some HTTP+SSE stream has named the URI to which its client must post."""
 CHALLENGED: Final[HttpFact] = 1 << 9
 """Some request was answered with 401."""
 
 # Facts about the response
 
-ISSUING: Final[HttpFact] = 1 << 10
+ISSUES_SESSION_ID: Final[HttpFact] = 1 << 10
 """Its head issues a session id."""
-UNFIT: Final[HttpFact] = 1 << 11
+CANNOT_ANSWER: Final[HttpFact] = 1 << 11
 """Its head shows that it contains no answer, although the request needs one."""
 STREAMING: Final[HttpFact] = 1 << 12
 """It is an SSE stream."""
-OVER: Final[HttpFact] = 1 << 13
+SESSION_ENDED: Final[HttpFact] = 1 << 13
 """Its session is over."""
 UNANSWERED: Final[HttpFact] = 1 << 14
 """Some request may still await its response now that the exchange is over."""
 
 # Facts about a body or an event
 
-STRANGE: Final[HttpFact] = 1 << 15
+UNAWAITED: Final[HttpFact] = 1 << 15
 """It is anything but a result that a request of its exchange awaits."""
-FAILING: Final[HttpFact] = 1 << 16
-"""It holds an error, or the exchange has broken some rule before."""
-RELATED: Final[HttpFact] = 1 << 17
-"""It holds something that belongs to one request: an answer, or progress that may be another request's."""
-LATE: Final[HttpFact] = 1 << 18
+WITH_FAULT: Final[HttpFact] = 1 << 16
+"""It contains an error, or the exchange has broken some rule before."""
+FOR_ONE_REQUEST: Final[HttpFact] = 1 << 17
+"""It contains what belongs to one request: an answer, or progress of what may be another request."""
+AFTER_ANSWERS: Final[HttpFact] = 1 << 18
 """All requests of the exchange were answered before it."""
-TWICE: Final[HttpFact] = 1 << 19
+SEEN_BEFORE: Final[HttpFact] = 1 << 19
 """Its event id, or its message on another stream, was seen before."""
-FIRST: Final[HttpFact] = 1 << 20
+FIRST_EVENT: Final[HttpFact] = 1 << 20
 """It is the first event of its exchange."""
-NAMED: Final[HttpFact] = 1 << 21
+NAMED_EVENT: Final[HttpFact] = 1 << 21
 """It is an event with a name other than message."""
 
-ANYTHING: Final[HttpFact] = -1
+ALL_FACTS: Final[HttpFact] = -1
 """All facts, for when nothing is known: every check runs."""

@@ -1,10 +1,10 @@
-"""The tables in which a module of checks says what it decides and which messages it looks at.
+"""The rows in which a module of checks says which rules its checks decide, and for which messages.
 
-Every module ends with its ``FAMILY``: rows of data from which the dispatch is derived, so that only the
-checks that can apply to a message are called. Most messages are correct, and calling a function costs more
-than what most checks test. So a row may also name a condition without which its check cannot find anything:
-members that are present, words in the text (``mentions``), a ``Fact``. The check itself still tests
-everything: without these conditions the findings are the same and take longer.
+Every module ends with its ``FAMILY``: rows of data from which the dispatch is made, so that only the checks
+that can apply to a message are called. Most messages are correct, and calling a function costs more than the
+tests of most checks. So a row may also name a condition without which its check cannot find anything: members
+that are present, words in the text (``mentions``), a ``Fact``. The check does not rely on it: without these
+conditions the findings are the same, but take longer.
 """
 
 from collections.abc import Callable
@@ -45,12 +45,12 @@ They are plain integers, not an ``enum.Flag``, because they are tested for nearl
 IRREGULAR: Final[Fact] = 1
 """Its JSON-RPC envelope has a fault: see ``regular`` in ``protocol.jsonrpc``."""
 MISSHAPEN: Final[Fact] = 2
-"""Its params or result do not have the shape that their method has in this revision."""
-REPEATED: Final[Fact] = 4
+"""Its params or result do not have the shape that its method requires in this revision."""
+REPEATED_NAMES: Final[Fact] = 4
 """Some object in its text may have two members of one name."""
-REUSED: Final[Fact] = 8
+REUSED_ID: Final[Fact] = 8
 """Its sender has used the id of this request before."""
-UNMATCHED: Final[Fact] = 16
+UNMATCHED_ID: Final[Fact] = 16
 """It is an answer whose id is not that of a pending request."""
 UNDECLARED: Final[Fact] = 32
 """Its method (or that of the request answered) needs a capability that was not declared."""
@@ -61,7 +61,7 @@ AUGMENTED: Final[Fact] = 128
 CANCELLED: Final[Fact] = 256
 """Some request of this session was cancelled."""
 TASKS: Final[Fact] = 512
-"""This session has tasks, or a tool that is to be called as one."""
+"""This session has tasks, or a tool that must be called as a task."""
 LOG_LEVEL_GIVEN: Final[Fact] = 1024
 """Some stateless request of this session asked for log messages."""
 DISCOVERED: Final[Fact] = 2048
@@ -70,9 +70,9 @@ UNPROVEN: Final[Fact] = 4096
 """The server may not have shown yet that it speaks a stateless revision."""
 
 UNFAMILIAR: Final[Fact] = 8192
-"""The ``_meta`` of this message, or of the request answered, is not the one that earlier requests of this
-session had and that was found correct. Without this fact, checks that look at nothing but ``_meta`` are
-skipped, because they have judged the same ``_meta`` before."""
+"""The ``_meta`` of this message, or of the request answered, differs from the one that was found correct in
+earlier requests of this session. Without this fact, checks that look only at ``_meta`` are skipped, because
+they have judged the same ``_meta`` before."""
 INTRODUCED: Final[Fact] = 16384
 """The server has named its implementation in a result."""
 
@@ -80,9 +80,9 @@ AT_START: Final = UNPROVEN
 """The facts known about every message when a session begins."""
 
 NOTED: Final[Fact] = 32768
-"""A check remembers something about the request that it answers (``noted`` in ``session.history``)."""
+"""A check remembers something about the request answered (``SentRequest.noted``)."""
 
-FACTS: Final = 16
+FACT_COUNT: Final = 16
 """How many facts there are."""
 
 DispatchKey: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
@@ -120,7 +120,7 @@ Write: TypeAlias = Callable[[MessageContext, History], None]
 
 @slotted(frozen=True)
 class StateUpdate:
-    """A function that records in the history what a family needs to remember of a message.
+    """A function that adds to the history what a family needs to remember about a message.
 
     It runs after all checks have seen the message, and writes only to a state class of its own family:
     ``history.of(ProgressTokens)`` returns the session's one instance. The other fields are those of

@@ -1,7 +1,7 @@
-"""Values that look like credentials: tokens with a known form, and members with the name of a credential.
+"""Find values that look like credentials: tokens of a known form, and members named like a credential.
 
-These are guesses, and deliberately narrow: a masked, empty or placeholder value does not count. A finding
-never repeats the value.
+Both are guesses. To avoid false findings, masked, empty and placeholder values do not count. A finding never
+repeats the value.
 """
 
 import re
@@ -31,7 +31,7 @@ TOKENS: Final = (
     ("a bearer token", pattern(r"\b[Bb]earer [A-Za-z0-9._~+/-]{20}")),
     ("a password in a URL", pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@*<{$]{1,64}:[^\s/@*<{$]{3,128}@")),
 )
-"""Patterns of texts that show by their form what they are."""
+"""The name of each kind of credential that is recognised by its form, and the pattern of that form."""
 
 SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
     tuple(name.split())
@@ -42,11 +42,11 @@ SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
         "app secret", "shared secret", "jwt secret", "credit card number", "card number", "cvv", "cvc",
     )
 )  # fmt: skip
-"""Names of secret values, split into words."""
+"""Names of secrets, each as its words."""
 
 _WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-_SHORTEST: Final = 4
+_MIN_LENGTH: Final = 4
 
 _BLANK: Final = pattern(r"[\W_]*|(.)\1*", re.DOTALL)
 
@@ -55,22 +55,22 @@ _PLACEHOLDER: Final = pattern(
     r"|\b(none|null|undefined|set|unset|true|false)\b",
     re.IGNORECASE,
 )
-"""Values that replace a secret or describe it."""
+"""Found in values that are not a secret but stand in its place, or speak about it."""
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name or title in lower case: ``apiKey`` and ``API key`` are ``("api", "key")``."""
+    """Return the words of a name or title in lower case: those of ``apiKey`` are ``("api", "key")``."""
     return tuple(word.lower() for word in _WORDS.findall(name))
 
 
 def names_secret(name: str) -> bool:
-    """Whether a name, or the end of a title, names a secret itself and not a fact about one."""
+    """Whether a name ends with the name of a secret; ``passwordPolicy`` does not."""
     words = words_of(name)
     return any(words[-length:] in SECRETS for length in (1, 2, 3))
 
 
 def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
-    """The places that look like a credential, each as a JSON Pointer, and what it looks like.
+    """Yield the places in ``value`` that look like a credential: JSON Pointer, and what it looks like.
 
     Each value is reported once, however many patterns it matches.
     """
@@ -88,7 +88,8 @@ def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
 
 
 def _credential(name: str, text: str) -> str:
-    if len(text) < _SHORTEST:
+    """Say what kind of credential ``text`` looks like; empty if none."""
+    if len(text) < _MIN_LENGTH:
         return ""
     for what, shape in TOKENS:
         if shape.search(text):

@@ -1,4 +1,4 @@
-"""Deprecated features: they still work, so each is reported once per session and never as an error.
+"""Deprecated features. They still work, so each is reported once per session and never as an error.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/deprecated
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.basic.embedded import ASK_CARRIERS, ASKING, Ask, asks, may_ask
+from mcpproxy.checks.basic.embedded import ASK_CARRIERS, INPUT_REQUESTS, Ask, asks, may_ask
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import LEGACY, Check, HttpCheck, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import Notification
@@ -28,7 +28,8 @@ FROM_SERVERS: Final = ("thisServer", "allServers")
 AFTER_SSE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that replaced the older HTTP transport."""
 
-MAX_CALLERS: Final = 10_000
+MAX_RULES: Final = 10_000
+"""The number of reported rules, over all callers, that are remembered."""
 
 
 @slotted()
@@ -37,77 +38,82 @@ class ReportedDeprecations:
 
     rules: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
-    def knows(self, rule: str, history: History) -> bool:
-        return (history.caller, rule) in self.rules or len(self.rules) >= MAX_CALLERS
+    def contains(self, rule: str, history: History) -> bool:
+        """Whether ``rule`` was reported before, or the limit is reached and nothing more is reported."""
+        return (history.caller, rule) in self.rules or len(self.rules) >= MAX_RULES
 
 
 def asked_feature(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DEPR-001, DEPR-002, DEPR-005"""
+    """Report a deprecated feature that a server requests (DEPR-001, DEPR-002, DEPR-005)."""
     return _asked_features(context, history) if may_ask(context) else ()
 
 
 def _asked_features(context: MessageContext, history: History) -> Iterator[Violation]:
-    told, now = history.beyond(ReportedDeprecations), set[str]()
+    earlier, now = history.beyond(ReportedDeprecations), set[str]()
     for ask in asks(context):
-        for rule, requirement, said, at in _features(ask):
-            if not told.knows(rule, history) and rule not in now:
+        for rule, requirement, problem, at in _features(ask):
+            if not earlier.contains(rule, history) and rule not in now:
                 now.add(rule)
-                yield Violation(rule, requirement, said, pointer=at)
+                yield Violation(rule, requirement, problem, pointer=at)
 
 
 def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the deprecated features in a request: rule, requirement, message and JSON Pointer."""
     if ask.method in FEATURES:
         rule, requirement, feature = FEATURES[ask.method]
         yield rule, requirement, f"server asked for {feature} ({ask.method}), which is deprecated", ask.at
     context = member(ask.params, "includeContext")
     if ask.method == "sampling/createMessage" and context in FROM_SERVERS:
-        said = f"server asked for sampling with includeContext {context}, which is deprecated"
-        yield "DEPR-005", "D-005", said, ask.at + "/params/includeContext"
+        problem = f"server asked for sampling with includeContext {context}, which is deprecated"
+        yield "DEPR-005", "D-005", problem, ask.at + "/params/includeContext"
 
 
 def logging(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DEPR-003"""
-    if history.negotiated is not None or history.beyond(ReportedDeprecations).knows("DEPR-003", history):
+    """Report log messages to the client (DEPR-003)."""
+    if history.negotiated is not None or history.beyond(ReportedDeprecations).contains("DEPR-003", history):
         return ()
-    said = "server sent log messages (notifications/message), which are deprecated"
-    return (Violation("DEPR-003", "D-003", said, pointer=context.at + "/method"),)
+    problem = "server sent log messages (notifications/message), which are deprecated"
+    return (Violation("DEPR-003", "D-003", problem, pointer=context.at + "/method"),)
 
 
 def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """DEPR-004: at the one moment at which each session says what it has agreed on"""
+    """Report a session over HTTP+SSE in a revision that has Streamable HTTP (DEPR-004).
+
+    It looks at ``notifications/initialized``, which each session has once, after the revision is agreed.
+    """
     revision = exchange.session.revision if exchange.session else None
     confirms = any(
         isinstance(message, Notification) and message.method == "notifications/initialized"
         for message in exchange.messages
     )
     if confirms and revision in AFTER_SSE:
-        said = f"client and server speak {revision} over HTTP+SSE, which Streamable HTTP has replaced"
-        yield Violation("DEPR-004", "D-004", said, candidates=(str(revision),))
+        problem = f"client and server speak {revision} over HTTP+SSE, which Streamable HTTP has replaced"
+        yield Violation("DEPR-004", "D-004", problem, candidates=(str(revision),))
 
 
-def _note(context: MessageContext, history: History) -> None:
-    """Report each rule only once."""
+def remember_reported(context: MessageContext, history: History) -> None:
+    """Record the reported rules, because each is reported once."""
     if may_ask(context):
         rules = {rule for ask in asks(context) for rule, *_ in _features(ask)}
     else:
         rules = {"DEPR-003"} if isinstance(context.message, Notification) else set[str]()
-    told = history.beyond(ReportedDeprecations).rules
-    if len(told) < MAX_CALLERS:
-        told.update((history.caller, rule) for rule in rules)
+    reported = history.beyond(ReportedDeprecations).rules
+    if len(reported) < MAX_RULES:
+        reported.update((history.caller, rule) for rule in rules)
 
 
 _ASKS: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(_ASKS, asked_feature, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
+        Check(_ASKS, asked_feature, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
         Check(_ASKS, asked_feature, ("request",), tuple(FEATURES)),
         Check(("DEPR-003",), logging, ("notification",), ("notifications/message",), within=STATELESS),
     ),
     http=(HttpCheck(("DEPR-004",), http_with_sse, ("request",), LEGACY, ("POST",)),),
     updates=(
-        StateUpdate(_note, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
-        StateUpdate(_note, ("request",), tuple(FEATURES)),
-        StateUpdate(_note, ("notification",), ("notifications/message",)),
+        StateUpdate(remember_reported, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+        StateUpdate(remember_reported, ("request",), tuple(FEATURES)),
+        StateUpdate(remember_reported, ("notification",), ("notifications/message",)),
     ),
 )

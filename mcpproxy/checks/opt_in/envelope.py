@@ -1,8 +1,8 @@
 """The application error envelope: a convention above MCP for tools that report errors as JSON.
 
-A text in a tool's result is an envelope if it is a JSON object with ``"error": true``. It holds the error
-code (``code``), a text for people (``message``) and data for programs (``details``), and ``isError`` must
-agree with it. The checks are off by default, because this is a private contract and not part of the protocol.
+A text in a tool's result is an envelope if it is a JSON object with ``"error": true``. It must have the error
+code (``code``), a text for people (``message``) and data for programs (``details``), and the result's
+``isError`` must be true. The checks are off by default, because the protocol does not define this form.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,9 @@ from mcpproxy.session.history import History
 
 
 def error_envelope(context: MessageContext, history: History) -> Iterator[Violation]:
-    """APP-001, APP-002, APP-003, APP-004"""
+    """Report an error envelope without its members, or in a result without isError (APP-001, APP-002,
+    APP-003, APP-004).
+    """
     message = context.message
     assert isinstance(message, Response)
     result = as_object(message.result) or {}
@@ -26,15 +28,15 @@ def error_envelope(context: MessageContext, history: History) -> Iterator[Violat
         at = f"{context.at}/result/content/{index}/text"
         code, details = envelope.get("code"), envelope.get("details")
         if not isinstance(code, str) or not code.strip():
-            said = _fault("code", envelope, "a string that is not empty")
-            yield Violation("APP-001", "X-002", said, pointer=at)
+            problem = _fault("code", envelope, "a string that is not empty")
+            yield Violation("APP-001", "X-002", problem, pointer=at)
         if not isinstance(envelope.get("message"), str):
             yield Violation("APP-002", "X-003", _fault("message", envelope, "a string"), pointer=at)
         if not isinstance(details, dict):
             yield Violation("APP-003", "X-004", _fault("details", envelope, "an object"), pointer=at)
         if result.get("isError") is not True:
-            said = 'server sent an envelope with "error": true in a result whose isError is not true'
-            yield Violation("APP-004", "X-005", said, pointer=f"{context.at}/result/isError")
+            problem = 'server sent an envelope with "error": true in a result whose isError is not true'
+            yield Violation("APP-004", "X-005", problem, pointer=f"{context.at}/result/isError")
 
 
 def _fault(name: str, envelope: JSONObject, expected: str) -> str:
@@ -45,7 +47,7 @@ def _fault(name: str, envelope: JSONObject, expected: str) -> str:
 
 
 def _envelopes(content: JSON) -> Iterator[tuple[int, JSONObject]]:
-    """The texts that are envelopes, each with its place in the content."""
+    """Yield the texts that are envelopes, each with its index in the content."""
     for index, item in enumerate(content if isinstance(content, list) else ()):
         text = item.get("text") if isinstance(item, dict) else None
         if not isinstance(text, str) or not text.lstrip().startswith("{"):

@@ -1,7 +1,6 @@
 """Proprietary extensions: members of the protocol's objects that the protocol does not define.
 
-They are all legal, so the check is off by default. It shows how far a peer relies on members that others do
-not read.
+All of them are legal, so the check is off by default. It shows which members of a peer other peers ignore.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -17,7 +16,7 @@ from mcpproxy.session.history import History
 
 
 def proprietary_member(context: MessageContext, history: History) -> Iterator[Violation]:
-    """EXT-001"""
+    """Report a member that the revision does not define for its object (EXT-001)."""
     message, asked = context.message, context.answers
     if len(context.candidates) != 1:
         return
@@ -29,8 +28,8 @@ def proprietary_member(context: MessageContext, history: History) -> Iterator[Vi
     else:
         return
     for pointer in found:
-        said = f"{context.sender} sent the member {pointer}, which {revision} does not define"
-        yield Violation("EXT-001", "X-001", said, pointer=context.at + pointer)
+        problem = f"{context.sender} sent the member {pointer}, which {revision} does not define"
+        yield Violation("EXT-001", "X-001", problem, pointer=context.at + pointer)
 
 
 FAMILY: Final = RuleFamily(checks=(Check(("EXT-001",), proprietary_member, (*ASKS, "response")),))

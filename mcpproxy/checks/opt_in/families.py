@@ -1,4 +1,4 @@
-"""Checks that run only when a user enables them."""
+"""The families of rules that run only when a user enables them."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Which implementation spoke which revision, and whether the user allows it.
+"""Which implementation spoke which revision, and whether the user's file of version ranges allows it.
 
 A peer names itself in the handshake or, in the revisions without one, in the ``_meta`` of requests and
-results. The revision it speaks is known once the other side has answered.
+results. The revision it speaks is known once the server has answered.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
@@ -22,13 +22,13 @@ SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 ANY: Final = "any"
 """Used in place of a revision: applies to every revision."""
 
-KNOWN: Final = 1_000
+MAX_REMEMBERED: Final = 1_000
 """The number of implementations remembered per session, which is more than any session has."""
 
 
 @slotted(frozen=True)
-class Spoken:
-    """One implementation that spoke ``revision``."""
+class SpokenRevision:
+    """An implementation and the revision that it spoke; ``pointer`` is its place, empty for a client."""
 
     role: Sender
     name: str
@@ -38,21 +38,21 @@ class Spoken:
 
 
 Range: TypeAlias = Callable[[str], str]
-"""What is wrong with a version, as the end of a sentence; empty if it is within the range."""
+"""Says what is wrong with a version, as the end of a sentence; empty if it is within the range."""
 
 Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
 """Revision (or ``any``) -> name of the implementation -> the versions allowed."""
 
 
 @slotted()
-class Met:
+class CheckedImplementations:
     """The implementations of this session that were already checked."""
 
-    spoken: set[Spoken] = field(default_factory=set[Spoken])
+    known: set[SpokenRevision] = field(default_factory=set[SpokenRevision])
 
 
-def spoken(context: MessageContext) -> Iterator[Spoken]:
-    """The implementations and revisions that this answer settles."""
+def implementations(context: MessageContext) -> Iterator[SpokenRevision]:
+    """Yield the implementations whose revision this answer shows."""
     message, asked = context.message, context.answers
     if not isinstance(message, Response) or asked is None or len(context.candidates) != 1:
         return
@@ -72,41 +72,41 @@ def spoken(context: MessageContext) -> Iterator[Spoken]:
     yield from _named(SERVER, server, revision, context.at + where)
 
 
-def collected(told: Callable[[Spoken], None]) -> RuleFamily:
-    """A family that reports no findings and passes on every implementation it sees."""
+def collector(receive: Callable[[SpokenRevision], None]) -> RuleFamily:
+    """Make a family that has no checks and calls ``receive`` with each implementation it sees."""
 
-    def note(context: MessageContext, history: History) -> None:
-        for one in spoken(context):
-            told(one)
+    def collect(context: MessageContext, history: History) -> None:
+        for one in implementations(context):
+            receive(one)
 
-    return RuleFamily(updates=(StateUpdate(note, ("response",)),))
+    return RuleFamily(updates=(StateUpdate(collect, ("response",)),))
 
 
-def pinned(ranges: Ranges) -> RuleFamily:
-    """A family that checks peers against ``ranges`` and reports each once per session."""
+def range_checks(ranges: Ranges) -> RuleFamily:
+    """Make a family that checks implementations against ``ranges`` and reports each once per session."""
 
     def version_outside_range(context: MessageContext, history: History) -> Iterator[Violation]:
-        """VER-001"""
+        """Report an implementation whose version is outside its range (VER-001)."""
         if not ranges:
             return
-        met = history.of(Met).spoken
-        for one in spoken(context):
-            if one in met or len(met) >= KNOWN:
+        checked = history.of(CheckedImplementations).known
+        for one in implementations(context):
+            if one in checked or len(checked) >= MAX_REMEMBERED:
                 continue
             for table in (one.revision, ANY):
                 allowed = ranges.get(table, {}).get(one.name)
                 if allowed is not None and (fault := allowed(one.version)):
-                    said = f"{one.role} is {shortened(one.name)} {shortened(one.version)}, {fault}"
+                    problem = f"{one.role} is {shortened(one.name)} {shortened(one.version)}, {fault}"
                     frame = context.answers.seq if one.role == CLIENT and context.answers else None
                     yield Violation(
-                        "VER-001", "X-006", said, pointer=one.pointer or None, blame=one.role, frame=frame
+                        "VER-001", "X-006", problem, pointer=one.pointer or None, blame=one.role, frame=frame
                     )
 
     def remember(context: MessageContext, history: History) -> None:
-        met = history.of(Met).spoken
-        for one in spoken(context):
-            if len(met) < KNOWN:
-                met.add(one)
+        checked = history.of(CheckedImplementations).known
+        for one in implementations(context):
+            if len(checked) < MAX_REMEMBERED:
+                checked.add(one)
 
     return RuleFamily(
         checks=(Check(("VER-001",), version_outside_range, ("response",)),),
@@ -114,11 +114,11 @@ def pinned(ranges: Ranges) -> RuleFamily:
     )
 
 
-def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[Spoken]:
+def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[SpokenRevision]:
     found = as_object(info)
     name, version = member(found, "name"), member(found, "version")
     if isinstance(name, str) and isinstance(version, str):
-        yield Spoken(role, name, version, revision, pointer)
+        yield SpokenRevision(role, name, version, revision, pointer)
 
 
-FAMILY: Final = pinned({})
+FAMILY: Final = range_checks({})

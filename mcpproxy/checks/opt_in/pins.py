@@ -1,9 +1,9 @@
 """Pins: tools that a user has approved, and whether a server still offers them unchanged.
 
 A server is identified by the name it gives itself: in the handshake or, in the revisions without one, in the
-``_meta`` of its results. A server that gives no name is taken for the only server with pins. Nothing is
-reported about what was not seen: an incomplete list does not show that a tool is missing, and a session whose
-handshake was not seen belongs to no server.
+``_meta`` of its results. If only one server has pins, a server without a name is taken for that one. Nothing
+is reported about what was not seen: an incomplete list does not show that a tool is missing, and a server
+whose handshake was not seen is not identified.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
 """
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.checks.server.definitions import changes, definition, digest, told
+from mcpproxy.checks.server.definitions import changes, definition, describe_difference, digest
 from mcpproxy.checks.server.listings import MAX_ITEMS, Page, listed, page
 from mcpproxy.checks.stateless.servers import MAX_CALLERS, SERVER_INFO_KEY
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
@@ -33,9 +33,9 @@ OPENINGS: Final = ("initialize", "server/discover")
 class Approved:
     """What is approved of one server.
 
-    ``revisions`` are those in which the approved state was seen. ``instructions`` is ``None`` where the
-    server gave none, and absent where this is not known. ``tools`` maps names to definitions, as
-    ``definition`` makes them.
+    ``revisions`` are those in which the approved state was seen. ``instructions`` is ``None`` if the server
+    gave none, and absent if that is not known. ``tools`` maps names to definitions, as ``definition`` makes
+    them.
     """
 
     revisions: tuple[str, ...]
@@ -48,11 +48,11 @@ Pins: TypeAlias = Mapping[str, Approved]
 
 
 @slotted(frozen=True)
-class Seen:
-    """What one answer of a server shows that can be pinned.
+class SeenTools:
+    """The part of one answer of a server that can be pinned.
 
-    ``server`` is ``None`` if its name was not seen. ``whole`` is set with the last page of a list if none of
-    its pages is missing.
+    ``server`` is ``None`` if its name was not seen. ``whole`` says that ``tools`` are the last page of a list
+    of which no page is missing.
     """
 
     server: str | None
@@ -65,76 +65,85 @@ class Seen:
 
 @slotted()
 class NamesByCaller:
-    """The name of each caller's server; ``None`` where it is masked."""
+    """The name of each caller's server; ``None`` if it is masked."""
 
     known: dict[str, str | None] = field(default_factory=dict[str, str | None])
 
 
 @slotted()
 class ReportedPins:
-    """What was already reported, and is not reported again in the same session."""
+    """The changes that were already reported and are not reported again in the same session."""
 
-    said: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    reported: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
 
 @slotted()
-class Defined:
-    """Each tool as last listed: its pinned fields, the frame, and the revisions that may apply."""
+class Definitions:
+    """Each tool as last listed: its pinned fields, the frame, and the revisions that may apply.
+
+    The keys are the caller, the parameters of the list (see ``ListWalk.asked``) and the name.
+    """
 
     tools: dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]] = field(
         default_factory=dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]]
     )
 
 
-def collected(hear: Callable[[Seen], None]) -> RuleFamily:
-    """A family that reports no findings but passes on what can be pinned; needs ``tools.FAMILY``."""
+def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
+    """Make a family that has no checks and calls ``receive`` with all that can be pinned.
 
-    def note(context: MessageContext, history: History) -> None:
+    It needs the state that ``tools.FAMILY`` records.
+    """
+
+    def collect(context: MessageContext, history: History) -> None:
         asked, message = context.answers, context.message
         assert isinstance(message, Response)
-        name, spoken = _server(context, history), context.candidates
+        name, revisions = _server(context, history), context.candidates
         if asked is not None and asked.method in OPENINGS:
-            hear(Seen(name, context.seq, spoken, _instructions(message)))
+            receive(SeenTools(name, context.seq, revisions, _instructions(message)))
         elif (found := page(context, history)) is not None:
             tools = tuple(tool for _, _, tool in found.named)
             whole = found.next is None and found.walk.whole and not history.blind
-            hear(Seen(name, context.seq, spoken, tools=tools, whole=whole))
+            receive(SeenTools(name, context.seq, revisions, tools=tools, whole=whole))
 
     return RuleFamily(
         updates=(
             StateUpdate(remember_name, ("response",), sender=SERVER),
             # This must run before the family of the lists records the page.
-            StateUpdate(note, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
+            StateUpdate(collect, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
         )
     )
 
 
-News: TypeAlias = Iterator[tuple[tuple[str, ...], Violation]]
-"""Changes, each with the key that identifies it within the session."""
+KeyedViolations: TypeAlias = Iterator[tuple[tuple[str, ...], Violation]]
+"""Violations, each with a key that identifies the change within the session."""
 
 
-def held(pins: Pins | None) -> RuleFamily:
-    """A family that checks servers against ``pins``, each change once per session; without pins, nothing."""
+def pin_checks(pins: Pins | None) -> RuleFamily:
+    """Make a family that checks servers against ``pins`` and reports each change once per session.
+
+    Without pins its checks report nothing.
+    """
 
     def changed_tool(context: MessageContext, history: History) -> Iterator[Violation]:
-        """PIN-001, PIN-002"""
-        return _unsaid(_changed_tools(pins, context, history), history)
+        """Report a tool that has changed since it was pinned, or is not pinned (PIN-001, PIN-002)."""
+        return _unreported(_changed_tools(pins, context, history), history)
 
     def vanished_tool(context: MessageContext, history: History) -> Iterator[Violation]:
-        """PIN-003"""
-        return _unsaid(_vanished_tools(pins, context, history), history)
+        """Report a pinned tool that is no longer listed (PIN-003)."""
+        return _unreported(_vanished_tools(pins, context, history), history)
 
     def changed_instructions(context: MessageContext, history: History) -> Iterator[Violation]:
-        """PIN-004"""
-        return _unsaid(_changed_instructions(pins, context, history), history)
+        """Report instructions that have changed since they were pinned (PIN-004)."""
+        return _unreported(_changed_instructions(pins, context, history), history)
 
-    def remember_said(context: MessageContext, history: History) -> None:
-        """Each change that was already reported."""
-        said = history.beyond(ReportedPins).said
-        for news in (_changed_tools, _vanished_tools, _changed_instructions):
-            for what, _ in news(pins, context, history):
-                if len(said) < MAX_ITEMS:
-                    said.add((history.caller, *what))
+    def remember_reported(context: MessageContext, history: History) -> None:
+        """Record the changes that were reported."""
+        reported = history.beyond(ReportedPins).reported
+        for changed in (_changed_tools, _vanished_tools, _changed_instructions):
+            for key, _ in changed(pins, context, history):
+                if len(reported) < MAX_ITEMS:
+                    reported.add((history.caller, *key))
 
     return RuleFamily(
         checks=(
@@ -144,14 +153,14 @@ def held(pins: Pins | None) -> RuleFamily:
         ),
         updates=(
             StateUpdate(remember_name, ("response",), sender=SERVER),
-            StateUpdate(remember_said, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
+            StateUpdate(remember_reported, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
         )
         if pins is not None
         else (),
     )
 
 
-def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> News:
+def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
     found = page(context, history)
     if pins is None or found is None:
         return
@@ -159,25 +168,25 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
     approved = _approved(pins, server, context, history)
     if approved is None:
         if server and server not in pins:
-            said = f"server {shown(server)} is not pinned, and lists tools"
+            problem = f"server {shown(server)} is not pinned, and lists tools"
             yield (
                 ("server", server),
-                Violation("PIN-002", "X-009", said, pointer=context.at + "/result/tools"),
+                Violation("PIN-002", "X-009", problem, pointer=context.at + "/result/tools"),
             )
         return
     for index, name, tool in found.named:
         at, now = f"{context.at}/result/tools/{index}", definition(tool)
         if (was := approved.tools.get(name)) is not None:
-            for one in changes(was, now, context.candidates, approved.revisions):
-                said = f"server has changed the {one.field} of tool {shown(name)} since it was pinned: "
-                what = ("tool", name, one.field, digest(now.get(one.field)))
-                yield what, Violation("PIN-001", "X-007", said + one.what, pointer=at + one.pointer)
+            for change in changes(was, now, context.candidates, approved.revisions):
+                problem = f"server has changed the {change.field} of tool {shown(name)} since it was pinned: "
+                key = ("tool", name, change.field, digest(now.get(change.field)))
+                yield key, Violation("PIN-001", "X-007", problem + change.what, pointer=at + change.pointer)
         else:
-            said = f"server lists tool {shown(name)}, which is not pinned"
-            yield ("new", name), Violation("PIN-002", "X-008", said, pointer=at + "/name")
+            problem = f"server lists tool {shown(name)}, which is not pinned"
+            yield ("new", name), Violation("PIN-002", "X-008", problem, pointer=at + "/name")
 
 
-def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> News:
+def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
     found = page(context, history)
     if pins is None or found is None or not _is_whole(found, history):
         return
@@ -186,11 +195,11 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
     if approved is None or (history.masked and holds_mask([*names])):
         return
     for name in sorted(approved.tools.keys() - set(names)):
-        said = f"server does not list tool {shown(name)}, which is pinned"
-        yield ("gone", name), Violation("PIN-003", "X-010", said, pointer=context.at + "/result/tools")
+        problem = f"server does not list tool {shown(name)}, which is pinned"
+        yield ("gone", name), Violation("PIN-003", "X-010", problem, pointer=context.at + "/result/tools")
 
 
-def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> News:
+def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
     asked, message = context.answers, context.message
     if pins is None or asked is None or asked.method not in OPENINGS or not isinstance(message, Response):
         return
@@ -199,18 +208,18 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
     if approved is None or approved.instructions is ABSENT or approved.instructions == now:
         return
     was = ABSENT if approved.instructions is None else approved.instructions
-    _, what = told(was, ABSENT if now is None else now)
-    said = f"server has changed its instructions since they were pinned: {what}"
+    _, what = describe_difference(was, ABSENT if now is None else now)
+    problem = f"server has changed its instructions since they were pinned: {what}"
     pointer = "/result" if now is None else "/result/instructions"
-    yield ("instructions", digest(now)), Violation("PIN-004", "X-011", said, pointer=context.at + pointer)
+    yield ("instructions", digest(now)), Violation("PIN-004", "X-011", problem, pointer=context.at + pointer)
 
 
-def _unsaid(news: News, history: History) -> Iterator[Violation]:
-    """The changes not reported before. Past the memory limit, every change is reported."""
-    said, now = history.beyond(ReportedPins).said, set[tuple[str, ...]]()
-    for what, violation in news:
-        key = (history.caller, *what)
-        if key not in said and key not in now:
+def _unreported(violations: KeyedViolations, history: History) -> Iterator[Violation]:
+    """Yield the violations not reported before. Past the limit of what is remembered, all are reported."""
+    earlier, now = history.beyond(ReportedPins).reported, set[tuple[str, ...]]()
+    for change, violation in violations:
+        key = (history.caller, *change)
+        if key not in earlier and key not in now:
             now.add(key)
             yield violation
 
@@ -219,11 +228,11 @@ def _unsaid(news: News, history: History) -> Iterator[Violation]:
 
 
 def redefined_tool(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PIN-005"""
+    """Report a tool whose definition changes within a session (PIN-005)."""
     found = page(context, history)
     if found is None:
         return
-    before, caller = history.beyond(Defined).tools, history.caller
+    before, caller = history.beyond(Definitions).tools, history.caller
     counts = Counter(name for _, name, _ in found.named)
     for index, name, tool in found.named:
         was, seq, then = before.get((caller, found.walk.asked, name), (None, 0, ()))
@@ -233,17 +242,21 @@ def redefined_tool(context: MessageContext, history: History) -> Iterator[Violat
             continue
         at, now = f"{context.at}/result/tools/{index}", definition(tool)
         announced = "" if listed(history, TOOLS).changed_seq > seq else ", and announced no change"
-        for one in changes(was, now, context.candidates, then):
-            said = f"server has changed the {one.field} of tool {shown(name)} in mid-session{announced}: "
-            yield Violation("PIN-005", "X-012", said + one.what, pointer=at + one.pointer, related=(seq,))
+        for change in changes(was, now, context.candidates, then):
+            problem = (
+                f"server has changed the {change.field} of tool {shown(name)} in mid-session{announced}: "
+            )
+            yield Violation(
+                "PIN-005", "X-012", problem + change.what, pointer=at + change.pointer, related=(seq,)
+            )
 
 
 def remember_definitions(context: MessageContext, history: History) -> None:
-    """How each tool is defined on this page, unless its list has two tools of that name."""
+    """Record how each tool is defined on this page, unless its list has two tools of that name."""
     found = page(context, history)
     if found is None:
         return
-    known, tools = listed(history, TOOLS), history.beyond(Defined).tools
+    known, tools = listed(history, TOOLS), history.beyond(Definitions).tools
     # The page is already recorded with its walk.
     walk = known.latest if found.next is None else known.under_way.get(found.next)
     walk = walk if walk is not None and walk.seq == context.seq else found.walk
@@ -267,7 +280,7 @@ def remember_name(context: MessageContext, history: History) -> None:
 
 
 def _server(context: MessageContext, history: History) -> str | None:
-    """The name of the server that answers; empty if it gives none, ``None`` if it is not known."""
+    """Return the name of the server that answers; empty if it gives none, ``None`` if it is not known."""
     name = _own_name(context, history)
     if isinstance(name, Absent):
         nameless = "" if context.stateless and not history.blind else None
@@ -276,7 +289,7 @@ def _server(context: MessageContext, history: History) -> str | None:
 
 
 def _own_name(context: MessageContext, history: History) -> "str | Absent | None":
-    """The name in an answer; ``None`` if it is masked, absent if such an answer has no place for a name."""
+    """Return the name in an answer: ``None`` if it is masked, absent if the answer has no place for one."""
     asked, message = context.answers, context.message
     if asked is None or not isinstance(message, Response):
         return ABSENT
@@ -291,7 +304,7 @@ def _own_name(context: MessageContext, history: History) -> "str | Absent | None
 
 
 def _approved(pins: Pins, server: str | None, context: MessageContext, history: History) -> Approved | None:
-    """What is approved of a server; nothing if the server cannot be identified."""
+    """Return what is approved of a server; ``None`` if it is not identified or not pinned."""
     if server == "" and "" not in pins and len(pins) == 1:
         return next(iter(pins.values()))
     return None if server is None else pins.get(server)
@@ -308,7 +321,7 @@ def _is_whole(found: Page, history: History) -> bool:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        *held(None).checks,
+        *pin_checks(None).checks,
         Check(("PIN-005",), redefined_tool, ("response",), (TOOLS,), sender=SERVER),
     ),
     updates=(StateUpdate(remember_definitions, ("response",), (TOOLS,), sender=SERVER),),

@@ -1,1 +1,1 @@
-"""What a server offers: tools, resources, prompts."""
+"""Checks of what a server offers: tools, resources, prompts."""

@@ -1,6 +1,6 @@
-"""The definition of a tool that a user approves, its hash, and the differences between two of them.
+"""The part of a tool that a user approves (its definition), its hash, and the difference of two definitions.
 
-It covers what a model or a user is shown of a tool, and its input and output: ``FIELDS``. Icons,
+``FIELDS`` lists its members: what a model or a user is shown of a tool, and its input and output. Icons,
 ``execution`` and ``_meta`` are left out. A field that is ``null`` counts as absent.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
@@ -28,13 +28,14 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The pinned fields of a tool, and the revisions that define each; in others it may be left out."""
 
-_TOLD: Final = 3
+_MAX_DIFFERENCES: Final = 3
 """The number of differences reported per field."""
 
-_LEAD: Final = 20
-"""The number of common characters shown before two texts differ."""
+_MAX_COMMON_PREFIX: Final = 20
+"""The number of equal characters shown before the place where two texts differ."""
 
-_EXACT: Final = 2**53
+_MAX_EXACT_INTEGER: Final = 2**53
+"""All integers up to this are doubles."""
 
 
 def definition(tool: JSONObject) -> JSONObject:
@@ -55,7 +56,8 @@ def canonical(value: JSON) -> str:
     Source: https://www.rfc-editor.org/rfc/rfc8785
     """
     written: list[str] = []
-    waiting: list[tuple[str, Value]] = [("", value)]  # a text, and the value that follows it
+    # A stack instead of recursion. Each entry is a text to write and the value that follows it.
+    waiting: list[tuple[str, Value]] = [("", value)]
     while waiting:
         before, value_or_none = waiting.pop()
         written.append(before)
@@ -94,8 +96,8 @@ def _text(text: str) -> str:
 
 
 def _number(number: int | float) -> str:
-    """A number as ECMAScript writes it: all numbers are doubles."""
-    if isinstance(number, int) and abs(number) <= _EXACT:
+    """A number as ECMAScript writes it, for which every number is a double."""
+    if isinstance(number, int) and abs(number) <= _MAX_EXACT_INTEGER:
         return str(number)
     try:
         double = float(number)
@@ -125,8 +127,9 @@ def _number(number: int | float) -> str:
 class Changed:
     """One field that has changed.
 
-    ``pointer`` leads from the current definition to the first place that differs or, if something was
-    removed, to the place it was removed from. ``what`` is a clause about the field: ``was "a", is "b"``.
+    ``pointer`` is the JSON Pointer, in the current definition, of the first place that differs or, if
+    something was removed, of the place it was removed from. ``what`` is a clause about the field: ``was "a",
+    is "b"``.
     """
 
     field: str
@@ -137,24 +140,24 @@ class Changed:
 def changes(
     was: JSONObject,
     now: JSONObject,
-    spoken: tuple[str, ...] = REVISIONS[-1:],
-    then: tuple[str, ...] = REVISIONS[-1:],
+    revisions_now: tuple[str, ...] = REVISIONS[-1:],
+    revisions_before: tuple[str, ...] = REVISIONS[-1:],
 ) -> Iterator[Changed]:
-    """The fields in which two definitions differ.
+    """Yield the fields in which two definitions differ.
 
-    ``spoken`` are the revisions that the session with ``now`` may speak, ``then`` those of the session with
-    ``was``. A field that a revision does not define is not reported as missing in it, nor as new in a later
-    one.
+    ``revisions_now`` are the revisions that the session with ``now`` may speak, ``revisions_before`` those of
+    the session with ``was``. A field that a revision does not define is not reported as missing in it, nor as
+    new in a later one.
     """
     for field, revisions in FIELDS.items():
         before, after = _field(was, field), _field(now, field)
         if _same(before, after):
             continue
-        if before is ABSENT and not any(revision in revisions for revision in then):
+        if before is ABSENT and not any(revision in revisions for revision in revisions_before):
             continue
-        if after is ABSENT and not all(revision in revisions for revision in spoken):
+        if after is ABSENT and not all(revision in revisions for revision in revisions_now):
             continue
-        pointer, what = told(before, after)
+        pointer, what = describe_difference(before, after)
         yield Changed(field, "" if after is ABSENT else token(field) + pointer, what)
 
 
@@ -163,13 +166,13 @@ def _field(of: JSONObject, field: str) -> Value:
     return ABSENT if value is None else value
 
 
-def told(was: Value, now: Value) -> tuple[str, str]:
-    """The first difference of two values: a JSON Pointer that exists in ``now``, and a description."""
+def describe_difference(was: Value, now: Value) -> tuple[str, str]:
+    """Return the JSON Pointer of the first difference, in ``now``, and a text about the first few."""
     found = list(islice(_differences(was, now), 1_000))
     if not found:
         return "", "is not the same"
-    clauses = [_clause(*each) for each in found[:_TOLD]]
-    if more := len(found) - _TOLD:
+    clauses = [_clause(*each) for each in found[:_MAX_DIFFERENCES]]
+    if more := len(found) - _MAX_DIFFERENCES:
         clauses += [f"and {more} more"] if more > 0 else []
     pointer, _, after = found[0]
     return pointer if after is not ABSENT else pointer.rpartition("/")[0], "; ".join(clauses)
@@ -199,9 +202,9 @@ def _excerpts(was: str, now: str) -> tuple[str, str]:
     """Two texts, starting shortly before they differ."""
     common = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), None)
     common = min(len(was), len(now)) if common is None else common
-    if common <= 2 * _LEAD:
+    if common <= 2 * _MAX_COMMON_PREFIX:
         return was, now
-    return "…" + was[common - _LEAD :], "…" + now[common - _LEAD :]
+    return "…" + was[common - _MAX_COMMON_PREFIX :], "…" + now[common - _MAX_COMMON_PREFIX :]
 
 
 def _same(one: Value, other: Value) -> bool:

@@ -1,12 +1,12 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
-A *walk* reads the pages of a list from the first on. The cursor in the request for each page tells which walk
-it continues. A walk has seen the whole list only if it saw every page and no change was announced in between.
-Such an announcement discards what is known of an item. Several walks may run at once, and callers with other
-credentials may see other lists.
+A *walk* reads the pages of a list from the first on. The cursor in the request for a page shows which walk it
+continues. A walk has seen the whole list only if it saw every page and no change was announced in between.
+Such an announcement discards what is known of the list's items. Several walks may run at the same time, and
+callers with other credentials may see other lists.
 
-All memory here is bounded, and what was dropped counts as unknown. The rows that record listings belong to
-``tools.FAMILY``.
+All memory here is bounded, and what was dropped counts as unknown. ``tools.FAMILY`` has the rows that call
+the ``remember_*`` functions.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
 """
@@ -42,13 +42,14 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
 MAX_ITEMS: Final = 10_000
 MAX_WALKS: Final = 8
 MAX_LISTS: Final = 256
+"""The number of items of a list, of unfinished walks of a list, and of lists that are remembered."""
 
 _FOREVER: Final = 1 << 63
 
 
 @slotted(eq=False)
 class ListedItem:
-    """One listed item: the item, its frame, and until when it is valid."""
+    """One listed item: the item, the number of its frame, and the time until which it is valid."""
 
     value: JSONObject
     seq: int
@@ -61,15 +62,15 @@ class ListedItem:
     def breaks(
         self, name: str, value: JSON, revision: str, text: bytes | None = None
     ) -> tuple[Mismatch, ...]:
-        """How ``value`` (from the JSON ``text``) fails the schema that is listed under ``name``."""
+        """Return where ``value`` (parsed from ``text``) breaks the schema in the item's member ``name``."""
         latest_name, latest_value, latest = self._latest
         if latest_value is value and latest_name == name:
             return latest
-        ready = self._contracts.get((name, revision), ABSENT)
-        if ready is ABSENT:
-            ready = self._contracts[name, revision] = contract(self.value.get(name), revision)
-        found = ready.breaks(value, text) if ready is not None else ()
-        # Cached, because both the check and the recording of a call ask for it.
+        schema = self._contracts.get((name, revision), ABSENT)
+        if schema is ABSENT:
+            schema = self._contracts[name, revision] = contract(self.value.get(name), revision)
+        found = schema.breaks(value, text) if schema is not None else ()
+        # Cached, because both the check of a call and its state update ask for it.
         self._latest = (name, value, found)
         return found
 
@@ -82,8 +83,8 @@ class ListedItem:
 class ListWalk:
     """A list, as far as its pages have arrived.
 
-    ``whole`` is whether no page is missing so far. ``changes`` is the number of announcements when the walk
-    began. ``asked`` is the part of the request, other than the caller, that the list may depend on.
+    ``whole`` says that no page is missing so far. ``changes`` is the number of changes announced before the
+    walk began. ``asked`` is the part of the request, other than the caller, that the list may depend on.
     """
 
     first_seq: int
@@ -101,13 +102,13 @@ class ListWalk:
         return self.asked == other.asked
 
     def difference(self, other: "ListWalk") -> str:
-        """One name that is in only one of two lists; empty if there is none."""
+        """Return a name that is in only one of the two lists; empty if there is none."""
         return next(iter(self.items.keys() ^ other.items.keys()), "")
 
 
 @slotted()
 class Page:
-    """One page of a list: its walk, its items, and whether it is the last."""
+    """One page of a list: its walk, its items, and the cursor of the next page, ``None`` on the last one."""
 
     walk: ListWalk
     named: list[tuple[int, str, JSONObject]]  # index, name, item
@@ -122,15 +123,15 @@ class Page:
 class ListState:
     """What is known of one list.
 
-    ``items`` are the latest by name, ``latest`` is the latest whole list and ``before`` the one before that.
-    ``called`` is the number of tool calls answered when ``latest`` arrived. ``silent`` holds two lists that
-    differ without the announcement that should have come.
+    ``items`` are the latest items by name, ``under_way`` the unfinished walks by the cursor that continues
+    them. ``latest`` is the latest whole list and ``before`` the one before that. ``changes`` is the number of
+    announced changes, ``changed_seq`` the frame of the latest. ``called`` is the number of tool calls that
+    were answered when ``latest`` arrived. ``silent`` are two successive lists that differ although no change
+    was announced.
     """
 
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
-    under_way: dict[str, ListWalk] = field(
-        default_factory=dict[str, ListWalk]
-    )  # by the cursor that continues them
+    under_way: dict[str, ListWalk] = field(default_factory=dict[str, ListWalk])
     latest: ListWalk | None = None
     before: ListWalk | None = None
     by_connection: dict[int, ListWalk] = field(default_factory=dict[int, ListWalk])
@@ -148,14 +149,14 @@ class ListState:
 
 @slotted()
 class Lists:
-    """Each list as one caller sees it, and the number of answered tool calls by caller."""
+    """The lists by caller and method, and the number of answered tool calls by caller."""
 
     known: dict[tuple[str, str], ListState] = field(default_factory=dict[tuple[str, str], ListState])
     calls: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def listed(history: History, method: str) -> ListState:
-    """What this session, or the caller of a stateless request, knows of the list of ``method``."""
+    """Return what this session, or the caller of a stateless request, knows of the list of ``method``."""
     known, key = history.beyond(Lists).known, (history.caller, method)
     found = known.get(key)
     if found is None:
@@ -165,7 +166,7 @@ def listed(history: History, method: str) -> ListState:
 
 
 def page(context: MessageContext, history: History) -> Page | None:
-    """The page in a response; ``None`` if there is none, or if the request is not known."""
+    """Return the page in a response; ``None`` if it has none, or if its request is not known."""
     if isinstance(context.page, Page):
         return context.page
     message, asked = context.message, context.answers
@@ -196,13 +197,13 @@ def _cursor(params: "JSON | Absent") -> str | None:
 
 
 def _asked(params: "JSON | Absent") -> str:
-    """The part of a request that the list may depend on, without its cursor and request-specific values."""
+    """Return the part of a request that the list may depend on: all but the cursor and most of ``_meta``."""
     if not isinstance(params, dict):
         return ""
-    said = {name: value for name, value in params.items() if name not in ("cursor", "_meta")}
+    relevant = {name: value for name, value in params.items() if name not in ("cursor", "_meta")}
     for name in (VERSION_KEY, CAPABILITIES_KEY, "io.modelcontextprotocol/clientInfo"):
-        said[name] = member(params, "_meta", name)
-    return repr(said)
+        relevant[name] = member(params, "_meta", name)
+    return repr(relevant)
 
 
 # What is recorded
@@ -238,7 +239,7 @@ def _remember_whole(context: MessageContext, history: History, known: ListState,
     known.before, known.latest = known.latest, walk
     known.called = calls_answered(history)
     keep(known.by_connection, walk.connection, walk, MAX_WALKS)
-    # A name shared by several items is ambiguous.
+    # A name that several items have is ambiguous.
     known.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
     before = known.before
     if before is not None and before.changes == walk.changes and before.like(walk):
@@ -248,7 +249,7 @@ def _remember_whole(context: MessageContext, history: History, known: ListState,
 
 
 def _announces(context: MessageContext, history: History, method: str, before: ListWalk) -> bool:
-    """Whether the server declared that it announces changes, and had a pipe to announce them on."""
+    """Whether the server declared that it announces changes, and could do so on stdio."""
     if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
         return False
     feature, flag = _ANNOUNCED[method]
@@ -275,7 +276,7 @@ _ANNOUNCED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _fresh_until_ns(context: MessageContext) -> int:
-    """How long a list is valid: without a stated time, until a change is announced."""
+    """Return the time until which a list is valid: without ``ttlMs``, until a change is announced."""
     if not context.stateless:
         return _FOREVER
     ttl_ms = member(as_object(context.message.value), "result", "ttlMs")
@@ -284,7 +285,7 @@ def _fresh_until_ns(context: MessageContext) -> int:
 
 
 def remember_change(context: MessageContext, history: History) -> None:
-    """A change is announced: discard what is known of that list."""
+    """Discard what is known of a list whose change is announced."""
     message = context.message
     assert isinstance(message, Notification)
     for method in CHANGES[message.method]:
@@ -296,7 +297,7 @@ def remember_change(context: MessageContext, history: History) -> None:
 
 
 def remember_call(context: MessageContext, history: History) -> None:
-    """A call was answered: later lists come after it."""
+    """Count an answered tool call."""
     calls, caller = history.beyond(Lists).calls, history.caller
     if len(calls) == 1 and caller in calls:
         calls[caller] += 1
@@ -305,5 +306,5 @@ def remember_call(context: MessageContext, history: History) -> None:
 
 
 def calls_answered(history: History) -> int:
-    """The number of tool calls answered so far in this session, or for this caller."""
+    """Return the number of tool calls answered so far in this session, or for this caller."""
     return history.beyond(Lists).calls.get(history.caller, 0)

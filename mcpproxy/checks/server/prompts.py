@@ -1,4 +1,4 @@
-"""Prompts: whether the server refuses those that it cannot provide.
+"""Prompts: whether the server refuses unknown prompts and missing arguments, and with which code.
 
 ``shapes`` checks the members of requests and results.
 
@@ -16,12 +16,12 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History, SentRequest
 
-OTHER_MATTERS: Final = (-32601, -32603)
-"""Errors for an unknown method or a broken server: neither concerns the prompt."""
+UNRELATED_CODES: Final = (-32601, -32603)
+"""Errors that do not concern the prompt: an unknown method, an internal error of the server."""
 
 
 def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROM-003"""
+    """Report an unknown prompt or a missing argument that was not refused with -32602 (PROM-003)."""
     asked = context.answers
     if asked is None or asked.cancelled or history.blind:
         return ()
@@ -38,26 +38,28 @@ def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Viol
         fault, seq = "which it does not list", whole.seq
     else:
         return ()
-    return _verdict(context, f"{shown(name)}, {fault}", (seq, asked.seq), required=prompt is not None)
+    return _judge_answer(context, f"{shown(name)}, {fault}", (seq, asked.seq), required=prompt is not None)
 
 
-def _verdict(
+def _judge_answer(
     context: MessageContext, what: str, related: tuple[int, ...], *, required: bool
 ) -> Iterable[Violation]:
     message = context.message
     at_most: Severity = "info"
     if isinstance(message, ErrorResponse):
         code = member(as_object(message.error), "code")
-        if code == -32602 or code in OTHER_MATTERS or not isinstance(code, int):
+        if code == -32602 or code in UNRELATED_CODES or not isinstance(code, int):
             return ()
-        said, pointer = f"server refused prompt {what}, with code {code} instead of -32602", "/error/code"
+        problem, pointer = f"server refused prompt {what}, with code {code} instead of -32602", "/error/code"
     elif member(message.value, "result", "resultType") in (None, "complete"):
         at_most = "warning" if required else "info"
-        said, pointer = f"server gave prompt {what}", "/result"
+        problem, pointer = f"server gave prompt {what}", "/result"
     else:
         return ()  # The server asks for input, perhaps for the missing value.
     return (
-        Violation("PROM-003", "R-163", said, pointer=context.at + pointer, related=related, at_most=at_most),
+        Violation(
+            "PROM-003", "R-163", problem, pointer=context.at + pointer, related=related, at_most=at_most
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, as_object,
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
-from mcpproxy.checks.stateless.subscriptions import belongs_to
+from mcpproxy.checks.stateless.subscriptions import belongs_to, normalized_uri
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
@@ -28,9 +28,10 @@ GRACE_NS: Final = 5_000_000_000
 """After a subscription ends, an update may still be under way for this long."""
 
 MAX_SUBSCRIBED: Final = 4_096
+"""The number of subscribed URIs that are remembered."""
 
 
-# Names
+# URIs
 
 URI: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
 
@@ -41,7 +42,7 @@ EXPRESSION: Final = pattern(
 
 
 def listed_uris(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RES-002: in lists"""
+    """Report an invalid URI or URI template in a list (RES-002)."""
     asked = context.answers
     if asked is None:
         return
@@ -54,7 +55,7 @@ def listed_uris(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def read_uris(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RES-002: of what is read"""
+    """Report an invalid URI of a resource that is read (RES-002)."""
     contents = member(context.message.value, "result", "contents")
     for index, content in enumerate(contents if isinstance(contents, list) else ()):
         if fault := _uri_fault(member(content, "uri")):
@@ -62,7 +63,7 @@ def read_uris(context: MessageContext, history: History) -> Iterator[Violation]:
 
 
 def linked_uris(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RES-002: in content blocks"""
+    """Report an invalid URI in a content block (RES-002)."""
     for pointer, block in blocks(context, history):
         match block:
             case {"type": "resource_link", "uri": uri}:
@@ -76,9 +77,9 @@ def linked_uris(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def _malformed(context: MessageContext, fault: str, pointer: str) -> Violation:
-    # The URI format of a string is not enforced by the schema.
-    said = f"{context.sender} sent a resource whose {fault}"
-    return Violation("RES-002", "R-156", said, pointer=context.at + pointer, at_most="warning")
+    # A warning only: the schema names the URI format and does not enforce it.
+    problem = f"{context.sender} sent a resource whose {fault}"
+    return Violation("RES-002", "R-156", problem, pointer=context.at + pointer, at_most="warning")
 
 
 def _uri_fault(uri: JSON) -> str:
@@ -96,7 +97,7 @@ def _template_fault(template: JSON) -> str:
         return ""
     literal = EXPRESSION.sub("", template)
     if "{" in literal or "}" in literal:
-        return f"has an expression that is none: {shown(template)}"
+        return f"has an invalid expression: {shown(template)}"
     if stray := re.search(r'[\x00-\x20"<>\\^`|]', literal):
         return f"has {shown(stray[0])}, which must be percent-encoded: {shown(template)}"
     return ""
@@ -106,13 +107,15 @@ def _template_fault(template: JSON) -> str:
 
 
 def doubled_content(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RES-003: text and blob at once, which the schema lets pass"""
+    """Report a resource part with both text and blob, which the schema allows (RES-003)."""
     contents = member(context.message.value, "result", "contents")
     for index, content in enumerate(contents if isinstance(contents, list) else ()):
         if isinstance(content, dict) and "text" in content and "blob" in content:
-            said = f"server sent both text and blob for {shown(content.get('uri'))}; clients read one of them"
+            problem = (
+                f"server sent both text and blob for {shown(content.get('uri'))}; clients read one of them"
+            )
             pointer = f"{context.at}/result/contents/{index}"
-            yield Violation("RES-003", "R-157", said, pointer=pointer, at_most="info")
+            yield Violation("RES-003", "R-157", problem, pointer=pointer, at_most="info")
 
 
 NOT_FOUND: Final = pattern(
@@ -131,29 +134,29 @@ NO_RESOURCE: Final = pattern(
 
 
 def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RES-004"""
+    """Report a missing resource that is refused with an unusual error code (RES-004)."""
     message, asked = context.message, context.answers
     assert isinstance(message, ErrorResponse)
     if asked is None or asked.cancelled or (context.stateless and not is_modern(context, history)):
         return ()
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
-    right = -32602 if context.stateless else -32002
-    # An unknown method is a different case. ERR-004 covers -32002 where it is retired.
-    if not isinstance(code, int) or code in (right, -32601, -32002) or not isinstance(text, str):
+    expected = -32602 if context.stateless else -32002
+    # An unknown method is a different case. ERR-004 reports -32002 where it is retired.
+    if not isinstance(code, int) or code in (expected, -32601, -32002) or not isinstance(text, str):
         return ()
     # An internal error may have many causes, so its text has to say that it is this one.
     if not (NO_RESOURCE if code == -32603 else NOT_FOUND).search(text[:1_000]):
         return ()
-    said = (
-        f"server said with code {shown(code)} that a resource is not there, not with {right}: {shown(text)}"
+    problem = (
+        f"server reported a missing resource with code {shown(code)} instead of {expected}: {shown(text)}"
     )
     # Only the text of the error shows that this is its meaning.
     return (
         Violation(
             "RES-004",
             "R-158",
-            said,
+            problem,
             pointer=context.at + "/error/code",
             related=(asked.seq,),
             at_most="warning",
@@ -162,7 +165,7 @@ def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
 
 
 def empty_contents(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RES-005"""
+    """Report empty contents for a resource that the server does not list (RES-005)."""
     message, asked = context.message, context.answers
     assert isinstance(message, Response)
     uri = member(asked.params, "uri") if asked is not None else None
@@ -177,14 +180,14 @@ def empty_contents(context: MessageContext, history: History) -> Iterable[Violat
         return ()
     if any(_may_name(template, uri) for template in templates.items):
         return ()
-    said = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
+    problem = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
     related = (resources.seq, templates.seq, asked.seq)
     # An empty resource that is not listed looks the same.
     return (
         Violation(
             "RES-005",
             "R-159",
-            said,
+            problem,
             pointer=context.at + "/result/contents",
             related=related,
             at_most="warning",
@@ -194,7 +197,7 @@ def empty_contents(context: MessageContext, history: History) -> Iterable[Violat
 
 def _may_name(template: str, uri: str) -> bool:
     """Whether ``template`` may expand to ``uri``, judged by the literal text before its first expression."""
-    return _plain(uri).startswith(_plain(template.partition("{")[0]))
+    return normalized_uri(uri).startswith(normalized_uri(template.partition("{")[0]))
 
 
 # Subscriptions
@@ -202,9 +205,10 @@ def _may_name(template: str, uri: str) -> bool:
 
 @slotted()
 class Subscribed:
-    """The resources that a stateful client subscribed to, by URI in a plain form.
+    """The resources that a stateful client subscribed to, by normalized URI.
 
-    A value is the request, and the time at which the subscription ended, 0 while it has not.
+    A value is the request and the time at which the subscription ended, 0 while it is open. ``forgetful`` is
+    set once there were more subscriptions than are remembered, or one could not be read.
     """
 
     uris: dict[str, tuple[SentRequest, int]] = field(default_factory=dict[str, tuple[SentRequest, int]])
@@ -212,20 +216,20 @@ class Subscribed:
 
 
 def remember_subscription(context: MessageContext, history: History) -> None:
-    """A client subscribes or unsubscribes."""
+    """Record that a client subscribes or unsubscribes."""
     asked, uri = context.asked, member(context.message.value, "params", "uri")
     known = history.of(Subscribed)
     if asked is None or not isinstance(uri, str):
         known.forgetful = True
     elif asked.method == "resources/subscribe":
-        keep(known.uris, _plain(uri), (asked, 0), MAX_SUBSCRIBED)
+        keep(known.uris, normalized_uri(uri), (asked, 0), MAX_SUBSCRIBED)
         known.forgetful |= len(known.uris) == MAX_SUBSCRIBED
-    elif before := known.uris.get(_plain(uri)):
-        known.uris[_plain(uri)] = (before[0], context.frame.observed_at_ns)
+    elif before := known.uris.get(normalized_uri(uri)):
+        known.uris[normalized_uri(uri)] = (before[0], context.frame.observed_at_ns)
 
 
 def unsubscribed_update(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RES-006"""
+    """Report an update of a resource that the client is not subscribed to (RES-006)."""
     message = context.message
     assert isinstance(message, Notification)
     uri = member(message.params, "uri")
@@ -239,11 +243,11 @@ def unsubscribed_update(context: MessageContext, history: History) -> Iterable[V
             return ()  # Outside a subscription, or on one for something else: SUB-007 and SUB-005.
         if any(isinstance(known, str) and _is_below(uri, known) for known in wanted):
             return ()
-        said = f"server sent an update of {shown(uri)}, which the subscription does not name"
+        problem = f"server sent an update of {shown(uri)}, which the subscription does not name"
         candidates = found.asked.candidates
         return (
             Violation(
-                "RES-006", "R-160", said, pointer=at, related=(found.asked.seq,), candidates=candidates
+                "RES-006", "R-160", problem, pointer=at, related=(found.asked.seq,), candidates=candidates
             ),
         )
     known, declared = history.of(Subscribed), history.server_capabilities
@@ -258,21 +262,17 @@ def unsubscribed_update(context: MessageContext, history: History) -> Iterable[V
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
                 return ()
             over = asked.seq
-    said = f"server sent an update of {shown(uri)}, "
-    said += "to which the client no longer subscribes" if over else "to which the client never subscribed"
-    return (Violation("RES-006", "R-160", said, pointer=at, related=(over,) if over else ()),)
+    problem = f"server sent an update of {shown(uri)}, "
+    problem += "to which the client no longer subscribes" if over else "to which the client never subscribed"
+    return (Violation("RES-006", "R-160", problem, pointer=at, related=(over,) if over else ()),)
 
 
 def _is_below(uri: str, subscribed: str) -> bool:
-    """Whether ``uri`` is subscribed to, or may be part of one that is; the specification defines no parts."""
-    return _plain(uri).startswith(_plain(subscribed))
+    """Whether ``uri`` is ``subscribed`` or begins with it.
 
-
-def _plain(uri: str) -> str:
-    """A URI in a normal form, so that two spellings compare equal."""
-    from urllib.parse import unquote  # imported here because it takes 3 ms, which most sessions do not need
-
-    return unquote(uri).rstrip("/").lower()
+    An update may be about a part of the resource. The specification does not define which URIs are parts.
+    """
+    return normalized_uri(uri).startswith(normalized_uri(subscribed))
 
 
 RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")

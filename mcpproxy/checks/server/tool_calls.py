@@ -1,7 +1,7 @@
 """Tool calls: whether their arguments and results match the listed tool.
 
-A call is checked against the tool as listed when the call was sent. Nothing is reported once a change of the
-list was announced, or where a part of the list was not seen.
+A call is checked against the tool as it was listed when the call was sent. Nothing is reported once a change
+of the list was announced, or if a part of the list was not seen.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools
 """
@@ -22,23 +22,25 @@ from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import History, SentRequest, keep
 
 MAX_CALLS: Final = 4_096
+"""The number of calls that became tasks which are remembered."""
 
 STRUCTURED: Final = since("2025-06-18")
 """The revisions in which a tool may have structured output."""
 
-AS_RESULT: Final = since("2025-11-25")
-"""The revisions that leave arguments which a tool does not define to the tool."""
+ERRORS_IN_RESULT: Final = since("2025-11-25")
+"""The revisions in which a tool reports bad arguments in its result and not as a protocol error."""
 
 MAX_TEXT: Final = 1 << 20
-"""A text longer than this is not read as JSON."""
+"""Texts longer than this in total, in characters, are not parsed as JSON."""
 
 
 @slotted(eq=False)
 class ToolCall:
     """One call, with the tool as it was known when the call was sent.
 
-    ``unlisted`` is the frame that ends a whole list without that name, 0 if there is none. ``changes`` is how
-    many changes of the list (``known``) had been announced.
+    ``unlisted`` is the last frame of a whole list without that name, 0 if there is none. ``known`` is the
+    list of tools, and ``changes`` the number of its changes announced before the call. ``stale`` says that
+    the tool's listing had expired.
     """
 
     asked: SentRequest
@@ -52,7 +54,7 @@ class ToolCall:
 
 @slotted()
 class Calls:
-    """The calls that became tasks."""
+    """The calls that became tasks, by task id."""
 
     tasks: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
 
@@ -81,7 +83,7 @@ def remember_call(context: MessageContext, history: History) -> None:
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """A call is finished, or continues as a task."""
+    """Forget a finished call, or keep it under the id of the task that it became."""
     asked, message = context.answers, context.message
     call = asked.noted if asked is not None else None
     if asked is None or not isinstance(call, ToolCall):
@@ -93,11 +95,14 @@ def remember_answer(context: MessageContext, history: History) -> None:
             keep(history.of(Calls).tasks, task, call, MAX_CALLS)
 
 
-# What the client sends
+# The call
 
 
 def unfit_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TOOL-008: the client's part of it, no more than a note: the server is there to refuse"""
+    """Report arguments that break the tool's inputSchema (TOOL-008).
+
+    For the client this is only an info, because the server should refuse them.
+    """
     params = context.contents
     if history.blind or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
         return ()
@@ -108,32 +113,34 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
     found = _misfits(tool, params, context.candidates[0], context.frame.raw)
     if not found:
         return ()
-    said = f"client called {shown(name)} with arguments that break its inputSchema: {_clause(found)}"
+    problem = f"client called {shown(name)} with arguments that break its inputSchema: {_clause(found)}"
     pointer = f"{context.at}/params/arguments{found[0].pointer}"
-    return (Violation("TOOL-008", "R-145", said, pointer=pointer, related=(tool.seq,), at_most="info"),)
+    return (Violation("TOOL-008", "R-145", problem, pointer=pointer, related=(tool.seq,), at_most="info"),)
 
 
 def _misfits(
     tool: ListedItem, params: JSONObject, revision: str, text: bytes | None = None
 ) -> tuple[Mismatch, ...]:
-    """Where the arguments of a call break the tool's inputSchema; missing arguments are an empty object."""
+    """Return where the arguments of a call break the tool's inputSchema; no arguments are an empty object."""
     arguments = params.get("arguments", {})
     # Arguments that are not an object are a different fault.
     return tool.breaks("inputSchema", arguments, revision, text) if isinstance(arguments, dict) else ()
 
 
 def _clause(found: tuple[Mismatch, ...]) -> str:
-    """The first mismatch in words, and how many more there are."""
+    """Describe the first mismatch, and say how many more there are."""
     pointer, what = found[0]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{shown(pointer[1:])[1:-1] + ' ' if pointer else 'it '}{what}{more}"
 
 
-# What the server answers
+# The answer
 
 
 def answered(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TOOL-001, TOOL-002, TOOL-006, TOOL-008"""
+    """Report a result that does not match the listed tool, or that should be an error (TOOL-001, TOOL-002,
+    TOOL-006, TOOL-008).
+    """
     call, message = _call(context, history), context.message
     assert isinstance(message, Response)
     result = _final(message, call.asked) if call is not None else None
@@ -149,14 +156,14 @@ def answered(context: MessageContext, history: History) -> Iterable[Violation]:
 
 def _unlisted(context: MessageContext, call: ToolCall, result: JSONObject) -> Iterator[Violation]:
     pointer, related = context.at + "/result", (call.unlisted, call.asked.seq)
-    said = f"server answered a call of {shown(call.name)}, which it does not list, with "
+    problem = f"server answered a call of {shown(call.name)}, which it does not list, with "
     if result.get("isError") is True:
-        said += "a tool's result"
-        yield Violation("TOOL-006", "R-143", said, pointer=pointer, related=related)
+        problem += "a tool's result"
+        yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related)
     else:
         # It may be a tool that is not listed, or an error that is told in the text alone.
-        said += "a result that is not marked as an error"
-        yield Violation("TOOL-006", "R-143", said, pointer=pointer, related=related, at_most="info")
+        problem += "a result that is not marked as an error"
+        yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related, at_most="info")
 
 
 def _accepted_arguments(
@@ -167,12 +174,12 @@ def _accepted_arguments(
         return ()
     if not (found := _misfits(tool, params, context.candidates[0])):
         return ()
-    said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
+    problem = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
     related = (tool.seq, call.asked.seq)
-    # The server may validate differently: it may be able to handle what it accepts.
+    # A warning only: the server may be able to handle what it accepts.
     return (
         Violation(
-            "TOOL-008", "R-145", said, pointer=context.at + "/result", related=related, at_most="warning"
+            "TOOL-008", "R-145", problem, pointer=context.at + "/result", related=related, at_most="warning"
         ),
     )
 
@@ -180,63 +187,65 @@ def _accepted_arguments(
 def _output(
     context: MessageContext, history: History, call: ToolCall, tool: ListedItem, result: JSONObject
 ) -> Iterator[Violation]:
-    # A list may have changed unnoticed: after its time, or with the notification on another stream.
+    # The list may have changed unseen: after it expired, or announced on another stream.
     at_most: Severity | None = "warning" if call.stale or (call.changes and history.over_http) else None
     if result.get("isError") is True:
         at_most = "info"  # The specification makes no exception, but an error rarely has the tool's output.
     related = (tool.seq, call.asked.seq)
     if "structuredContent" not in result:
-        said = (
+        problem = (
             f"server answered {shown(call.name)} without structuredContent, but lists an outputSchema for it"
         )
         yield Violation(
-            "TOOL-001", "R-138", said, pointer=context.at + "/result", related=related, at_most=at_most
+            "TOOL-001", "R-138", problem, pointer=context.at + "/result", related=related, at_most=at_most
         )
     elif found := tool.breaks("outputSchema", result["structuredContent"], context.candidates[0]):
-        said = (
+        problem = (
             f"server answered {shown(call.name)} with content that breaks its outputSchema: {_clause(found)}"
         )
         pointer = f"{context.at}/result/structuredContent{found[0].pointer}"
-        yield Violation("TOOL-002", "R-139", said, pointer=pointer, related=related, at_most=at_most)
+        yield Violation("TOOL-002", "R-139", problem, pointer=pointer, related=related, at_most=at_most)
 
 
 def structured_text(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TOOL-004"""
+    """Report structured content that no text block repeats as JSON (TOOL-004)."""
     asked, message = context.answers, context.message
     assert isinstance(message, Response)
     result = _final(message, asked) if asked is not None else None
     if asked is None or result is None or "structuredContent" not in result:
         return ()
-    if not (fault := _unsaid(result)):
+    if not (fault := _text_fault(result)):
         return ()
     name = shown(member(asked.params, "name"))
-    said = f"server answered {name} with structuredContent and {fault}"
-    # In 2026-07-28 the specification's own example puts prose beside an array.
+    problem = f"server answered {name} with structuredContent and {fault}"
+    # An example in the specification of 2026-07-28 has prose beside structured content.
     at_most: Severity | None = "info" if context.stateless else None
-    return (Violation("TOOL-004", "R-141", said, pointer=context.at + "/result/content", at_most=at_most),)
+    return (Violation("TOOL-004", "R-141", problem, pointer=context.at + "/result/content", at_most=at_most),)
 
 
-def _unsaid(result: JSONObject) -> str:
-    """What is wrong with the texts beside structured content; empty if they hold the same value as JSON."""
+def _text_fault(result: JSONObject) -> str:
+    """Say what is wrong with the texts beside structured content; empty if one repeats it as JSON."""
     structured, content = result.get("structuredContent"), result.get("content")
     if "structuredContent" not in result or result.get("isError") is True or not isinstance(content, list):
         return ""
     texts = [text for block in content if isinstance(text := member(block, "text"), str)]
     if sum(map(len, texts)) > MAX_TEXT:
         return ""
-    said = [value for text in texts for value in _read(text)]
-    # A value that is not an object is wrapped into one for the schema; the inner value is compared.
+    values = [value for text in texts for value in _parsed(text)]
+    # Servers wrap a value that is not an object into one with a single member; the text may have it bare.
     inner = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
-    if structured in said or (inner and (inner[0] in said or inner[0] in (texts, said, "\n".join(texts)))):
+    if structured in values or (
+        inner and (inner[0] in values or inner[0] in (texts, values, "\n".join(texts)))
+    ):
         return ""
     known = {_as_floats(value) for value in (structured, *inner[:1])}
-    if None in known or not known.isdisjoint(map(_as_floats, said)):
+    if None in known or not known.isdisjoint(map(_as_floats, values)):
         return ""
-    return "texts that do not say it as JSON" if texts else "no text that says it as JSON"
+    return "texts that do not repeat it as JSON" if texts else "no text that repeats it as JSON"
 
 
-def _read(text: str) -> list[JSON]:
-    """The value of a text that is JSON, with the numbers that a frame would have."""
+def _parsed(text: str) -> list[JSON]:
+    """The value of a JSON text in a list, with numbers as in a frame; an empty list if it is not JSON."""
     value = read(text.encode("utf-8", "surrogatepass"))
     return [] if isinstance(value, Flaw) else [value[0]]
 
@@ -253,7 +262,7 @@ def _as_floats(value: JSON) -> str | None:
 
 
 def refused_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TOOL-007"""
+    """Report a protocol error for argument values that a tool should refuse in its result (TOOL-007)."""
     call, message = _call(context, history), context.message
     assert isinstance(message, ErrorResponse)
     if call is None or call.tool is None or not is_one_or_stateless(context.candidates):
@@ -264,17 +273,17 @@ def refused_arguments(context: MessageContext, history: History) -> Iterable[Vio
     found = _misfits(call.tool, params, context.candidates[0])
     if not found:
         return ()
-    said = f"server refused arguments for {shown(call.name)} with a protocol error: {_clause(found)}"
+    problem = f"server refused arguments for {shown(call.name)} with a protocol error: {_clause(found)}"
     related = (call.tool.seq, call.asked.seq)
     return (
         Violation(
-            "TOOL-007", "R-144", said, pointer=context.at + "/error/code", related=related, at_most="info"
+            "TOOL-007", "R-144", problem, pointer=context.at + "/error/code", related=related, at_most="info"
         ),
     )
 
 
 def _call(context: MessageContext, history: History) -> ToolCall | None:
-    """The call that an answer belongs to, unless the list has changed since."""
+    """Return the call that an answer belongs to, unless a change of the list was announced since."""
     asked = context.answers
     if asked is None or history.blind:
         return None
@@ -286,7 +295,7 @@ def _call(context: MessageContext, history: History) -> ToolCall | None:
 
 
 def _final(message: Response, asked: SentRequest) -> JSONObject | None:
-    """The result of a tool: not a task that will produce it, nor a request for input."""
+    """Return the result if it is the tool's own: not a task, and not a request for input."""
     result = as_object(message.result)
     if result is None or (asked.stateless and result.get("resultType", "complete") != "complete"):
         return None
@@ -315,11 +324,16 @@ FAMILY: Final = RuleFamily(
             ("error",),
             ("tools/call",),
             sender=SERVER,
-            within=AS_RESULT,
+            within=ERRORS_IN_RESULT,
             given=NOTED,
         ),
         Check(
-            ("TOOL-007",), refused_arguments, ("error",), ("tasks/result",), sender=SERVER, within=AS_RESULT
+            ("TOOL-007",),
+            refused_arguments,
+            ("error",),
+            ("tasks/result",),
+            sender=SERVER,
+            within=ERRORS_IN_RESULT,
         ),
     ),
     updates=(

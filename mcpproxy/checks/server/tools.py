@@ -47,7 +47,7 @@ INPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "required-forbidden-property": ("SCHEMA-005", "R-135"),
     "dialect": ("PROTO-004", "R-136"),
 }
-"""The rule and requirement that each kind of flaw breaks in an inputSchema."""
+"""The rule and requirement for each kind of flaw in an inputSchema; ``OUTPUT`` is for an outputSchema."""
 
 OUTPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
     **INPUT,
@@ -61,23 +61,28 @@ DIALECTS: Final = since("2025-11-25")
 
 
 def tool_name(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-003"""
+    """Report a tool without a string name (PROTO-003)."""
     for pointer, tool in _tools(context):
         if not isinstance(tool, dict):
-            said = f"{context.sender} listed a tool that is {kind(tool)}, not an object"
+            problem = f"{context.sender} listed a tool that is {kind(tool)}, not an object"
         elif "name" not in tool:
-            said = f"{context.sender} listed a tool without a name"
+            problem = f"{context.sender} listed a tool without a name"
         elif not isinstance(tool["name"], str):
-            said = f"{context.sender} listed a tool whose name is {kind(tool['name'])}, not a string"
+            problem = f"{context.sender} listed a tool whose name is {kind(tool['name'])}, not a string"
         else:
             continue
         yield Violation(
-            "PROTO-003", "R-127", said, pointer=pointer if not isinstance(tool, dict) else pointer + "/name"
+            "PROTO-003",
+            "R-127",
+            problem,
+            pointer=pointer if not isinstance(tool, dict) else pointer + "/name",
         )
 
 
 def tool_schemas(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-004, SCHEMA-001, SCHEMA-002, SCHEMA-003, SCHEMA-004, SCHEMA-005"""
+    """Report flaws of input and output schemas (PROTO-004, SCHEMA-001, SCHEMA-002, SCHEMA-003, SCHEMA-004,
+    SCHEMA-005).
+    """
     for pointer, tool in _tools(context):
         if isinstance(tool, dict):
             vague: list[tuple[str, str]] = []
@@ -143,17 +148,17 @@ def _schema(
             if flaw.pointer
             else (f"{flaw.keyword} " if flaw.keyword else "")
         )
-        said = f"in {of}, {where}{flaw.what}" if where else f"{of} {flaw.what}"
+        problem = f"in {of}, {where}{flaw.what}" if where else f"{of} {flaw.what}"
         at_most: Severity | None = None
         deep = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
         nested = deep and not all(r in DIALECTS for r in context.candidates)
         if flaw.kind == "boolean-property" or nested:
             at_most = "warning"
-        yield Violation(*table[flaw.kind], said, pointer=f"{at}/{name}{flaw.pointer}", at_most=at_most)
+        yield Violation(*table[flaw.kind], problem, pointer=f"{at}/{name}{flaw.pointer}", at_most=at_most)
 
 
 def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
-    """Each tool of a tools/list result or a sampling request, with its JSON Pointer."""
+    """Yield each tool of a tools/list result or a sampling request, with its JSON Pointer."""
     match context.message:
         case Response(result=dict() as result):
             listed, part = result.get("tools"), "result"
@@ -172,7 +177,7 @@ NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def tool_names(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TOOL-009, TOOL-010"""
+    """Report duplicate tool names and names of an unusual form (TOOL-009, TOOL-010)."""
     found = page(context, history)
     return _tool_names(context, found) if found is not None else ()
 
@@ -183,19 +188,21 @@ def _tool_names(context: MessageContext, found: Page) -> Iterator[Violation]:
         pointer = f"{context.at}/result/tools/{index}/name"
         before = found.walk.items.get(name)
         if name in here:
-            said = f"server listed two tools called {shown(name)} on one page"
-            yield Violation("TOOL-009", "R-146", said, pointer=pointer)
+            problem = f"server listed two tools called {shown(name)} on one page"
+            yield Violation("TOOL-009", "R-146", problem, pointer=pointer)
         elif before is not None and found.walk.whole:
-            # The same tool again: the list may have changed while it was read.
-            moved: Severity | None = "info" if before.value == tool else None
-            said = f"server listed {shown(name)} again on a later page of the same list"
-            yield Violation("TOOL-009", "R-146", said, pointer=pointer, related=(before.seq,), at_most=moved)
+            # If it is the same tool, the list may have changed while it was read.
+            at_most: Severity | None = "info" if before.value == tool else None
+            problem = f"server listed {shown(name)} again on a later page of the same list"
+            yield Violation(
+                "TOOL-009", "R-146", problem, pointer=pointer, related=(before.seq,), at_most=at_most
+            )
         elif not NAME.fullmatch(name):
-            yield Violation("TOOL-010", "R-147", f"server listed a tool {_misnamed(name)}", pointer=pointer)
+            yield Violation("TOOL-010", "R-147", f"server listed a tool {_name_fault(name)}", pointer=pointer)
         here[name] = index
 
 
-def _misnamed(name: str) -> str:
+def _name_fault(name: str) -> str:
     if not name:
         return "whose name is empty"
     if stray := re.search(r"[^A-Za-z0-9_.-]", name):
@@ -206,42 +213,42 @@ def _misnamed(name: str) -> str:
 # Successive lists
 
 SOON_NS: Final = 5_000_000_000
-"""Within this time a list rarely changes by itself; after it no announcement is still due."""
+"""A list rarely changes by itself within this time, and an announcement of a change takes no longer."""
 
 
 def list_order(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TOOL-012"""
+    """Report the same tools in a different order (TOOL-012)."""
     for known, walk, names in _whole(context, history):
         before = known.latest
         if before is None or not before.like(walk) or names == list(before.items):
             continue
         if len(names) == len(before.items) and names and before.items.keys() == set(names):
             first = next(name for name, was in zip(names, before.items, strict=True) if name != was)
-            said = f"server listed the same tools in another order; {shown(first)} has moved"
+            problem = f"server listed the same tools in another order; {shown(first)} has moved"
             yield Violation(
-                "TOOL-012", "R-149", said, pointer=context.at + "/result/tools", related=(before.seq,)
+                "TOOL-012", "R-149", problem, pointer=context.at + "/result/tools", related=(before.seq,)
             )
 
 
 def list_independence(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TOOL-013"""
+    """Report a list that depends on the connection or on an earlier tool call (TOOL-013)."""
     for known, walk, names in _whole(context, history):
         if walk.changes != known.changes:
             continue
-        what = _of_connection(context, known, walk, names) or _after_call(
+        what = _by_connection(context, known, walk, names) or _after_call(
             context, history, known, walk, names
         )
         if what is not None:
-            said, related = what
+            problem, related = what
             method = context.answers.method if context.answers else ""
             pointer = f"{context.at}/result/{LISTS[method][0]}"
-            yield Violation("TOOL-013", "R-150", said, pointer=pointer, related=related, at_most="warning")
+            yield Violation("TOOL-013", "R-150", problem, pointer=pointer, related=related, at_most="warning")
 
 
-def _of_connection(
+def _by_connection(
     context: MessageContext, known: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Two lists differ, and the first one is seen again later."""
+    """Describe a list that differs from another connection's, but not from the earlier one on its own."""
     mine, latest = known.by_connection.get(walk.connection), known.latest
     if mine is None or latest is None or latest.connection == walk.connection or not latest.like(walk):
         return None
@@ -249,14 +256,14 @@ def _of_connection(
         return None
     if {mine.changes, latest.changes} != {known.changes}:
         return None
-    said = f"server lists {shown(latest.difference(mine))} on one connection and not on another"
-    return said, (mine.seq, latest.seq)
+    problem = f"server lists {shown(latest.difference(mine))} on one connection and not on another"
+    return problem, (mine.seq, latest.seq)
 
 
 def _after_call(
     context: MessageContext, history: History, known: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """The list changed right after a tool was called."""
+    """Describe a list that changed right after a tool was called."""
     before, now_ns = known.latest, context.frame.observed_at_ns
     if before is None or not before.like(walk) or before.changes != known.changes:
         return None
@@ -268,7 +275,7 @@ def _after_call(
 
 
 def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
-    """The list that a last page completes, if every page of it was seen."""
+    """Yield the list that a last page completes, if every page of it was seen."""
     found, asked = page(context, history), context.answers
     if found is None or asked is None or found.next is not None or not found.walk.whole:
         return
@@ -277,7 +284,7 @@ def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListStat
 
 
 def silent_change(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """TOOL-011"""
+    """Report a list that changed without the notification that the server declared (TOOL-011)."""
     if not isinstance(event, Close) or event.ending == "cut" or history.blind:
         return
     for (_, method), known in history.of(Lists).known.items():
@@ -289,11 +296,13 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
         other = after.difference(before)
         verb = "no longer lists" if other in before.items else "now lists"
         feature = method.removesuffix("/list")
-        said = f"server {verb} {shown(other)} and never said so, although it declared {feature}.listChanged"
+        problem = (
+            f"server {verb} {shown(other)} without announcing it, although it declared {feature}.listChanged"
+        )
         yield Violation(
             "TOOL-011",
             "R-148",
-            said,
+            problem,
             pointer=f"/result/{LISTS[method][0]}",
             related=(before.seq,),
             blame=SERVER,

@@ -1,1 +1,1 @@
-"""The revisions without a handshake: every request carries all that it needs."""
+"""Checks of the revisions without a handshake, in which every request carries all that it needs."""

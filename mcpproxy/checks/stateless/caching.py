@@ -1,7 +1,7 @@
 """Caching hints of 2026-07-28: how long a result stays fresh, and who may receive it.
 
-The checks compare results of different requests. Over HTTP each request stands alone, so results are kept by
-server and Authorization; over stdio there is one caller.
+The checks compare the results of different requests. Over HTTP they are remembered by server and
+Authorization, because a request belongs to no session; on stdio there is one caller.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
 """
@@ -40,7 +40,7 @@ MAX_CALLERS: Final = 16
 
 @slotted(frozen=True)
 class Shared:
-    """A public result that one caller received: its content, its frame, and how long it is fresh."""
+    """A public result that one caller received: a hash of its content, its frame, and its expiry."""
 
     digest: int
     seq: int
@@ -49,26 +49,30 @@ class Shared:
 
 @slotted()
 class Caching:
-    """The scope of the page that gave each cursor (``None`` if they differ), and the public results."""
+    """The cache scopes of pages, and the public results.
+
+    ``scopes`` maps caller, method and the cursor that a page gave to its scope (``None`` if pages differ) and
+    its frame. ``shared`` has public results by server and request, then by Authorization.
+    """
 
     scopes: dict[tuple[str, str, str], tuple[str | None, int]] = field(
         default_factory=dict[tuple[str, str, str], tuple[str | None, int]]
     )
     shared: dict[tuple[str, int], dict[str, Shared]] = field(
         default_factory=dict[tuple[str, int], dict[str, Shared]]
-    )  # by server and request, then by Authorization
+    )
 
 
 def hints(context: MessageContext, history: History) -> Iterator[Violation]:
-    """CACHE-001"""
+    """Report a complete result with missing or invalid caching hints (CACHE-001)."""
     asked, result = _answered(context)
     # A server of the other era may answer a stateless request; only "complete" shows that it knows this one.
     if asked is None or result.get("resultType") != "complete":
         return
     for name in HINTS:
         if fault := _fault(result, name):
-            said = f"{context.sender} sent a result of {asked.method} {fault}"
-            yield Violation("CACHE-001", "R-263", said, pointer=f"{context.at}/result/{name}")
+            problem = f"{context.sender} sent a result of {asked.method} {fault}"
+            yield Violation("CACHE-001", "R-263", problem, pointer=f"{context.at}/result/{name}")
 
 
 def _fault(result: JSONObject, name: str) -> str:
@@ -83,20 +87,20 @@ def _fault(result: JSONObject, name: str) -> str:
 
 
 def hints_too_early(context: MessageContext, history: History) -> Iterable[Violation]:
-    """CACHE-002"""
+    """Report caching hints in a result that asks for input (CACHE-002)."""
     asked, result = _answered(context) if context.stateless else (None, {})
     if asked is None or result.get("resultType") != "input_required":
         return ()
     given = [name for name in HINTS if name in result]
     if not given:
         return ()
-    said = f"{context.sender} asked for input to {asked.method} with {' and '.join(given)}"
+    problem = f"{context.sender} asked for input to {asked.method} with {' and '.join(given)}"
     where = f"{context.at}/result/{given[0]}"
-    return (Violation("CACHE-002", "R-264", f"{said}; that is nothing to cache", pointer=where),)
+    return (Violation("CACHE-002", "R-264", f"{problem}; such a result is not cached", pointer=where),)
 
 
 def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violation]:
-    """CACHE-003"""
+    """Report pages of one list with different cache scopes (CACHE-003)."""
     asked, result = _answered(context)
     cursor, scope = member(asked.params, "cursor") if asked else None, result.get("cacheScope")
     if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
@@ -104,8 +108,10 @@ def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violat
     before, seq = history.beyond(Caching).scopes.get((history.caller, asked.method, cursor), (None, 0))
     if before is None or before == scope:
         return ()
-    said = f"{context.sender} called a page of {asked.method} {scope}, and the page before it {before}"
-    return (Violation("CACHE-003", "R-265", said, pointer=context.at + "/result/cacheScope", related=(seq,)),)
+    problem = f"{context.sender} declared a page of {asked.method} {scope}, and the page before it {before}"
+    return (
+        Violation("CACHE-003", "R-265", problem, pointer=context.at + "/result/cacheScope", related=(seq,)),
+    )
 
 
 def remember_scope(context: MessageContext, history: History) -> None:
@@ -120,7 +126,7 @@ def remember_scope(context: MessageContext, history: History) -> None:
 
 
 def public_results(context: MessageContext, history: History) -> Iterable[Violation]:
-    """CACHE-004"""
+    """Report a public result that differs between callers with different credentials (CACHE-004)."""
     asked, result = _answered(context)
     if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
         return ()
@@ -130,16 +136,18 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
     for caller, seen in others.items():
         if caller == authorization or seen.digest == mine.digest:
             continue
-        # This caller had its result before the other had theirs, so the value did not just change in between.
-        steady = own is not None and own.digest == mine.digest and own.seq < seen.seq
-        if steady or context.frame.observed_at_ns < seen.fresh_until_ns:
-            said = (
-                f"{context.sender} called its result of {asked.method} public, "
+        # This caller got the same result before and after the other's, so the value did not change over time.
+        unchanged = own is not None and own.digest == mine.digest and own.seq < seen.seq
+        if unchanged or context.frame.observed_at_ns < seen.fresh_until_ns:
+            problem = (
+                f"{context.sender} declared its result of {asked.method} public, "
                 f"but gave another one to a caller with other credentials"
             )
-            level = None if steady else "info"
+            level = None if unchanged else "info"
             where = context.at + "/result/cacheScope"
-            return (Violation("CACHE-004", "R-266", said, pointer=where, related=(seen.seq,), at_most=level),)
+            return (
+                Violation("CACHE-004", "R-266", problem, pointer=where, related=(seen.seq,), at_most=level),
+            )
     return ()
 
 
@@ -156,7 +164,7 @@ def remember_public(context: MessageContext, history: History) -> None:
 
 
 def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:
-    """The stateless request and its result, if the result is an object."""
+    """Return the stateless request and its result; ``None`` and an empty object if there are none."""
     message, asked = context.message, context.answers
     if asked is None or not context.stateless or not isinstance(message, Response):
         return None, {}
@@ -164,19 +172,19 @@ def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:
 
 
 def _shared(context: MessageContext, asked: SentRequest, result: JSONObject) -> Shared | None:
-    """A public result that does not depend on input from the client."""
+    """Return a public result to compare; ``None`` if it is not public or depends on the client's input."""
     if result.get("cacheScope") != "public" or result.get("resultType") != "complete":
         return None
     if any(member(asked.params, name) is not None for name in OF_ONE_RETRY[1:]):
         return None
-    said = _digest({name: value for name, value in result.items() if name not in ("_meta", "ttlMs")})
+    digest = _digest({name: value for name, value in result.items() if name not in ("_meta", "ttlMs")})
     ttl_ms = result.get("ttlMs")
     fresh_ns = min(ttl_ms, FRESH_MS) * 1_000_000 if isinstance(ttl_ms, int | float) else 0
-    return None if said is None else Shared(said, context.seq, context.frame.observed_at_ns + fresh_ns)
+    return None if digest is None else Shared(digest, context.seq, context.frame.observed_at_ns + fresh_ns)
 
 
 def _request(asked: SentRequest) -> int:
-    """What a request asks for and what the client supports, without the client's identity."""
+    """Return a hash of what a request asks for and of the client's version and capabilities."""
     params = asked.params if isinstance(asked.params, dict) else {}
     plain: JSONObject = {name: value for name, value in params.items() if name not in OF_ONE_RETRY}
     spoken: list[JSON] = [member(params, "_meta", name) for name in (VERSION_KEY, CAPABILITIES_KEY)]

@@ -1,4 +1,4 @@
-"""Message directions without a handshake: the client sends requests, the server sends responses.
+"""Directions in the stateless revisions: only clients send requests, and only servers send responses.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/index
 """
@@ -21,10 +21,10 @@ MAX_REMEMBERED: Final = 100
 
 
 @slotted()
-class Reversed:
-    """The server's requests before it showed which era it speaks."""
+class EarlyServerRequests:
+    """The server's requests from before it showed which era it speaks."""
 
-    asked: list[SentRequest] = field(default_factory=list[SentRequest])
+    requests: list[SentRequest] = field(default_factory=list[SentRequest])
 
 
 def _only_stateless(history: History) -> bool:
@@ -34,7 +34,7 @@ def _only_stateless(history: History) -> bool:
 
 
 def server_request(context: MessageContext, history: History) -> Iterable[Violation]:
-    """STAT-006"""
+    """Report a request of a server that speaks a stateless revision (STAT-006)."""
     message = context.message
     if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern:
         return ()
@@ -44,46 +44,50 @@ def server_request(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def earlier_server_requests(history: History) -> tuple[Violation, ...]:
-    """STAT-006: of a server that shows only now that it should have known better"""
-    waiting = history.of(Reversed).asked if _only_stateless(history) else []
+    """Report the requests that a server sent before it showed that it speaks a stateless revision."""
+    waiting = history.of(EarlyServerRequests).requests if _only_stateless(history) else []
     return tuple(_reversed(asked.method, "", asked.seq, asked.candidates) for asked in waiting)
 
 
 def _reversed(method: str, at: str, frame: int | None, candidates: tuple[str, ...]) -> Violation:
-    said = f"server sent the request {shortened(method)}; in this revision it sends none"
+    problem = f"server sent the request {shortened(method)}; in this revision it sends none"
     at += "/method"
-    return Violation("STAT-006", "R-215", said, pointer=at, frame=frame, candidates=stateless_of(candidates))
+    return Violation(
+        "STAT-006", "R-215", problem, pointer=at, frame=frame, candidates=stateless_of(candidates)
+    )
 
 
 def _clients_alone(method: str) -> bool:
-    """Whether no revision lets a server send this request; RPC-019 reports it."""
-    known = methods.known_anywhere(method)
+    """Whether only clients send this request, in all revisions; RPC-019 reports that."""
+    known = methods.revisions_with(method)
     return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
 
 
 def remember_server_request(context: MessageContext, history: History) -> None:
-    """Keep a request of the server until its era is known."""
+    """Record a request of the server until its era is known."""
     message = context.message
     assert isinstance(message, Request)
     if context.asked is None or not _only_stateless(history) or server(history).modern:
         return
-    waiting = history.of(Reversed).asked
+    waiting = history.of(EarlyServerRequests).requests
     if len(waiting) < MAX_REMEMBERED and not _clients_alone(message.method):
         waiting.append(context.asked)
 
 
 def client_response(context: MessageContext, history: History) -> Iterable[Violation]:
-    """STAT-007: on a pipe"""
+    """Report a response of a client, on stdio (STAT-007)."""
     if history.over_http or not _only_stateless(history) or not server(history).modern:
         return ()
-    said = "client sent a response; in this revision it sends none"
+    problem = "client sent a response; in this revision it sends none"
     related = (context.answers.seq,) if context.answers else ()
     candidates = stateless_of(context.candidates)
-    return (Violation("STAT-007", "R-216", said, pointer=context.at, related=related, candidates=candidates),)
+    return (
+        Violation("STAT-007", "R-216", problem, pointer=context.at, related=related, candidates=candidates),
+    )
 
 
 def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """STAT-007: over HTTP, where the headers say which revision the client speaks"""
+    """Report a response of a client over HTTP, where the headers show the revision (STAT-007)."""
     if exchange.fields.get(SESSION) in history.sessions:
         return  # It continues a session of the other era, with the wrong header.
     for message in exchange.messages:

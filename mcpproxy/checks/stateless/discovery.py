@@ -1,4 +1,4 @@
-"""server/discover: whether it is answered, what its result lists, and whether both sides follow it.
+"""server/discover: whether it is answered, what its result lists, and whether both sides keep to it.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 """
@@ -38,7 +38,7 @@ from mcpproxy.session.history import History
 
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DISC-001"""
+    """Report a server of a stateless revision that does not know server/discover (DISC-001)."""
     known, message = server(history), context.message
     refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
     if context.stateless and refused and known.served and not known.unknown:
@@ -46,8 +46,8 @@ def undiscoverable(context: MessageContext, history: History) -> Iterable[Violat
     return ()
 
 
-def shown_at_last(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DISC-001, STAT-006: what was not to be told before the server had shown which era it speaks"""
+def held_back(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report earlier faults once the server shows that it is of a stateless revision (DISC-001, STAT-006)."""
     if not context.stateless or context.answers is None:
         return ()
     known = server(history)
@@ -61,34 +61,39 @@ def shown_at_last(context: MessageContext, history: History) -> Iterable[Violati
 
 def _undiscoverable(refused: int, served: int, context: MessageContext) -> Violation:
     candidates = stateless_of(context.candidates)
-    said = f"server does not know server/discover, although frame {served} shows a {candidates[0]} server"
+    problem = f"server does not know server/discover, although frame {served} shows a {candidates[0]} server"
     return Violation(
-        "DISC-001", "R-221", said, pointer=None, related=(served,), frame=refused, candidates=candidates
+        "DISC-001", "R-221", problem, pointer=None, related=(served,), frame=refused, candidates=candidates
     )
 
 
 def listed_versions(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DISC-002: whether the list makes sense; its shape is seen with all others"""
+    """Report a list of versions that is empty or lacks the version of the request (DISC-002)."""
     message, asked = context.message, context.answers
     assert isinstance(message, Response)
     assert asked is not None
     listed, used = member(message.result, "supportedVersions"), member(asked.params, "_meta", VERSION_KEY)
     versions = texts(listed)
     if listed == []:
-        said = "server listed no supported version at all"
+        problem = "server listed no supported version at all"
     elif isinstance(used, str) and used not in versions and any(v in STATELESS for v in versions):
-        said = f"server answered a request in version {shortened(used)}, which it does not list as supported"
+        problem = (
+            f"server answered a request in version {shortened(used)}, which it does not list as supported"
+        )
     else:
         return ()  # A server that lists only older revisions does not speak this era.
     at = context.at + "/result/supportedVersions"
-    return (Violation("DISC-002", "R-222", said, pointer=at, related=(asked.seq,), at_most="warning"),)
+    return (Violation("DISC-002", "R-222", problem, pointer=at, related=(asked.seq,), at_most="warning"),)
 
 
-# How a client uses it
+# The client's version
 
 
 def unlisted_version(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-008: over HTTP this is seen with the exchange, since only a connection tells clients apart"""
+    """Report a request with a version that the server did not list (PROTO-008).
+
+    Over HTTP, where only connections tell clients apart, ``transports.headers`` reports it.
+    """
     known = server(history)
     if history.over_http or (known.listed is None and known.refused is None):
         return
@@ -97,36 +102,37 @@ def unlisted_version(message: Request, context: MessageContext, history: History
     if message.method == "server/discover" or not isinstance(named, str) or named in versions:
         return
     if any(version in STATELESS for version in versions):
-        said = f"client asks for {shortened(named)}; frame {seq} lists {shortened(', '.join(versions))}"
+        listed = shortened(", ".join(versions))
+        problem = f"client requested version {shortened(named)}; frame {seq} lists {listed}"
         at = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
-        yield Violation(*broken, said, pointer=at, related=(seq,), candidates=stateless_of(versions))
+        yield Violation(*broken, problem, pointer=at, related=(seq,), candidates=stateless_of(versions))
 
 
 def _latest_list(known: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
-    """The versions that the server named last, where, and what it means to use another."""
+    """Return the requirement that an unlisted version breaks, the frame of the latest list, and the list."""
     if known.refused is not None and (known.listed is None or known.refused[0] > known.listed.seq):
         return ("PROTO-008", "R-220"), *known.refused
     assert known.listed is not None
     return ("PROTO-008", "R-223"), known.listed.seq, known.listed.versions
 
 
-# What a server declares, and what it serves
+# The server's declarations
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the server answers a feature request although its DiscoverResult lacks the feature"""
+    """Report a server that answers a request for a feature its DiscoverResult lacks (PROTO-009)."""
     asked = context.answers
     if asked is None or not context.stateless:
         return ()
     listed = server(history).listed
     if listed is None or (lacks := listed.lacks.get(asked.method)) is None:
         return ()
-    said = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare {lacks}"
-    return (_undeclared(("PROTO-009", "R-045"), said, "/result", context, listed),)
+    problem = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare {lacks}"
+    return (_undeclared(("PROTO-009", "R-045"), problem, "/result", context, listed),)
 
 
 def undeclared_log(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: a log message of a server whose DiscoverResult lacks logging"""
+    """Report a log message of a server whose DiscoverResult lacks logging (PROTO-009)."""
     message = context.message
     assert isinstance(message, Notification)
     if history.stateless_seq is None or history.stateful_seq is not None or context.sender != SERVER:
@@ -134,12 +140,12 @@ def undeclared_log(context: MessageContext, history: History) -> Iterable[Violat
     listed = server(history).listed
     if listed is None or declares(listed.capabilities, "logging"):
         return ()
-    said = f"server sent {message.method}, but frame {listed.seq} does not declare logging"
+    problem = f"server sent {message.method}, but frame {listed.seq} does not declare logging"
     return (
         Violation(
             "PROTO-009",
             "R-050",
-            said,
+            problem,
             pointer=context.at + "/method",
             related=(listed.seq,),
             at_most="warning",
@@ -148,7 +154,7 @@ def undeclared_log(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def unserved_list(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the server does not know the list method that its DiscoverResult promises"""
+    """Report a server that does not know the list method of a feature it declares (PROTO-009)."""
     asked, message = context.answers, context.message
     assert isinstance(message, ErrorResponse)
     if asked is None or not context.stateless or (listed := server(history).listed) is None:
@@ -156,28 +162,26 @@ def unserved_list(context: MessageContext, history: History) -> Iterable[Violati
     path = asked.method.partition("/")[0]
     if member(as_object(message.error), "code") != -32601 or not declares(listed.capabilities, path):
         return ()
-    said = f"server declared {path} in frame {listed.seq}, but does not know {asked.method}"
-    return (_undeclared(("PROTO-009", "R-046"), said, "/error/code", context, listed),)
+    problem = f"server declared {path} in frame {listed.seq}, but does not know {asked.method}"
+    return (_undeclared(("PROTO-009", "R-046"), problem, "/error/code", context, listed),)
 
 
 def _undeclared(
-    broken: tuple[str, str], said: str, at: str, context: MessageContext, listed: Discovered
+    broken: tuple[str, str], problem: str, at: str, context: MessageContext, listed: Discovered
 ) -> Violation:
-    """A breach of what a DiscoverResult declares; only a warning once the declaration may have changed."""
+    """A violation of what a DiscoverResult declares; only a warning once it may have expired."""
     assert context.answers is not None
     stale = context.frame.observed_at_ns > listed.fresh_until_ns
     related = (listed.seq, context.answers.seq)
     return Violation(
-        *broken, said, pointer=context.at + at, related=related, at_most="warning" if stale else None
+        *broken, problem, pointer=context.at + at, related=related, at_most="warning" if stale else None
     )
 
 
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("DISC-001",), undiscoverable, ("error",), ("server/discover",), sender=SERVER),
-        Check(
-            ("DISC-001", "STAT-006"), shown_at_last, ANSWERS, sender=SERVER, within=STATELESS, given=UNPROVEN
-        ),
+        Check(("DISC-001", "STAT-006"), held_back, ANSWERS, sender=SERVER, within=STATELESS, given=UNPROVEN),
         Check(("DISC-002",), listed_versions, ("response",), ("server/discover",), sender=SERVER),
         Check(
             ("PROTO-009",),

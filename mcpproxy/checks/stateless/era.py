@@ -1,7 +1,7 @@
-"""Two eras on one connection: probes, fallbacks, refusals.
+"""Revisions with and without a handshake (the two eras) on one connection: probes, fallbacks, refusals.
 
-A client may try a stateless request first and fall back to initialize; that breaks no rule. It is wrong to
-fall back after the server has shown that it speaks a stateless revision.
+A client may try a stateless request first and fall back to initialize. It must not fall back after the server
+has shown that it speaks a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
 """
@@ -11,6 +11,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.checks.stateless.servers import texts
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.exchanges import HttpExchange, singles
@@ -18,27 +19,28 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History, ModernAnswer
 
 MODERN_CODES: Final = (-32020, -32021, -32022)
+"""Error codes that only the stateless revisions define."""
 
 
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
-    """Whether this answer shows that the server speaks a stateless revision, and which ones it lists."""
+    """Return what this answer shows of a server of the stateless era, ``None`` if nothing."""
     message, asked = context.message, context.answers
     if asked is None or not asked.stateless:
         return None
     if isinstance(message, Response) and asked.method == "server/discover":
         return ModernAnswer(
-            context.seq, _texts(member(message.result, "supportedVersions")), asked=context.candidates
+            context.seq, texts(member(message.result, "supportedVersions")), asked=context.candidates
         )
     if isinstance(message, ErrorResponse):
         error = as_object(message.error)
         if member(error, "code") in MODERN_CODES:
-            listed = _texts(member(error, "data", "supported"))
+            listed = texts(member(error, "data", "supported"))
             return ModernAnswer(context.seq, listed, refused=True, asked=context.candidates)
     return None
 
 
 def remember_support(context: MessageContext, history: History) -> None:
-    """Record what the server said about its versions."""
+    """Record which versions the server named, and that it speaks a stateless revision."""
     for version in listed_versions(context):
         history.supported.setdefault(version, context.seq)
     history.modern_answer = modern_answer(context) or history.modern_answer
@@ -47,14 +49,14 @@ def remember_support(context: MessageContext, history: History) -> None:
 def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
     """Whether this answer to a stateless request comes from a server that speaks such a revision.
 
-    Other servers may answer too: they may refuse in their own way, or serve it as a request of their own era.
-    Such answers are not reported.
+    A server of the other era may answer too: with an error, or as if the request were one of its own era.
+    That is not reported.
     """
     for message in singles(frame)[0]:
         if isinstance(message, Response) and exchange.requests:
             if exchange.requests[0].method != "server/discover":
                 return member(message.result, "resultType") is not None
-            listed = _texts(member(message.result, "supportedVersions"))
+            listed = texts(member(message.result, "supportedVersions"))
             return any(version in STATELESS for version in listed)
         if isinstance(message, ErrorResponse):
             code = member(message.value, "error", "code")
@@ -63,30 +65,30 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
 
 
 def listed_versions(context: MessageContext) -> tuple[str, ...]:
-    """The versions that a server names as supported, in a DiscoverResult or an error's data."""
+    """Return the versions that a server names as supported, in a DiscoverResult or an error's data."""
     message = context.message
     if isinstance(message, Response) and context.answers and context.answers.method == "server/discover":
-        return _texts(member(message.result, "supportedVersions"))
+        return texts(member(message.result, "supportedVersions"))
     if isinstance(message, ErrorResponse):
-        return _texts(member(as_object(message.error), "data", "supported"))
+        return texts(member(as_object(message.error), "data", "supported"))
     return ()
 
 
 def fallback_after_modern_answer(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ERA-002"""
+    """Report an initialize after the server has shown that it needs none (ERA-002)."""
     message, answer = context.message, history.modern_answer
     assert isinstance(message, Request)
     if context.sender != "client" or answer is None or history.stateful_seq is not None:
         return
     if answer.versions and not answer.stateless_versions:
         return  # It listed only revisions that need the handshake.
-    said = (
+    problem = (
         f"client fell back to initialize, although frame {answer.seq} showed a {answer.candidates[0]} server"
     )
     yield Violation(
         "ERA-002",
         "R-275",
-        said,
+        problem,
         pointer=context.at + "/method",
         related=(answer.seq,),
         candidates=answer.candidates,
@@ -94,17 +96,17 @@ def fallback_after_modern_answer(context: MessageContext, history: History) -> I
 
 
 def refusal_without_versions(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ERA-003"""
+    """Report a refusal of initialize that names no supported version (ERA-003)."""
     message, answer = context.message, history.modern_answer
     assert isinstance(message, ErrorResponse)
     if answer is None or any(version in STATEFUL for version in answer.versions):
         return
     if not _names_a_version(message.error if isinstance(message.error, dict) else None):
-        said = "server refused initialize without naming the versions it speaks"
+        problem = "server refused initialize without naming the versions it speaks"
         yield Violation(
             "ERA-003",
             "R-276",
-            said,
+            problem,
             pointer=context.at + "/error",
             related=(answer.seq,),
             candidates=answer.candidates,
@@ -122,10 +124,6 @@ def _names_a_version(error: "JSON") -> bool:
         elif isinstance(value, list):
             stack.extend(value)
     return False
-
-
-def _texts(value: "JSON") -> tuple[str, ...]:
-    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 FAMILY: Final = RuleFamily(

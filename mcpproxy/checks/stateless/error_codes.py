@@ -1,7 +1,6 @@
-"""Error codes without a handshake: which are free, which are reserved, and their meanings.
+"""Error codes in the stateless revisions: which are reserved, and what they mean.
 
-A server of the other era may use any code for its own purposes, so nothing is reported before the server has
-shown its era.
+A server of the other era may use any code, so nothing is reported before the server has shown its era.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
 """
@@ -24,12 +23,12 @@ JSON_RPC: Final = (-32700, -32600, -32601, -32602, -32603)
 RETIRED: Final = {-32002: "a resource that is not found", -32042: "an elicitation by URL"}
 """Codes of older revisions, and their meanings."""
 
-INSTEAD: Final = (-32600, -32602, -32603)
-"""Codes that are wrongly used for a method that does not exist, and mean something else."""
+WRONG_REFUSALS: Final = (-32600, -32602, -32603)
+"""Codes with another meaning, which some servers use for an unknown method or version."""
 
 
 def _code(context: MessageContext, history: History) -> int | None:
-    """The code with which a server of this era refuses a request of this era."""
+    """Return the code of a refusal, if both the server and the request are of the stateless era."""
     message = context.message
     if not context.stateless or not isinstance(message, ErrorResponse) or not server(history).modern:
         return None
@@ -38,23 +37,31 @@ def _code(context: MessageContext, history: History) -> int | None:
 
 
 def missing_method(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ERR-002: what is not implemented is refused as such; with what status is seen with the exchange"""
+    """Report a method that is not implemented and was refused with another code than -32601 (ERR-002).
+
+    ``transports.headers`` checks the HTTP status.
+    """
     code, asked = _code(context, history), context.answers
-    if code not in INSTEAD or asked is None or missing_meta(asked.params):
+    if code not in WRONG_REFUSALS or asked is None or missing_meta(asked.params):
         return ()
     if not (why := _not_implemented(asked, history)):
         return ()
-    said = f"server refused {asked.method}, which {why}, with {code} instead of -32601"
-    weaker: Severity | None = None if history.over_http and asked.method in REMOVED else "warning"
+    problem = f"server refused {asked.method}, which {why}, with {code} instead of -32601"
+    at_most: Severity | None = None if history.over_http and asked.method in REMOVED else "warning"
     return (
         Violation(
-            "ERR-002", "R-218", said, pointer=context.at + "/error/code", related=(asked.seq,), at_most=weaker
+            "ERR-002",
+            "R-218",
+            problem,
+            pointer=context.at + "/error/code",
+            related=(asked.seq,),
+            at_most=at_most,
         ),
     )
 
 
 def _not_implemented(asked: SentRequest, history: History) -> str:
-    """Why the server cannot have the requested method; empty if it may have it."""
+    """Say why the server cannot have the requested method, as a clause; empty if it may have it."""
     if asked.method in REMOVED:
         return f"{stateless_of(asked.candidates)[0]} does not have"
     listed = server(history).listed
@@ -64,45 +71,46 @@ def _not_implemented(asked: SentRequest, history: History) -> str:
 
 
 def other_version_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-008: a version that the server itself does not list is refused as such"""
+    """Report an unsupported version that was refused with another code than -32022 (PROTO-008)."""
     code, asked = _code(context, history), context.answers
-    if code not in INSTEAD or asked is None or missing_meta(asked.params):
+    if code not in WRONG_REFUSALS or asked is None or missing_meta(asked.params):
         return ()
     named, listed = member(asked.params, "_meta", VERSION_KEY), server(history).listed
     if listed is None or not isinstance(named, str) or named in listed.versions:
         return ()
-    said = f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+    problem = (
+        f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+    )
     return (
         Violation(
-            "PROTO-008", "R-219", said, pointer=context.at + "/error/code", related=(asked.seq, listed.seq)
+            "PROTO-008", "R-219", problem, pointer=context.at + "/error/code", related=(asked.seq, listed.seq)
         ),
     )
 
 
 def reserved_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """ERR-003, ERR-004, ERR-005"""
+    """Report an error code that is undefined, retired or reserved (ERR-003, ERR-004, ERR-005)."""
     code = _code(context, history)
     if code is None or not -32768 <= code <= -32000 or code in JSON_RPC:
         return ()
     at = context.at + "/error/code"
     if code in RETIRED:
-        said = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
-        return (Violation("ERR-004", "R-226", said, pointer=at),)
+        problem = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
+        return (Violation("ERR-004", "R-226", problem, pointer=at),)
     if code in MODERN_CODES:
         if code != -32020 or history.over_http:
-            return ()  # The rules for these errors check their content.
-        said = "server used error code -32020, which is about HTTP headers, where there are none"
-        return (
-            Violation("ERR-003", "R-225", said, pointer=at, at_most="warning"),
-        )  # A gateway may have passed it on.
+            return ()  # `transports.headers` checks these errors.
+        problem = "server used error code -32020, which is about HTTP headers, on stdio"
+        # A warning only: a gateway may have passed it on.
+        return (Violation("ERR-003", "R-225", problem, pointer=at, at_most="warning"),)
     if -32099 <= code <= -32020:
-        said = f"server used error code {code}, which is reserved for the specification and not defined"
-        return (Violation("ERR-003", "R-225", said, pointer=at),)
+        problem = f"server used error code {code}, which is reserved for the specification and not defined"
+        return (Violation("ERR-003", "R-225", problem, pointer=at),)
     if code >= -32019:
-        said = f"server used error code {code}, from a range that only older software may use"
-        return (Violation("ERR-005", "R-227", said, pointer=at, at_most="info"),)
-    said = f"server used error code {code}, which JSON-RPC reserves and does not define"
-    return (Violation("ERR-005", "R-227", said, pointer=at),)
+        problem = f"server used error code {code}, from a range that only older software may use"
+        return (Violation("ERR-005", "R-227", problem, pointer=at, at_most="info"),)
+    problem = f"server used error code {code}, which JSON-RPC reserves and does not define"
+    return (Violation("ERR-005", "R-227", problem, pointer=at),)
 
 
 FAMILY: Final = RuleFamily(

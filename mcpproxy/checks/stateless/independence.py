@@ -1,4 +1,4 @@
-"""Independence: a stateless request needs no earlier request, no session and no earlier id.
+"""Stateless requests stand alone: servers must not require a session, and clients must not reuse an id.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
 """
@@ -27,11 +27,11 @@ _WANTS_A_SESSION: Final = pattern(
     r"|mcp-session-id|(missing|no valid|invalid or expired) session id",
     re.IGNORECASE,
 )
-"""How servers of the other era ask for a handshake or a session."""
+"""Error messages of servers that require a handshake or a session."""
 
 
 def wanted_session(context: MessageContext, history: History) -> Iterable[Violation]:
-    """STAT-009: on a pipe"""
+    """Report a server that refuses a stateless request because it wants a session, on stdio (STAT-009)."""
     message, asked = context.message, context.answers
     assert isinstance(message, ErrorResponse)
     if asked is None or not context.stateless or history.over_http or missing_meta(asked.params):
@@ -42,7 +42,7 @@ def wanted_session(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """STAT-009: over HTTP, whatever the id of the error says"""
+    """Report the same over HTTP, whatever id the error has (STAT-009)."""
     assert frame is not None
     if exchange.succeeded or len(exchange.requests) != 1 or exchange.server not in history.modern_servers:
         return
@@ -61,51 +61,59 @@ def _wanted_session(error: ErrorResponse) -> str:
 
 
 def _wants_session(method: str, wanted: str, at: str, request: int) -> Violation:
-    said = f'server refused {shortened(method)} for want of a session: "{shortened(wanted)}"'
-    return Violation("STAT-009", "R-228", said, pointer=at, related=(request,), at_most="warning")
+    problem = f'server refused {shortened(method)} because it wants a session: "{shortened(wanted)}"'
+    return Violation("STAT-009", "R-228", problem, pointer=at, related=(request,), at_most="warning")
 
 
 @slotted()
-class Counted:
-    """The request ids of one caller. If they always increase, the caller is a single client."""
+class RequestNumbers:
+    """The first and latest number of one caller's requests, and whether the numbers always increased.
+
+    If they did, the caller is a single client.
+    """
 
     first: int
     last: int
-    upwards: bool = True
+    increasing: bool = True
 
 
 @slotted()
-class Ids:
+class NumbersByCaller:
     """The numbers of each caller's requests."""
 
-    by_caller: dict[str, Counted] = field(default_factory=dict[str, Counted])
+    by_caller: dict[str, RequestNumbers] = field(default_factory=dict[str, RequestNumbers])
 
 
 def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """STAT-010: only where it is certain that no other client uses the same ids"""
+    """Report a request that was repeated under the same id after its stream broke (STAT-010).
+
+    Nothing is reported if another client may use the same ids.
+    """
     session = exchange.session
     if session is None or not history.lost:
         return
-    told = session.judge.history
+    own_history = session.judge.history
     for request in exchange.requests[:1]:
-        found = None if request.id is None else history.lost.get((told.caller, request.id))
+        found = None if request.id is None else history.lost.get((own_history.caller, request.id))
         if found is None or found.asked.method != request.method:
             continue
         lost = found.asked
-        if found.connection != exchange.request.connection and not _distinct(lost.id, told):
+        if found.connection != exchange.request.connection and not _distinct(lost.id, own_history):
             continue
         if _bare(lost.params) == _bare(request.params):
             what = f"{shortened(request.method)} again as {spelled(lost.id)}"
-            said = f"client sent {what} after its stream was lost"
-            yield Violation("STAT-010", "R-229", said, pointer="/id", related=(lost.seq,), at_most="warning")
+            problem = f"client sent {what} after its stream was lost"
+            yield Violation(
+                "STAT-010", "R-229", problem, pointer="/id", related=(lost.seq,), at_most="warning"
+            )
 
 
-def _distinct(id: str | int, told: History) -> bool:
-    """Whether an id is distinctive. A second client would start counting from the beginning."""
+def _distinct(id: str | int, history: History) -> bool:
+    """Whether only one client can have used an id, because a second one would start counting anew."""
     if isinstance(id, str):
         return len(id) >= 16
-    counted = told.beyond(Ids).by_caller.get(told.caller)
-    return counted is not None and counted.upwards and id > counted.first
+    numbers = history.beyond(NumbersByCaller).by_caller.get(history.caller)
+    return numbers is not None and numbers.increasing and id > numbers.first
 
 
 def _bare(params: object) -> "JSON":
@@ -114,12 +122,12 @@ def _bare(params: object) -> "JSON":
 
 
 def remember_number(message: Request, history: History) -> None:
-    """Record the request ids of a caller over HTTP."""
-    by_caller, id = history.beyond(Ids).by_caller, message.id
+    """Record the id of a request over HTTP, if it is a number."""
+    by_caller, id = history.beyond(NumbersByCaller).by_caller, message.id
     if not isinstance(id, int):
         return
     if (known := by_caller.get(history.caller)) is not None:
-        known.upwards = known.upwards and id > known.last
+        known.increasing = known.increasing and id > known.last
         known.last = id
     elif len(by_caller) < MAX_REMEMBERED:
-        by_caller[history.caller] = Counted(id, id)
+        by_caller[history.caller] = RequestNumbers(id, id)

@@ -1,4 +1,4 @@
-"""The state of multi round-trip requests: what each result asked for, and which request continued it.
+"""State of multi round-trip requests: what each result asked for, and which request continued it.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -28,8 +28,9 @@ _ADDED: Final = ("_meta", "inputResponses", "requestState")
 class Round:
     """A result that asked for input.
 
-    ``wanted`` are the requested methods by key, ``None`` if unreadable. ``next`` is the round that answered
-    the retry of this one. ``wanted_before`` are the keys of the rounds that led to this one.
+    ``asked`` is the request that it answered. ``wanted`` are the requested methods by key, ``None`` if
+    unreadable. ``wanted_before`` are the keys of the rounds that led to this one. ``next`` is the round that
+    answered the retry of this one.
     """
 
     seq: int
@@ -41,7 +42,7 @@ class Round:
     next: "Round | None" = None
 
     def concerns(self, request: Request) -> bool:
-        """Whether ``request`` asks for the same tool, prompt or resource."""
+        """Whether ``request`` is for the same tool, prompt or resource."""
         return self.asked.method == request.method and _about(self.asked.params) == _about(request.params)
 
 
@@ -49,18 +50,18 @@ class Round:
 class Rounds:
     """The latest rounds of one caller, the requests that continued them, and what its requests declared.
 
-    ``taken_up`` maps the frame of a request to the round that it continues. A declaration has its
-    connection, the last frame that made it, and the capabilities.
+    ``continued`` maps the frame of a request to the round that it continues. A declaration has its
+    connection, the first frame that made it, and the capabilities.
     """
 
     latest: deque[Round] = field(default_factory=lambda: deque[Round](maxlen=MAX_ROUNDS))
-    taken_up: dict[int, Round] = field(default_factory=dict[int, Round])
+    continued: dict[int, Round] = field(default_factory=dict[int, Round])
     declared: deque[tuple[int, int, JSONObject]] = field(
         default_factory=lambda: deque[tuple[int, int, JSONObject]](maxlen=MAX_DECLARED)
     )
 
     def repeated(self, request: Request, connection: int) -> list[Round]:
-        """The rounds on the same connection that ``request`` retries, matched by its parameters."""
+        """Return the rounds on the same connection whose request had the same parameters as ``request``."""
         return [
             known
             for known in self.latest
@@ -78,7 +79,7 @@ class AllRounds:
 
 
 def rounds(history: History) -> Rounds:
-    """The rounds that a request of this session may continue."""
+    """Return the rounds that a request of this session may continue."""
     by_caller = history.beyond(AllRounds).by_caller
     found = by_caller.get(history.caller)
     if found is None:
@@ -88,7 +89,7 @@ def rounds(history: History) -> Rounds:
 
 
 def bare(params: "JSON | Absent") -> JSONObject:
-    """The parameters of a request, without those that a retry changes."""
+    """Return the parameters of a request without those that a retry changes."""
     found = params if isinstance(params, dict) else {}
     return {name: value for name, value in found.items() if name not in _ADDED}
 
@@ -98,7 +99,7 @@ def _about(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
 
 
 def remember_declared(context: MessageContext, history: History) -> None:
-    """Record the declaration of a request."""
+    """Record the capabilities that a request declares."""
     message = context.message
     assert isinstance(message, Request)
     declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
@@ -121,7 +122,7 @@ def remember_retry(context: MessageContext, history: History) -> None:
         repeated = found.repeated(message, context.frame.connection)
         meant = [known for known in repeated if known.state is None]
     for known in meant[-1:]:
-        keep(found.taken_up, context.seq, known, MAX_ROUNDS)
+        keep(found.continued, context.seq, known, MAX_ROUNDS)
 
 
 def remember_round(context: MessageContext, history: History) -> None:
@@ -137,10 +138,15 @@ def remember_round(context: MessageContext, history: History) -> None:
     methods = {key: member(entry, "method") for key, entry in entries.items()}
     wanted = {key: method if isinstance(method, str) else None for key, method in methods.items()}
     state, found = result.get("requestState"), rounds(history)
-    before = found.taken_up.get(asked.seq)
+    before = found.continued.get(asked.seq)
     keys = frozenset[str]() if before is None else before.wanted_before | before.wanted.keys()
     known = Round(
-        context.seq, context.frame.connection, asked, wanted, state if isinstance(state, str) else None, keys
+        seq=context.seq,
+        connection=context.frame.connection,
+        asked=asked,
+        wanted=wanted,
+        state=state if isinstance(state, str) else None,
+        wanted_before=keys,
     )
     if before is not None:
         before.next = known

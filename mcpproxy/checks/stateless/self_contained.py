@@ -1,4 +1,4 @@
-"""Self-contained requests, and results that state their type.
+"""Stateless requests: the members of ``_meta`` that each must have, and the type that each result must have.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
 """
@@ -32,11 +32,11 @@ from mcpproxy.checks.stateless.servers import (
     server,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
-from mcpproxy.protocol.jsontext import written
+from mcpproxy.protocol.jsontext import compact_json
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory, singles
-from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.frame import CLIENT, SERVER, Frame, Severity
 from mcpproxy.session.history import History, SentRequest
 
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
@@ -50,16 +50,16 @@ REMOVED: Final = (
     "tasks/list",
     "tasks/result",
 )
-"""Requests of older revisions that have no successor of the same name."""
+"""Requests of older revisions that the stateless revisions do not have."""
 
 Checked = Iterator[Violation]
 
 
-# What a request carries
+# Requests
 
 
 def request(context: MessageContext, history: History) -> Iterable[Violation]:
-    """STAT-001, STAT-003, PROTO-008, PROTO-009"""
+    """Report faults in the ``_meta`` of a stateless request (STAT-001, STAT-003, PROTO-008, PROTO-009)."""
     message = context.message
     assert isinstance(message, Request)
     if not context.stateless:
@@ -78,35 +78,36 @@ def request(context: MessageContext, history: History) -> Iterable[Violation]:
 
 
 def incomplete_request(message: Request, context: MessageContext) -> Iterator[Violation]:
-    """STAT-001: what every stateless request must carry"""
+    """Report a request without its protocol version or the client's capabilities (STAT-001)."""
     if lacks := missing_meta(message.params):
-        said = f"client sent {shortened(message.method)} without {lacks} in _meta"
-        yield Violation("STAT-001", "R-210", said, pointer=context.at + "/params/_meta")
+        problem = f"client sent {shortened(message.method)} without {lacks} in _meta"
+        yield Violation("STAT-001", "R-210", problem, pointer=context.at + "/params/_meta")
 
 
 def anonymous_client(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
-    """STAT-003: to say nothing may be configured; to say it now and then is not
+    """Report a client that names itself in some requests but not in others (STAT-003).
 
-    Over HTTP nothing tells this client from others that are configured otherwise.
+    A client may be configured not to name itself. Over HTTP nothing is reported, because other clients cannot
+    be told apart.
     """
     known = server(history).client
     if known.first and not known.left_out and not says(message.params, CLIENT_INFO_KEY):
-        said = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {known.first}"
+        problem = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {known.first}"
         at = context.at + "/params/_meta"
-        yield Violation("STAT-003", "R-212", said, pointer=at, related=(known.first,), at_most="info")
+        yield Violation("STAT-003", "R-212", problem, pointer=at, related=(known.first,), at_most="info")
 
 
 def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator[Violation]:
-    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
+    """Report a client that declares elicitation with members, but without a mode (PROTO-009)."""
     modes = as_object(declared.get("elicitation"))
     if modes and "form" not in modes and "url" not in modes:
         at = context.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
-        said = "client declared elicitation with members, but neither the form nor the url mode"
-        yield Violation("PROTO-009", "R-052", said, pointer=at)
+        problem = "client declared elicitation with members, but neither the form nor the url mode"
+        yield Violation("PROTO-009", "R-052", problem, pointer=at)
 
 
 def remember_request(context: MessageContext, history: History) -> None:
-    """Record who sends the request, and over HTTP the number in its id."""
+    """Record whether the request names its client, and over HTTP its id if it is a number."""
     message = context.message
     assert isinstance(message, Request)
     if context.stateless and history.over_http:
@@ -118,13 +119,13 @@ def remember_request(context: MessageContext, history: History) -> None:
 
 
 def _usual(context: MessageContext, history: History) -> bytes | None:
-    """The ``_meta`` of a request, as JSON, if an equal one needs no second check."""
+    """Return the ``_meta`` of a request, as JSON, if an equal one need not be checked again."""
     found = as_object(member(context.contents, "_meta")) or {}
     declared = found.get(CAPABILITIES_KEY)
     is_whole = found.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in found
     if not is_whole or not isinstance(declared, dict) or context.known & MISSHAPEN:
         return None
-    text = written(found)
+    text = compact_json(found)
     if not text or any(name in text for name in _EACH_TIME):
         return None
     assert isinstance(context.message, Request)
@@ -140,11 +141,11 @@ _EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
 """Keys that must be checked in every request that has them."""
 
 
-# How it is answered
+# Answers
 
 
 def answer(context: MessageContext, history: History) -> Iterable[Violation]:
-    """STAT-002"""
+    """Report an incomplete request that was served, or refused with another code than -32602 (STAT-002)."""
     asked = context.answers
     if not context.stateless or asked is None or not missing_meta(asked.params):
         return ()
@@ -156,23 +157,28 @@ OTHER_REFUSALS: Final = (-32600, -32603, -32021)
 
 
 def incomplete_accepted(context: MessageContext, asked: SentRequest, history: History) -> Iterator[Violation]:
-    """STAT-002: how a server refuses a request that lacks something"""
+    """Report how a server answered a request that lacks a member (STAT-002)."""
     message, lacks = context.message, missing_meta(asked.params)
     if isinstance(message, Response):
-        # It may have been served as a request of the other era, but then not with such a result.
+        # A result with a type shows that the request was not served as one of the other era.
         served = isinstance(member(message.result, "resultType"), str)
-        said, at = f"server served {shortened(asked.method)}, although the request lacks {lacks}", "/result"
+        problem, at = (
+            f"server served {shortened(asked.method)}, although the request lacks {lacks}",
+            "/result",
+        )
     else:
         code = _code(message)
         served = code in OTHER_REFUSALS and server(history).modern > 0
-        said = f"server refused {shortened(asked.method)}, which lacks {lacks}, with {code} instead of -32602"
+        problem = (
+            f"server refused {shortened(asked.method)}, which lacks {lacks}, with {code} instead of -32602"
+        )
         at = "/error/code"
     if served:
-        yield Violation("STAT-002", "R-211", said, pointer=context.at + at, related=(asked.seq,))
+        yield Violation("STAT-002", "R-211", problem, pointer=context.at + at, related=(asked.seq,))
 
 
 def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """STAT-002: with what status"""
+    """Report an incomplete request that was refused with another status than 400 (STAT-002)."""
     assert frame is not None
     if exchange.status == 400 or not exchange.requests or exchange.server not in history.modern_servers:
         return
@@ -180,25 +186,29 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
         return
     for message in singles(frame)[0]:
         if isinstance(message, ErrorResponse) and _code(message) == -32602:
-            said = f"server refused a request that lacks {lacks} with status {exchange.status} instead of 400"
-            yield Violation("STAT-002", "R-211", said, pointer="/error/code", related=(exchange.request.seq,))
+            problem = (
+                f"server refused a request that lacks {lacks} with status {exchange.status} instead of 400"
+            )
+            yield Violation(
+                "STAT-002", "R-211", problem, pointer="/error/code", related=(exchange.request.seq,)
+            )
 
 
 def anonymous_server(context: MessageContext, history: History) -> tuple[Violation, ...]:
-    """STAT-003: to say nothing may be configured; to say it now and then is not"""
+    """Report a server that names itself in some results but not in others (STAT-003)."""
     result = context.contents
     if not context.stateless or context.answers is None or not isinstance(result, dict):
         return ()
     known = server(history).name
     if not known.first or known.left_out or says(result, SERVER_INFO_KEY):
         return ()
-    said = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
+    problem = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
     at = context.at + "/result/_meta"
-    return (Violation("STAT-003", "R-212", said, pointer=at, related=(known.first,), at_most="info"),)
+    return (Violation("STAT-003", "R-212", problem, pointer=at, related=(known.first,), at_most="info"),)
 
 
 def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """STAT-004, STAT-005"""
+    """Report a result without a type, or with one that the client cannot know (STAT-004, STAT-005)."""
     result, asked = context.contents, context.answers
     if not context.stateless or asked is None or not isinstance(result, dict):
         return ()
@@ -213,34 +223,33 @@ def _result_type(
         return  # A server of the other era does not know the member.
     if not isinstance(given, str):
         fault = f"a resultType that is {kind(given)}" if "resultType" in result else "no resultType"
-        said = f"server answered {shortened(asked.method)} with {fault}"
-        yield Violation("STAT-004", "R-213", said, pointer=at, related=(asked.seq,))
+        problem = f"server answered {shortened(asked.method)} with {fault}"
+        yield Violation("STAT-004", "R-213", problem, pointer=at, related=(asked.seq,))
         return
     declared = member(asked.params, "_meta", CAPABILITIES_KEY)
     if given == "task" or member(declared, "extensions") or member(declared, "experimental"):
-        return  # An extension may define it. The tasks extension has rules of its own.
-    said = f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
-    yield Violation("STAT-005", "R-214", said + "client cannot know", pointer=at, related=(asked.seq,))
+        return  # An extension may define it. `tasks_extension` checks tasks.
+    problem = (
+        f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
+    )
+    yield Violation("STAT-005", "R-214", problem + "client cannot know", pointer=at, related=(asked.seq,))
 
 
 # Removed methods
 
 
 def removed_method(context: MessageContext, history: History) -> Iterable[Violation]:
-    """STAT-008"""
+    """Report a request that the revision it names does not have any more (STAT-008)."""
     message = context.message
     assert isinstance(message, Request)
     named = member(message.params, "_meta", VERSION_KEY)
     if not isinstance(named, str) or named not in STATELESS:
         return ()
-    said = f"client sent {message.method} in {named}, which does not have it any more"
-    opens = message.method == "initialize"  # There it may mean that the client speaks both eras.
+    problem = f"client sent {message.method} in {named}, which does not have it any more"
+    # An initialize with this version may come from a client that speaks both eras.
+    at_most: Severity | None = "info" if message.method == "initialize" else None
     at = context.at + "/method"
-    return (
-        Violation(
-            "STAT-008", "R-217", said, pointer=at, candidates=(named,), at_most="info" if opens else None
-        ),
-    )
+    return (Violation("STAT-008", "R-217", problem, pointer=at, candidates=(named,), at_most=at_most),)
 
 
 def _code(error: object) -> "JSON":

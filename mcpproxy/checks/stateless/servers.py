@@ -1,8 +1,8 @@
-"""What a server without a handshake has shown: that it speaks a stateless revision, and what it lists.
+"""What is remembered of a server without a handshake: that it speaks a stateless revision, and what it lists.
 
-A server of the other era may answer a stateless request too, refuse it in its own way, or serve it by its own
-rules. None of that is reported, so most rules of this era wait until the server has shown its era. The rows
-that record this belong to ``discovery.FAMILY``.
+A server of the other era may also answer a stateless request, with an error or as if the request were one of
+its own era. None of that is reported, so most of these rules wait until the server has shown its era.
+``discovery.FAMILY`` has the rows that call the ``remember_*`` functions.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
@@ -24,14 +24,14 @@ RESULT_TYPES: Final = ("complete", "input_required")
 """The result types that the revision itself defines."""
 
 MAX_CALLERS: Final = 1_024
-"""The number of servers (each under so many credentials) that are remembered."""
+"""The number of callers (servers, each with other credentials) that are remembered."""
 
 
 @slotted()
 class Discovered:
     """The content of a DiscoverResult: its frame, until when it is valid, and what it declares.
 
-    ``lacks`` maps the methods that it leaves out to the capability that they need.
+    ``lacks`` maps each method whose capability it does not declare to that capability.
     """
 
     seq: int
@@ -43,7 +43,7 @@ class Discovered:
 
 @slotted()
 class Introduced:
-    """Whether one side says who it is: the first frame that did, and whether a later one did not."""
+    """Whether a peer names itself: the first frame with its name, and whether a later one had none."""
 
     first: int = 0
     left_out: bool = False
@@ -76,7 +76,7 @@ class Servers:
 
 
 def server(history: History) -> KnownServer:
-    """The server that this session, or this stateless request, is sent to."""
+    """Return what is known of the server of this session, or of this stateless request."""
     known = history.beyond(Servers).known
     found = known.get(history.caller)
     if found is None:
@@ -115,12 +115,12 @@ def is_modern(context: MessageContext, history: History) -> bool:
 
 
 def texts(value: "JSON") -> tuple[str, ...]:
-    """The strings among the items of ``value``, if it is an array."""
+    """Return the strings among the items of ``value``, if it is an array."""
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def missing_meta(params: "JSON | Absent") -> str:
-    """The ``_meta`` member that a stateless request lacks, with its type; empty if it is complete."""
+    """Return the required ``_meta`` member that a stateless request lacks, with its type; empty if none."""
     found = as_object(params.get("_meta") if isinstance(params, dict) else None) or {}
     if not isinstance(found.get(VERSION_KEY), str):
         return f"a string {VERSION_KEY}"
@@ -133,7 +133,7 @@ def missing_meta(params: "JSON | Absent") -> str:
 
 
 def remember_server(context: MessageContext, history: History) -> None:
-    """Record the era that the server has shown, and its name."""
+    """Record the era that the server has shown, and whether it names itself."""
     asked, message = context.answers, context.message
     if not context.stateless or asked is None:
         return
@@ -151,7 +151,7 @@ def remember_server(context: MessageContext, history: History) -> None:
 
 
 def remember_name(known: Introduced, named: bool, seq: int) -> None:
-    """Whether a message says who sends it."""
+    """Record whether a message names its sender."""
     if named:
         known.first = known.first or seq
     elif known.first:
@@ -165,7 +165,7 @@ def says(found: "JSON | Absent", key: str) -> bool:
 
 
 def remember_refusal(context: MessageContext, history: History) -> None:
-    """Record the versions that a server names in a refusal, or that it does not know server/discover."""
+    """Record the versions that a refusal lists, or that the server does not know server/discover."""
     asked, message = context.answers, context.message
     if not context.stateless or asked is None or not isinstance(message, ErrorResponse):
         return
@@ -197,7 +197,7 @@ def remember_discovery(context: MessageContext, history: History) -> None:
 
 
 def _lacks(capabilities: JSONObject, context: MessageContext) -> Mapping[str, str]:
-    """The methods that a server with these capabilities does not have, with the capability each needs."""
+    """Return the methods that a server with these capabilities lacks, and the capability each needs."""
     revision = stateless_of(context.candidates)[0]
     return {
         method: need.path

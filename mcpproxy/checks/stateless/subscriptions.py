@@ -1,8 +1,8 @@
 """Subscriptions: the streams of notifications that a stateless client opens with subscriptions/listen.
 
 A subscription has the id of the request that opened it, which each of its messages repeats in ``_meta``. On
-stdio all subscriptions share one pipe, so only that id identifies them. Over HTTP the stream of the POST
-identifies the subscription too, and a session there knows no other subscription.
+stdio all subscriptions share one pipe, so only that id identifies them. Over HTTP each has its own stream,
+and the history of an exchange contains only that subscription.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
 """
@@ -41,7 +41,7 @@ WANTED_BY: Final[Mapping[str, str]] = {
 """Notifications that are sent only on subscriptions, and the filter member that requests each."""
 
 LISTED: Final = ("resourceSubscriptions", "taskIds")
-"""The filter members that list names; the others are booleans."""
+"""The filter members that are lists; the others are booleans."""
 
 REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
 
@@ -53,6 +53,7 @@ GRACE_NS: Final = 5_000_000_000
 
 
 def remember_listen(context: MessageContext, history: History) -> None:
+    """Record the subscription that a request opens."""
     known, message = history.of(Subscriptions), context.message
     assert isinstance(message, Request)
     if context.asked is None:
@@ -74,7 +75,7 @@ def remember_delivery(context: MessageContext, history: History) -> None:
 
 
 def remember_cancellation(context: MessageContext, history: History) -> None:
-    """Either side ends a subscription."""
+    """Record that either side has cancelled a subscription."""
     id = request_id(_in_params(context, "requestId"))
     found = history.of(Subscriptions).by_id.get(id) if id is not None else None
     if found is None:
@@ -86,7 +87,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
 
 
 def remember_era(context: MessageContext, history: History) -> None:
-    """A result that has a type comes from a server that supports subscriptions."""
+    """Record that the server speaks a stateless revision, as a result with a type shows."""
     message = context.message
     if (
         context.stateless
@@ -97,7 +98,7 @@ def remember_era(context: MessageContext, history: History) -> None:
 
 
 def belongs_to(context: MessageContext, history: History) -> Subscription | None:
-    """The subscription of a server's notification: by its id, over HTTP by its stream."""
+    """Return the subscription that a notification belongs to: by its id, over HTTP by its stream."""
     if context.sender != SERVER:
         return None
     known = history.of(Subscriptions).by_id
@@ -116,48 +117,50 @@ def _in_params(context: MessageContext, *names: str) -> JSON:
     return member(message.params, *names) if isinstance(message, Notification) else None
 
 
-# How it begins
+# The beginning and the end
 
 
 def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """SUB-002"""
+    """Report a JSON body in answer to subscriptions/listen (SUB-002)."""
     assert frame is not None
     if exchange.streams or not exchange.succeeded or [r.method for r in exchange.requests] != [LISTEN]:
         return
     if any(isinstance(message, Response) for message in singles(frame)[0]):
-        said = "server answered subscriptions/listen with a JSON body instead of an event stream"
-        yield Violation("SUB-002", "R-244", said, pointer=None, related=(exchange.request.seq,))
+        problem = "server answered subscriptions/listen with a JSON body instead of an event stream"
+        yield Violation("SUB-002", "R-244", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def unacknowledged(context: MessageContext, history: History) -> Iterable[Violation]:
-    """SUB-003: something else comes first"""
+    """Report a notification on a subscription that was not acknowledged yet (SUB-003)."""
     found = belongs_to(context, history)
     if found is None or found.begun or found.ended_seq:
         return ()
     message = context.message
     assert isinstance(message, Notification)
-    said = f"server sent {message.method} on {_name(found)} before it had acknowledged that"
-    return (_of(found, ("SUB-003", "R-245"), said, context.at + "/method"),)
+    problem = f"server sent {message.method} on {_name(found)} before acknowledging it"
+    return (_of(found, ("SUB-003", "R-245"), problem, context.at + "/method"),)
 
 
 def closing_response(context: MessageContext, history: History) -> Iterator[Violation]:
-    """SUB-003, SUB-006"""
+    """Report the end of a subscription that was never acknowledged, or with a wrong id (SUB-003, SUB-006)."""
     asked, message = context.answers, context.message
     assert isinstance(message, Response)
     found = history.of(Subscriptions).by_id.get(asked.id) if asked is not None else None
     if found is None or found.asked is not asked or (context.frame.exchange and not context.frame.event):
-        return  # Over HTTP, an answer without a stream never was a subscription: SUB-002.
+        return  # Over HTTP, an answer without a stream is not a subscription: SUB-002 reports it.
     if not found.begun:
-        said = f"server closed {_name(found)} without ever having acknowledged it"
-        yield _of(found, ("SUB-003", "R-245"), said, context.at)
+        problem = f"server closed {_name(found)} without having acknowledged it"
+        yield _of(found, ("SUB-003", "R-245"), problem, context.at)
     given = member(message.result, "_meta", ID_KEY)
     if request_id(given) is not None and not _same(given, found.asked.id):
-        said = f"server closed {_name(found)} under the id {_spelled(given)}"
-        yield _of(found, ("SUB-006", "R-248"), said, context.at + "/result/_meta" + token(ID_KEY))
+        problem = f"server closed {_name(found)} under the id {_spelled(given)}"
+        yield _of(found, ("SUB-006", "R-248"), problem, context.at + "/result/_meta" + token(ID_KEY))
 
 
 def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """SUB-003: neither acknowledged nor refused, while later requests were served"""
+    """Report a subscription that was neither acknowledged nor refused, although later requests were answered
+    (SUB-003).
+    """
     if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
         return
     if history.stateful_seq is not None or not history.server.was_read:
@@ -168,11 +171,11 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
             continue
         waited = event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
         if waited and asked.seq < history.client.last_answered_seq:
-            said = f"server never acknowledged {_name(found)}, but answered later requests"
+            problem = f"server never acknowledged {_name(found)}, but answered later requests"
             yield Violation(
                 "SUB-003",
                 "R-245",
-                said,
+                problem,
                 pointer=None,
                 related=(),
                 blame=SERVER,
@@ -183,46 +186,46 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
 
 
 def filter_beyond_request(context: MessageContext, history: History) -> Iterator[Violation]:
-    """SUB-004"""
+    """Report an acknowledged filter with more than the subscription asked for (SUB-004)."""
     found = belongs_to(context, history)
-    given = as_object(_in_params(context, "notifications"))
-    if found is None or given is None or found.wanted is None:
+    acknowledged = as_object(_in_params(context, "notifications"))
+    if found is None or acknowledged is None or found.wanted is None:
         return
     wanted = found.wanted
     pointer = context.at + "/params/notifications/"
     for name in WANTED_BY.values():
-        if name not in LISTED and given.get(name) is True and wanted.get(name) in (None, False):
-            said = f"server acknowledged {name}, which {_name(found)} did not ask for"
-            yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+        if name not in LISTED and acknowledged.get(name) is True and wanted.get(name) in (None, False):
+            problem = f"server acknowledged {name}, which {_name(found)} did not ask for"
+            yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
     for name in LISTED:
-        asked_for = {_plain(item) for item in _texts(wanted.get(name))}
-        for item in _texts(given.get(name)):
-            if _plain(item) not in asked_for:
-                said = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
-                yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+        asked_for = {normalized_uri(item) for item in _texts(wanted.get(name))}
+        for item in _texts(acknowledged.get(name)):
+            if normalized_uri(item) not in asked_for:
+                problem = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
+                yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
                 break
 
 
-# What it carries
+# Notifications
 
 
 def unwanted(context: MessageContext, history: History) -> Iterator[Violation]:
-    """SUB-005"""
+    """Report a notification of a type that its subscription did not ask for (SUB-005)."""
     found, message = belongs_to(context, history), context.message
     assert isinstance(message, Notification)
     if found is None or found.wanted is None or found.ended_seq:
         return
     name = WANTED_BY[message.method]
     if found.wanted.get(name) in (None, False, []):
-        said = f"server sent {message.method} on {_name(found)}, which did not ask for it"
-        yield _of(found, ("SUB-005", "R-247"), said, context.at + "/method")
+        problem = f"server sent {message.method} on {_name(found)}, which did not ask for it"
+        yield _of(found, ("SUB-005", "R-247"), problem, context.at + "/method")
     elif found.acknowledged is not None and found.acknowledged.get(name) in (None, False, []):
-        said = f"server sent {message.method} on {_name(found)}, but did not acknowledge it there"
-        yield _of(found, ("SUB-005", "R-247"), said, context.at + "/method", at_most="warning")
+        problem = f"server sent {message.method} on {_name(found)}, but did not acknowledge it there"
+        yield _of(found, ("SUB-005", "R-247"), problem, context.at + "/method", at_most="warning")
 
 
 def subscription_id(context: MessageContext, history: History) -> Iterable[Violation]:
-    """SUB-006: the id on a notification, or its absence"""
+    """Report a notification whose subscription id is missing or wrong (SUB-006)."""
     if context.sender != SERVER or history.blind:
         return ()
     known, given = history.of(Subscriptions), _subscription_id(context)
@@ -233,21 +236,21 @@ def subscription_id(context: MessageContext, history: History) -> Iterable[Viola
     if known.forgetful or not history.client.was_read or _imprecise(given):
         return ()
     if found is None and (history.over_http or (given is None and message.method != ACKNOWLEDGED)):
-        return ()  # Not on a subscription at all: SUB-007.
+        return ()  # It is not on a subscription: SUB-007 reports it.
     pointer = context.at + "/params/_meta" + token(ID_KEY)
     sent = f"server sent {message.method}"
     meant = found or known.retyped(given)
     if given is None:
-        said = f"{sent} without the id of its subscription"
+        problem = f"{sent} without the id of its subscription"
     elif meant is not None:
-        said = f"{sent} under the id {_spelled(given)}; the subscription has {spelled(meant.asked.id)}"
+        problem = f"{sent} under the id {_spelled(given)}; the subscription has {spelled(meant.asked.id)}"
     else:
-        said = f"{sent} under the id {_spelled(given)}, which no subscription has"
-    return (_of(meant, ("SUB-006", "R-248"), said, pointer),)
+        problem = f"{sent} under the id {_spelled(given)}, which no subscription has"
+    return (_of(meant, ("SUB-006", "R-248"), problem, pointer),)
 
 
 def off_subscription(context: MessageContext, history: History) -> Iterable[Violation]:
-    """SUB-007: on stdio, a notification of a subscription without one"""
+    """Report a notification outside of any subscription, on stdio (SUB-007)."""
     if context.sender != SERVER or history.over_http or _subscription_id(context) is not None:
         return ()
     answer = history.modern_answer
@@ -255,12 +258,12 @@ def off_subscription(context: MessageContext, history: History) -> Iterable[Viol
         return ()  # It may be a server of the other era, which notifies every client.
     message = context.message
     assert isinstance(message, Notification)
-    said = f"server sent {message.method} outside of any subscription"
-    return (Violation("SUB-007", "R-249", said, pointer=context.at + "/method"),)
+    problem = f"server sent {message.method} outside of any subscription"
+    return (Violation("SUB-007", "R-249", problem, pointer=context.at + "/method"),)
 
 
 def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """SUB-007: over HTTP, a notification of a subscription on the stream of another request"""
+    """Report a notification on the stream of another request, over HTTP (SUB-007)."""
     assert frame is not None
     if exchange.server not in history.modern_servers or not exchange.requests:
         return
@@ -269,17 +272,17 @@ def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         return
     for message in singles(frame)[0]:
         if isinstance(message, Notification) and message.method in WANTED_BY:
-            said = f"server sent {message.method} on the stream of {shortened(method)}"
-            yield Violation("SUB-007", "R-249", said, pointer="/method", related=(exchange.request.seq,))
+            problem = f"server sent {message.method} on the stream of {shortened(method)}"
+            yield Violation("SUB-007", "R-249", problem, pointer="/method", related=(exchange.request.seq,))
 
 
 def request_scoped(context: MessageContext, history: History) -> Iterable[Violation]:
-    """SUB-008"""
+    """Report progress or a log message on a subscription (SUB-008)."""
     message = context.message
     assert isinstance(message, Notification)
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
     marked = isinstance(meta, dict) and ID_KEY in meta
-    if not marked and history.lasting is None:  # On stdio the id alone shows it.
+    if not marked and history.lasting is None:  # On stdio only the id shows the subscription.
         return ()
     found = belongs_to(context, history)
     if found is None and not marked:
@@ -296,12 +299,12 @@ def request_scoped(context: MessageContext, history: History) -> Iterable[Violat
     ):
         return ()  # About the subscription itself: unusual, but the specification does not forbid it.
     where = _name(found) if found is not None else "a subscription"
-    said = f"server sent {message.method} on {where}"
-    return (_of(found, ("SUB-008", "R-250"), said, context.at + "/method"),)
+    problem = f"server sent {message.method} on {where}"
+    return (_of(found, ("SUB-008", "R-250"), problem, context.at + "/method"),)
 
 
 def after_the_end(context: MessageContext, history: History) -> Iterable[Violation]:
-    """SUB-010"""
+    """Report a notification on a subscription that is over (SUB-010)."""
     found = None if history.over_http else belongs_to(context, history)
     if found is None:
         return ()
@@ -315,30 +318,35 @@ def after_the_end(context: MessageContext, history: History) -> Iterable[Violati
         ended, when = found.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
     else:
         return ()
-    said = f"server sent {message.method} on {_name(found)} {when}"
+    problem = f"server sent {message.method} on {_name(found)} {when}"
     return (
         Violation(
-            "SUB-010", "R-252", said, pointer=context.at, related=(ended,), candidates=found.asked.candidates
+            "SUB-010",
+            "R-252",
+            problem,
+            pointer=context.at,
+            related=(ended,),
+            candidates=found.asked.candidates,
         ),
     )
 
 
-# Small things
+# Helpers
 
 
 def _of(
     found: Subscription | None,
     rule: tuple[str, str],
-    said: str,
+    problem: str,
     pointer: str,
     at_most: Severity | None = None,
 ) -> Violation:
-    """A breach in a message of this subscription, under the revision that the subscription names."""
+    """A violation in a message of this subscription, judged by the revision that the subscription names."""
     if found is None:
-        return Violation(*rule, said, pointer=pointer, at_most=at_most)
+        return Violation(*rule, problem, pointer=pointer, at_most=at_most)
     return Violation(
         *rule,
-        said,
+        problem,
         pointer=pointer,
         related=(found.asked.seq,),
         at_most=at_most,
@@ -369,8 +377,8 @@ def _texts(value: JSON) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _plain(uri: str) -> str:
-    """A URI in the form in which a server may repeat it."""
+def normalized_uri(uri: str) -> str:
+    """Return a URI in a normal form, because a server may repeat it in another spelling."""
     from urllib.parse import unquote  # imported here because it takes 3 ms, which most sessions do not need
 
     return unquote(uri).rstrip("/").lower()

@@ -1,1 +1,1 @@
-"""stdio and Streamable HTTP, with authorization, sessions and streams."""
+"""Checks of stdio and of both HTTP transports, with authorization, sessions and streams."""

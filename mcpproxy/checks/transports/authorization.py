@@ -1,7 +1,6 @@
 """Authorization: where the token is sent, and what a refusal must contain.
 
-Authorization is optional, and a recording masks the tokens, so most checks only need to know that a token is
-present.
+A recording masks tokens, so most checks use only whether a token is present.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
 """
@@ -15,19 +14,19 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import Violation, as_object, member
-from mcpproxy.checks.engine.http_facts import CHALLENGED, QUERIED, WITH_TOKEN
+from mcpproxy.checks.engine.http_facts import CHALLENGED, WITH_QUERY, WITH_TOKEN
 from mcpproxy.checks.engine.rows import MCP, OTHER, STREAMABLE, HttpCheck, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.revisions import since
 from mcpproxy.session.exchanges import VERSION, Fields, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.masked_values import credential, facts, is_masked
+from mcpproxy.session.masked_values import as_mask, credential, is_masked
 
 AUTHORIZED: Final = since("2025-03-26")
 """The revisions that have authorization."""
 
-SCOPED: Final = frozenset(since("2026-07-28"))
-"""The revisions that let the client choose whether to ask for ``offline_access``."""
+OFFLINE_ACCESS_BY_CLIENT: Final = frozenset(since("2026-07-28"))
+"""The revisions in which only the client decides whether to ask for ``offline_access``."""
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 
@@ -39,7 +38,10 @@ Checked = Iterator[Violation]
 
 
 def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-001: only a token that is not masked and says when it ends can show it"""
+    """Report an expired token that the server accepts (AUTH-001).
+
+    Only a JSON Web Token that is not masked shows when it expires.
+    """
     authorization = exchange.fields.get("authorization")
     if authorization is None or not exchange.succeeded:
         return
@@ -48,26 +50,26 @@ def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         return
     expires, now = _expiry(token), _date(exchange.response_fields.get("date") or "")
     if expires is not None and now is not None and expires < now:
-        said = f"server took a token that had expired {now - expires:.0f} s before"
+        problem = f"server accepted a token that had expired {now - expires:.0f} s before"
         yield Violation(
-            "AUTH-001", "R-099", said, pointer=None, related=(exchange.request.seq,), at_most="warning"
+            "AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,), at_most="warning"
         )
 
 
 def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-001: what the server itself calls an invalid token"""
+    """Report a token that the server refuses as invalid with a status other than 401 (AUTH-001)."""
     if exchange.status == 401 or "authorization" not in exchange.fields:
         return
     if (
         _bearer(exchange.response_fields)
         and _parameters(exchange.response_fields).get("error") == "invalid_token"
     ):
-        said = f"server refused a token as invalid with status {exchange.status} instead of 401"
-        yield Violation("AUTH-001", "R-099", said, pointer=None, related=(exchange.request.seq,))
+        problem = f"server refused a token as invalid with status {exchange.status} instead of 401"
+        yield Violation("AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def _expiry(token: str) -> float | None:
-    """When a JSON Web Token expires (RFC 7519, section 4.1.4), in seconds since 1970."""
+    """Return when a JSON Web Token expires, in seconds since 1970 (RFC 7519, section 4.1.4)."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -93,9 +95,9 @@ def _date(value: str) -> float | None:
 
 
 def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-002: a 401 that does not say where the metadata is
+    """Report a 401 that does not say where the resource metadata is (AUTH-002).
 
-    From 2025-11-25 on, the metadata may lie at a well-known address instead; see `unguided_to_the_end`.
+    From 2025-11-25 on, the metadata may be at a well-known address instead; see `undiscoverable`.
     """
     candidates, sure = _spoken(exchange)
     if exchange.status == 401 and candidates == ("2025-06-18",) and (fault := _challenge_fault(exchange)):
@@ -111,18 +113,18 @@ def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
 
 
 def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-002: neither the 401 nor the well-known address told where the metadata is"""
+    """Report a 401 without the address of the metadata, if the well-known one has none (AUTH-002)."""
     if RESOURCE_METADATA not in exchange.request.target or exchange.status not in (404, 405, 410):
         return
     if history.metadata or exchange.request.target.partition("?")[0] != RESOURCE_METADATA:
-        return  # The address at the root is the last that a client tries.
+        return  # A client tries the address at the root last, so only that one shows that there is none.
     for head in history.challenges:
         if _resource_metadata(Fields(head.headers)) is None:
-            said = "server refused with 401 without resource_metadata, and has no well-known metadata"
+            problem = "server refused with 401 without resource_metadata, and has no well-known metadata"
             yield Violation(
                 "AUTH-002",
                 "R-100",
-                said,
+                problem,
                 pointer=None,
                 related=(head.seq,),
                 at_most="warning",
@@ -132,7 +134,10 @@ def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def _spoken(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
-    """The revision that applies to a 401, and whether that is certain: often none is negotiated yet."""
+    """Return the revisions that may apply to an exchange, and whether that is certain.
+
+    A 401 often comes before a revision is negotiated.
+    """
     session = exchange.session
     if session is not None and session.revision is not None:
         return (session.revision,), True
@@ -154,7 +159,7 @@ def _resource_metadata(fields: Fields) -> str | None:
 
 
 def _parameters(fields: Fields) -> dict[str, str]:
-    """The parameters of all challenges, with names in lower case (RFC 9110, section 11.6.1)."""
+    """Return the parameters of all challenges, with names in lower case (RFC 9110, section 11.6.1)."""
     return {
         found[1].lower(): found[2] if found[2] is not None else found[3]
         for value in fields.all("www-authenticate")
@@ -167,7 +172,10 @@ def _bearer(fields: Fields) -> bool:
 
 
 def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-003: a server may leave methods open, so this needs a 401 to have been seen"""
+    """Report a request without the token that earlier requests had (AUTH-003).
+
+    A server may leave some methods open, so this is reported only after a 401.
+    """
     session = exchange.session
     if session is None or not history.challenged or "authorization" in exchange.fields:
         return
@@ -175,12 +183,12 @@ def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if session.stateless:  # A stateless exchange belongs to the client of its connection.
         first = history.authorized.get(exchange.request.connection)
     if first is not None and exchange.method != "OPTIONS":
-        said = "client left the token out of a request, after it had sent it with another"
-        yield Violation("AUTH-003", "R-101", said, pointer=None, related=(first,), at_most="warning")
+        problem = "client left the token out of a request, after sending it with an earlier one"
+        yield Violation("AUTH-003", "R-101", problem, pointer=None, related=(first,), at_most="warning")
 
 
 def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-004"""
+    """Report a token in the query of a URI (AUTH-004)."""
     _, mark, query = exchange.request.target.partition("?")
     if not mark or (exchange.session is None and not exchange.request.endpoint):
         return
@@ -188,30 +196,33 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
     _, token = credential(exchange.fields.get("authorization") or "")
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name.lower() == "access_token" or (token and facts(value) == facts(token)):
-            said = f"client put a token into the query of its request, as {name[:40]}"
-            yield Violation("AUTH-004", "R-102", said)
+        if name.lower() == "access_token" or (token and as_mask(value) == as_mask(token)):
+            problem = f"client put a token into the query of its request, as parameter {name[:40]}"
+            yield Violation("AUTH-004", "R-102", problem)
             return
 
 
 def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-005: 403 is for foreign origins, too"""
+    """Report a 403 without the challenge that says which scope is missing (AUTH-005).
+
+    A request with an Origin header does not count, because 403 also refuses foreign origins.
+    """
     if exchange.status != 403 or "authorization" not in exchange.fields or "origin" in exchange.fields:
         return
     given = _parameters(exchange.response_fields)
     if given.get("error") == "invalid_token":
-        return  # That is not a matter of scope: AUTH-001 reports it.
+        return  # The scope is not the reason: AUTH-001 reports this.
     if not _bearer(exchange.response_fields) or given.get("error") != "insufficient_scope":
         lacking = 'error="insufficient_scope"'
     elif missing := [name for name in ("scope", "resource_metadata") if name not in given]:
         lacking = missing[0]
     else:
         return
-    said = f"server refused a token with 403, but without {lacking} in WWW-Authenticate"
+    problem = f"server refused a token with 403, but without {lacking} in WWW-Authenticate"
     yield Violation(
         "AUTH-005",
         "R-103",
-        said,
+        problem,
         pointer=None,
         related=(exchange.request.seq,),
         candidates=_spoken(exchange)[0],
@@ -219,25 +230,25 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
 
 
 def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-006"""
+    """Report a challenge that names no scope, or offline_access where the client decides (AUTH-006)."""
     if exchange.status != 401 or not _bearer(exchange.response_fields):
         return
     candidates, _ = _spoken(exchange)
     scope = _parameters(exchange.response_fields).get("scope")
     if scope is None:
-        said = "server did not name the scope in its challenge"
-    elif "offline_access" in scope.split() and set(candidates) <= SCOPED:
-        said = "server asked for offline_access, which is the client's choice"
+        problem = "server named no scope in its challenge"
+    elif "offline_access" in scope.split() and set(candidates) <= OFFLINE_ACCESS_BY_CLIENT:
+        problem = "server asked for offline_access, which only the client may choose"
     else:
         return
     related = (exchange.request.seq,)
     yield Violation(
-        "AUTH-006", "R-104", said, pointer=None, related=related, at_most="info", candidates=candidates
+        "AUTH-006", "R-104", problem, pointer=None, related=related, at_most="info", candidates=candidates
     )
 
 
 def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """AUTH-007"""
+    """Report resource metadata that lists no authorization server (AUTH-007)."""
     assert frame is not None
     if exchange.method != "GET" or RESOURCE_METADATA not in exchange.request.target or not exchange.succeeded:
         return
@@ -247,9 +258,9 @@ def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return
     servers = document.get("authorization_servers")
     if not isinstance(servers, list) or not servers:
-        said = "server published resource metadata that names no authorization server"
+        problem = "server published resource metadata that names no authorization server"
         yield Violation(
-            "AUTH-007", "R-105", said, pointer="/authorization_servers", candidates=since("2025-06-18")
+            "AUTH-007", "R-105", problem, pointer="/authorization_servers", candidates=since("2025-06-18")
         )
 
 
@@ -260,7 +271,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("AUTH-002",), unguided_challenge, ("refusal",), STREAMABLE),
         HttpCheck(("AUTH-002",), undiscoverable, ("refusal",), OTHER, ("GET",)),
         HttpCheck(("AUTH-003",), dropped_token, ("request",), STREAMABLE, given=CHALLENGED),
-        HttpCheck(("AUTH-004",), token_in_query, ("request",), MCP, given=QUERIED),
+        HttpCheck(("AUTH-004",), token_in_query, ("request",), MCP, given=WITH_QUERY),
         HttpCheck(("AUTH-005",), unexplained_refusal, ("refusal",), STREAMABLE, given=WITH_TOKEN),
         HttpCheck(("AUTH-006",), unscoped_challenge, ("refusal",), STREAMABLE),
         HttpCheck(("AUTH-007",), empty_metadata, ("body",), OTHER, ("GET",)),

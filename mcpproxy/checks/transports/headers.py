@@ -1,6 +1,6 @@
-"""Stateless requests over HTTP: the headers that repeat the body, and the status of a failure.
+"""Stateless requests over HTTP: the headers that repeat the body, and the statuses of errors.
 
-Intermediaries act on the headers and servers on the body, so the two must agree.
+Intermediaries act on the headers and servers on the body, so both must agree.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -10,12 +10,12 @@ from typing import Final
 
 from mcpproxy.base.secret_names import names_secret
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
-from mcpproxy.checks.engine.http_facts import CONTRADICTED, FAILING
+from mcpproxy.checks.engine.http_facts import VERSIONS_DIFFER, WITH_FAULT
 from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
+from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, read_mirrors, same
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
 from mcpproxy.session.frame import Frame
@@ -30,11 +30,11 @@ NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "
 Checked = Iterator[Violation]
 
 
-# What the client repeats
+# The client's headers
 
 
 def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-001, HDR-002, PROTO-008"""
+    """Report a version header that is missing or differs from the body (HDR-001, HDR-002, PROTO-008)."""
     for request in exchange.requests[:1]:
         named, header = member(request.params, "_meta", VERSION_KEY), exchange.fields.get(VERSION)
         if header is None:
@@ -42,31 +42,35 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         elif not isinstance(named, str) or header == named:
             continue  # Another rule covers a body without its version.
         else:
-            said = (
+            problem = (
                 f"client sent MCP-Protocol-Version: {shortened(header)} with a request whose _meta says "
                 f"{shortened(named)}"
             )
             if header in REVISIONS and named in REVISIONS:
-                yield Violation("PROTO-008", "R-231", said, pointer="/params/_meta")
+                yield Violation("PROTO-008", "R-231", problem, pointer="/params/_meta")
             else:
-                yield Violation("HDR-002", "R-231", said, pointer="/params/_meta")
+                yield Violation("HDR-002", "R-231", problem, pointer="/params/_meta")
 
 
 def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-003"""
+    """Report an Mcp-Method header that is missing or differs from the body (HDR-003)."""
     for request in exchange.requests[:1]:
         given = exchange.fields.all("mcp-method")
         if not given:
-            said = f"client sent {shortened(request.method)} without Mcp-Method"
+            problem = f"client sent {shortened(request.method)} without Mcp-Method"
         elif given != (request.method,):
-            said = f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(given))}"
+            problem = (
+                f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(given))}"
+            )
         else:
             continue
-        yield Violation("HDR-003", "R-232", said, pointer="/method")
+        yield Violation("HDR-003", "R-232", problem, pointer="/method")
 
 
 def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-004, HDR-006"""
+    """Report an Mcp-Name header that is missing, differs from the body or is badly encoded (HDR-004,
+    HDR-006).
+    """
     for request in exchange.requests[:1]:
         source = NAMED.get(request.method)
         named = member(request.params, source) if source else None
@@ -74,8 +78,8 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
             continue
         given, pointer = exchange.fields.get("mcp-name"), f"/params/{source}"
         if given is None:
-            said = f"client sent {request.method} without Mcp-Name: {shortened(named)}"
-            yield Violation("HDR-004", "R-233", said, pointer=pointer)
+            problem = f"client sent {request.method} without Mcp-Name: {shortened(named)}"
+            yield Violation("HDR-004", "R-233", problem, pointer=pointer)
         elif len(exchange.fields.all("mcp-name")) > 1:
             yield Violation(
                 "HDR-004", "R-233", f"client sent {request.method} with Mcp-Name twice", pointer=pointer
@@ -83,26 +87,28 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         elif fault := encoding_fault(given):
             yield Violation("HDR-006", "R-235", f"client sent an Mcp-Name that {fault}", pointer=pointer)
         elif decoded(given) not in (named, named.strip(" \t")):
-            said = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(given)}"
-            yield Violation("HDR-004", "R-233", said, pointer=pointer)
+            problem = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(given)}"
+            yield Violation("HDR-004", "R-233", problem, pointer=pointer)
 
 
 def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-005, HDR-006, HDR-009, HDR-010"""
+    """Report faults of Mcp-Param headers, and calls of a tool with invalid annotations (HDR-005, HDR-006,
+    HDR-009, HDR-010).
+    """
     request = next((r for r in exchange.requests if r.method == "tools/call"), None)
     if request is None:
         return
     name = str(member(request.params, "name"))
     refused = history.mismatched.get((exchange.request.connection, name))
     if refused is not None and refused.headers == exchange.fields.starting(PARAM):
-        said = "client repeated a call that was refused for its headers, without listing the tools again"
-        yield Violation("HDR-010", "R-239", said, pointer=None, related=(refused.seq,))
+        problem = "client repeated a call that was refused for its headers, without listing the tools again"
+        yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused.seq,))
     wanted = _wanted(exchange, history, name)
     if wanted is None:
         return  # The tool was never listed here, or not to this client.
     if wanted.faults:
-        said = f"client called {shortened(name)}, whose header annotations are invalid"
-        yield Violation("HDR-009", "R-238", said, pointer="/params/name")
+        problem = f"client called {shortened(name)}, whose header annotations are invalid"
+        yield Violation("HDR-009", "R-238", problem, pointer="/params/name")
         return
     arguments = member(request.params, "arguments")
     for path, header in wanted.headers:
@@ -114,16 +120,16 @@ def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
                 "HDR-006", "R-235", f"client sent an Mcp-Param-{header} that {fault}", pointer=pointer
             )
         elif value is None and given:
-            said = f"client sent Mcp-Param-{header} without the argument {'.'.join(path)}"
-            yield Violation("HDR-005", "R-234", said, pointer=pointer)
+            problem = f"client sent Mcp-Param-{header} without the argument {'.'.join(path)}"
+            yield Violation("HDR-005", "R-234", problem, pointer=pointer)
         elif value is not None and not given:
-            said = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
-            yield Violation("HDR-005", "R-234", said, pointer=pointer)
+            problem = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
+            yield Violation("HDR-005", "R-234", problem, pointer=pointer)
         elif value is not None and is_masked(given[0]) and names_secret(header):
-            continue  # a recording does not contain the masked value
+            continue  # The recording does not contain the value, so the two cannot be compared.
         elif value is not None and (text is None or not same(text, value)):
-            said = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
-            yield Violation("HDR-005", "R-234", said, pointer=pointer)
+            problem = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
+            yield Violation("HDR-005", "R-234", problem, pointer=pointer)
 
 
 def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
@@ -132,7 +138,7 @@ def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors 
 
 
 def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-008: a request with a version that the server did not list"""
+    """Report a request with a version that the server did not list (PROTO-008)."""
     answer = history.modern.get(exchange.request.connection)
     if answer is None or not answer.stateless_versions:
         return
@@ -140,16 +146,22 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         named = member(request.params, "_meta", VERSION_KEY)
         if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
             listed = shortened(", ".join(answer.versions))
-            said = f"client asks for {shortened(named)}; frame {answer.seq} lists {listed}"
+            problem = f"client requested version {shortened(named)}; frame {answer.seq} lists {listed}"
             broken = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
-            yield Violation(*broken, said, pointer=None, related=(answer.seq,), candidates=answer.candidates)
+            yield Violation(
+                *broken, problem, pointer=None, related=(answer.seq,), candidates=answer.candidates
+            )
 
 
-# How the server reacts
+# The server's answers
 
 
 def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-007: a missing version header alone may be taken for an older client's, where those are served"""
+    """Report a server that serves a request whose headers contradict its body (HDR-007).
+
+    A missing version header counts only for servers without older revisions: others may treat the request as
+    one of an older client.
+    """
     assert frame is not None
     head = exchange.response
     if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
@@ -158,31 +170,33 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
         return
     related = (exchange.request.seq,)
     if _mismatched(exchange):
-        said = f"server served a request whose headers contradict its body, with {exchange.status}"
-        yield Violation("HDR-007", "R-236", said, pointer=None, related=related, frame=head.seq)
+        problem = f"server served a request whose headers contradict its body, with {exchange.status}"
+        yield Violation("HDR-007", "R-236", problem, pointer=None, related=related, frame=head.seq)
     elif "HDR-001" in exchange.reported and exchange.server in history.modern_only:
-        said = f"server served a request without MCP-Protocol-Version, with {exchange.status}"
+        problem = f"server served a request without MCP-Protocol-Version, with {exchange.status}"
         related = (exchange.request.seq, history.modern_only[exchange.server])
         yield Violation(
-            "HDR-007", "R-236", said, pointer=None, related=related, at_most="warning", frame=head.seq
+            "HDR-007", "R-236", problem, pointer=None, related=related, at_most="warning", frame=head.seq
         )
 
 
 def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-007: the code says something else than that the headers are wrong"""
+    """Report contradicting headers that are refused with an unrelated error code (HDR-007)."""
     assert frame is not None
     if exchange.succeeded or not _mismatched(exchange) or exchange.server not in history.modern_servers:
         return
     if any(missing_meta(request.params) for request in exchange.requests):
-        return  # That is wrong too, and has a code of its own.
+        return  # The body is incomplete as well, and that has another code.
     for message in singles(frame)[0]:
         code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
         if code in (-32600, -32602, -32603):
-            said = f"server refused a request whose headers contradict its body with {code} instead of -32020"
+            problem = (
+                f"server refused a request whose headers contradict its body with {code} instead of -32020"
+            )
             yield Violation(
                 "HDR-007",
                 "R-236",
-                said,
+                problem,
                 pointer="/error/code",
                 related=(exchange.request.seq,),
                 at_most="warning",
@@ -190,7 +204,7 @@ def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _mismatched(exchange: HttpExchange) -> bool:
-    """Whether headers are wrong or missing, whatever else is wrong; the version header must be present."""
+    """Whether headers are wrong or missing; a missing version header alone does not count."""
     if exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
         return True
     header = exchange.fields.get(VERSION)
@@ -199,28 +213,28 @@ def _mismatched(exchange: HttpExchange) -> bool:
 
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """ERR-002, PROTO-008, PROTO-009, HDR-007: errors that come with a status of their own"""
+    """Report an error code that came with the wrong HTTP status (ERR-002, PROTO-008, PROTO-009, HDR-007)."""
     assert frame is not None
     for message in singles(frame)[0]:
         if not isinstance(message, ErrorResponse):
             continue
         error, status = as_object(message.error), exchange.status
-        said = f"server sent error {member(error, 'code')} with status {status} instead of "
+        problem = f"server sent error {member(error, 'code')} with status {status} instead of "
         match member(error, "code"):
             case -32601 if status != 404 and exchange.server in history.modern_servers:
-                yield Violation("ERR-002", "R-218", said + "404", pointer="/error/code")
+                yield Violation("ERR-002", "R-218", problem + "404", pointer="/error/code")
             case -32020 if status != 400:
-                yield Violation("HDR-007", "R-236", said + "400", pointer="/error/code")
+                yield Violation("HDR-007", "R-236", problem + "400", pointer="/error/code")
             case -32021 if status != 400:
-                yield Violation("PROTO-009", "R-224", said + "400", pointer="/error/code")
+                yield Violation("PROTO-009", "R-224", problem + "400", pointer="/error/code")
             case -32022 if status != 400:
-                yield Violation("PROTO-008", "R-219", said + "400", pointer="/error/code")
+                yield Violation("PROTO-008", "R-219", problem + "400", pointer="/error/code")
             case _:
                 pass
 
 
 def unsupported_version(context: MessageContext, history: History) -> Checked:
-    """PROTO-008: what a refusal of a version must say"""
+    """Report a refusal of a version without the data it must have (PROTO-008)."""
     message, asked = context.message, context.answers
     assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
@@ -229,18 +243,18 @@ def unsupported_version(context: MessageContext, history: History) -> Checked:
     named, data = member(asked.params, "_meta", VERSION_KEY), member(error, "data")
     supported, requested = member(data, "supported"), member(data, "requested")
     if not isinstance(supported, list) or not isinstance(requested, str):
-        said = "server refused a version without saying which was requested and which are supported"
+        problem = "server refused a version without saying which was requested and which are supported"
     elif isinstance(named, str) and requested != named:
-        said = f"server refused version {shortened(requested)}; the request asked for {shortened(named)}"
+        problem = f"server refused version {shortened(requested)}; the request asked for {shortened(named)}"
     elif named in supported:
-        said = f"server refused version {shortened(str(named))}, which it lists as supported"
+        problem = f"server refused version {shortened(str(named))}, which it lists as supported"
     else:
         return
-    yield Violation("PROTO-008", "R-219", said, pointer=context.at + "/error/data", related=(asked.seq,))
+    yield Violation("PROTO-008", "R-219", problem, pointer=context.at + "/error/data", related=(asked.seq,))
 
 
 def missing_capability(context: MessageContext, history: History) -> Checked:
-    """PROTO-009: what a refusal for want of a capability must say"""
+    """Report a refusal because of a capability without the data it must have (PROTO-009)."""
     message, asked = context.message, context.answers
     assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
@@ -249,17 +263,18 @@ def missing_capability(context: MessageContext, history: History) -> Checked:
     required = member(error, "data", "requiredCapabilities")
     declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
     if not isinstance(required, dict):
-        said = "server refused for want of capabilities without an object that names them"
+        problem = "server refused because of missing capabilities without an object that names them"
     elif not required:
-        said = "server refused for want of capabilities and named none"
+        problem = "server refused because of missing capabilities and named none"
     elif declared is not None and _covers(declared, required):
-        said = "server refused for want of capabilities that the request declares"
+        problem = "server refused because of missing capabilities that the request declares"
     else:
         return
-    yield Violation("PROTO-009", "R-224", said, pointer=context.at + "/error/data", related=(asked.seq,))
+    yield Violation("PROTO-009", "R-224", problem, pointer=context.at + "/error/data", related=(asked.seq,))
 
 
 def _covers(declared: "JSON", required: "JSON") -> bool:
+    """Whether ``declared`` contains all that ``required`` contains, at any depth."""
     if not isinstance(required, dict):
         return declared == required
     return isinstance(declared, dict) and all(
@@ -268,18 +283,18 @@ def _covers(declared: "JSON", required: "JSON") -> bool:
 
 
 def header_annotations(context: MessageContext, history: History) -> Checked:
-    """HDR-008"""
+    """Report a listed tool with an invalid x-mcp-header (HDR-008)."""
     message = context.message
     assert isinstance(message, Response)
     if context.answers is None or not context.answers.stateless or b"x-mcp-header" not in context.frame.raw:
         return
     tools = member(message.result, "tools")
     for index, tool in enumerate(tools if isinstance(tools, list) else []):
-        for pointer, fault in mirrors(member(tool, "inputSchema")).faults:
+        for pointer, fault in read_mirrors(member(tool, "inputSchema")).faults:
             name = shortened(str(member(tool, "name")))
-            said = f"server listed the tool {name} with an x-mcp-header that {fault}"
+            problem = f"server listed the tool {name} with an x-mcp-header that {fault}"
             yield Violation(
-                "HDR-008", "R-237", said, pointer=f"{context.at}/result/tools/{index}/inputSchema{pointer}"
+                "HDR-008", "R-237", problem, pointer=f"{context.at}/result/tools/{index}/inputSchema{pointer}"
             )
 
 
@@ -302,16 +317,18 @@ FAMILY: Final = RuleFamily(
         ),
         HttpCheck(("PROTO-008",), unlisted_version, ("request",), STATELESS, ("POST",)),
         HttpCheck(
-            ("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",), given=CONTRADICTED | FAILING
+            ("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",), given=VERSIONS_DIFFER | WITH_FAULT
         ),
-        HttpCheck(("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",), given=CONTRADICTED | FAILING),
+        HttpCheck(
+            ("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",), given=VERSIONS_DIFFER | WITH_FAULT
+        ),
         HttpCheck(
             ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"),
             error_status,
             CONTENT,
             STATELESS,
             ("POST",),
-            given=FAILING,
+            given=WITH_FAULT,
         ),
     ),
 )

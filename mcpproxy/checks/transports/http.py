@@ -1,7 +1,7 @@
-"""HTTP around the messages: methods, media types, statuses, and the allowed bodies.
+"""How messages are sent over HTTP: methods, media types, statuses, and bodies.
 
-HTTP itself may replace any answer by a status (no authorization, no such session, a server that is down), so
-these checks only judge a server by its successful answers.
+A status may replace any answer for a reason of HTTP (no authorization, no such session, a server that is
+down), so most of these checks judge a server only by its successful answers.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
 """
@@ -11,15 +11,15 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import Violation, as_object, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
-    DIVERTED,
-    FOREIGN,
-    MISPLACED,
-    NAMED,
-    NOTIFIES,
-    STRANGE,
+    CANNOT_ANSWER,
+    LEGACY_ENDPOINT_KNOWN,
+    NAMED_EVENT,
     UNANSWERED,
-    UNFIT,
-    UNUSUAL,
+    UNAWAITED,
+    UNEXPECTED_BODY,
+    UNUSUAL_HEADERS,
+    WITH_ORIGIN,
+    WITHOUT_REQUEST,
 )
 from mcpproxy.checks.engine.rows import (
     CONTENT,
@@ -56,27 +56,27 @@ Checked = Iterator[Violation]
 
 
 def other_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-004"""
+    """Report a message that was not sent as one POST (HTTP-004)."""
     if exchange.method != "POST":
         if any("jsonrpc" in message.value for message in exchange.messages):
-            said = f"client sent a message with {shortened(exchange.method)} instead of POST"
-            yield Violation("HTTP-004", "R-065", said)
+            problem = f"client sent a message with {shortened(exchange.method)} instead of POST"
+            yield Violation("HTTP-004", "R-065", problem)
     elif exchange.several:
         yield Violation("HTTP-004", "R-065", "client put several messages into one POST, one after the other")
 
 
 def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-005"""
+    """Report a POST whose Accept header lacks a required media type (HTTP-005)."""
     values = exchange.fields.all("accept")
     if values in COMMON_ACCEPT:
         return
     listed = accepted(exchange.fields)
     missing = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in listed]
     if missing:
-        given = f'says "{shortened(", ".join(values))}"' if values else "has no Accept"
-        said = f"client sent a POST that {given}; it must list {' and '.join(missing)}"
+        found = f'has Accept "{shortened(", ".join(values))}"' if values else "has no Accept"
+        problem = f"client sent a POST that {found}; it must list {' and '.join(missing)}"
         covered = all(type_ in listed or _ranges(type_) & listed for type_ in missing)
-        yield Violation("HTTP-005", "R-066", said, at_most="warning" if covered else None)
+        yield Violation("HTTP-005", "R-066", problem, at_most="warning" if covered else None)
 
 
 COMMON_ACCEPT: Final = frozenset(
@@ -86,22 +86,24 @@ COMMON_ACCEPT: Final = frozenset(
         ("text/event-stream, application/json",),
     }
 )
-"""The Accept value that nearly all clients send, as they write it."""
+"""The usual Accept values, exactly as clients write them. Other values are parsed."""
 
 
 def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-006"""
+    """Report a GET whose Accept header does not list text/event-stream (HTTP-006)."""
     session = exchange.session
     if session is None or (session.late and session.id is None):
         return  # It may be a client of HTTP+SSE, or not an MCP client.
     listed = accepted(exchange.fields)
     if SSE_TYPE not in listed:
-        said = "client sent a GET whose Accept does not list text/event-stream"
-        yield Violation("HTTP-006", "R-067", said, at_most="warning" if _ranges(SSE_TYPE) & listed else None)
+        problem = "client sent a GET whose Accept does not list text/event-stream"
+        yield Violation(
+            "HTTP-006", "R-067", problem, at_most="warning" if _ranges(SSE_TYPE) & listed else None
+        )
 
 
 def accepted(fields: Fields) -> set[str]:
-    """The media ranges that Accept lists and does not exclude with ``q=0``."""
+    """Return the media ranges that Accept lists and does not exclude with ``q=0``."""
     found: set[str] = set()
     for value in fields.all("accept"):
         for item in value.split(","):
@@ -116,7 +118,7 @@ def _ranges(type_: str) -> set[str]:
 
 
 def post_content_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-007"""
+    """Report a POST whose Content-Type is not application/json (HTTP-007)."""
     if exchange.body is not None and (found := exchange.fields.media_type) != JSON_TYPE:
         named = f"as {shortened(found)}" if found else "without a Content-Type"
         yield Violation(
@@ -128,22 +130,22 @@ def post_content_type(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-010"""
+    """Report a successful answer of a type or status that cannot contain a response (HTTP-010)."""
     if not exchange.succeeded or not exchange.requests:
         return
     media_type = exchange.response_fields.media_type
     if exchange.status in (202, 204, 205):
-        said = f"server answered a request with {exchange.status}, which has no answer in it"
+        problem = f"server answered a request with {exchange.status}, a status without an answer"
     elif media_type not in (JSON_TYPE, SSE_TYPE):
         sent = shortened(media_type) if media_type else "no Content-Type"
-        said = f"server answered a request with {sent}; it must be application/json or text/event-stream"
+        problem = f"server answered a request with {sent}; it must be application/json or text/event-stream"
     else:
         return
-    yield Violation("HTTP-010", "R-071", said, related=(exchange.request.seq,))
+    yield Violation("HTTP-010", "R-071", problem, related=(exchange.request.seq,))
 
 
 def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-008, HTTP-009, RPC-015: the body that came back where nothing is to be answered"""
+    """Report a body in answer to a POST that contains no request (HTTP-008, HTTP-009, RPC-015)."""
     assert frame is not None
     if not exchange.only_notifies or exchange.bodies + exchange.events > 1:
         return
@@ -151,31 +153,32 @@ def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
     messages, _ = singles(frame)
     error = next((m for m in messages if isinstance(m, ErrorResponse) and "jsonrpc" in m.value), None)
     if error is not None and error.id is not ABSENT and error.id is not None:
-        said = (
-            f"server refused {what} with an error that has an id ({spelled(error.id)}); nothing there has one"
-        )
-        yield Violation("HTTP-009", "R-070", said, pointer="/id", related=related)
+        problem = f"server refused {what} with an error that has an id ({spelled(error.id)})"
+        yield Violation("HTTP-009", "R-070", problem, pointer="/id", related=related)
     elif error is not None and exchange.succeeded:
-        said = f"server refused {what}, but with status {exchange.status}"
-        yield Violation("HTTP-009", "R-070", said, pointer="/error", related=related)
+        problem = f"server refused {what}, but with the success status {exchange.status}"
+        yield Violation("HTTP-009", "R-070", problem, pointer="/error", related=related)
     elif not exchange.succeeded:
         return
     elif any(isinstance(m, Response) for m in messages) and isinstance(exchange.messages[0], Notification):
         yield Violation("RPC-015", "R-017", f"server answered {what}", pointer="", related=related)
     elif frame.raw:
-        said = f"server sent a body in answer to {what}; it must be 202 without one"
-        yield Violation("HTTP-008", "R-069", said, pointer=None, related=related)
+        problem = f"server sent a body in answer to {what}; the answer is 202 without a body"
+        yield Violation("HTTP-008", "R-069", problem, pointer=None, related=related)
 
 
 def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-008: the status, once it is clear that nothing worse is to be said"""
+    """Report a POST without requests that was answered with another success than 202 (HTTP-008).
+
+    This runs at the end of the exchange, and only if nothing worse was reported.
+    """
     head = exchange.response
     if head is None or not exchange.only_notifies or not exchange.succeeded or head.status == 202:
         return
     if exchange.reported.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
-        said = f"server answered {_posted(exchange)} with {head.status} instead of 202"
+        problem = f"server answered {_posted(exchange)} with {head.status} instead of 202"
         yield Violation(
-            "HTTP-008", "R-069", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+            "HTTP-008", "R-069", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
 
 
@@ -186,7 +189,7 @@ def _posted(exchange: HttpExchange) -> str:
 
 
 def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-011, RPC-012: a JSON body is the response to the request, and nothing else"""
+    """Report a JSON body that is not the response to the request (HTTP-011, RPC-012)."""
     assert frame is not None
     if frame.event is not None or not exchange.requests or not exchange.succeeded:
         return
@@ -202,46 +205,46 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         return
     if isinstance(message, Request | Notification):
         what = "a request of its own" if isinstance(message, Request) else "a notification"
-        said = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
-        yield Violation("HTTP-011", "R-072", said, pointer="/method", related=related)
+        problem = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
+        yield Violation("HTTP-011", "R-072", problem, pointer="/method", related=related)
     elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
         if "id" not in message.value or message.value["id"] is None:
             null = "id" in message.value
-            said = f"server answered a request with an error that has {'a null id' if null else 'no id'}"
+            problem = f"server answered a request with an error that has {'a null id' if null else 'no id'}"
             yield Violation(
-                "RPC-012", "R-014", said, pointer="", related=related, at_most="info" if null else None
+                "RPC-012", "R-014", problem, pointer="", related=related, at_most="info" if null else None
             )
     elif isinstance(message.id, int | str) and message.id not in asked:
         session = exchange.session
         if session and session.asked_for(message.id):
-            said = f"server answered this request with the response to another, {spelled(message.id)}"
-            yield Violation("HTTP-011", "R-072", said, pointer="/id", related=related)
+            problem = f"server answered this request with the response to another, {spelled(message.id)}"
+            yield Violation("HTTP-011", "R-072", problem, pointer="/id", related=related)
 
 
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-011: a JSON answer that is empty"""
+    """Report an empty JSON answer (HTTP-011)."""
     head = exchange.response
     if head is None or not exchange.succeeded or exchange.bodies or exchange.cut or not exchange.requests:
         return
-    judged_already = "HTTP-010" in exchange.reported or exchange.initialize is not None
-    if exchange.response_fields.media_type == JSON_TYPE and not judged_already:
-        said = "server answered a request with an empty body"
+    reported_elsewhere = "HTTP-010" in exchange.reported or exchange.initialize is not None
+    if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere:
+        problem = "server answered a request with an empty body"
         yield Violation(
-            "HTTP-011", "R-072", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+            "HTTP-011", "R-072", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
 
 
 def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """SEQ-001 over HTTP: the exchange ended well, and the answer was not in it"""
+    """Report a complete HTTP answer to initialize that does not contain its response (SEQ-001)."""
     initialize = exchange.initialize
     if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.reported:
         return
     if exchange.unanswered and not exchange.named_events and not _unreadable(exchange):
-        said = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
+        problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
         yield Violation(
             "SEQ-001",
             "R-032",
-            said,
+            problem,
             pointer=None,
             related=(),
             frame=exchange.body.seq if exchange.body else None,
@@ -253,27 +256,27 @@ def _unreadable(exchange: HttpExchange) -> bool:
 
 
 def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-016"""
+    """Report a successful answer to a GET for a stream that is not a stream (HTTP-016)."""
     if exchange.succeeded and not exchange.streams and SSE_TYPE in accepted(exchange.fields):
         found = exchange.response_fields.media_type
         sent = shortened(found) if found else "no Content-Type"
-        said = (
-            f"server answered a GET for an event stream with {exchange.status} and {sent}; 405 would decline"
+        problem = (
+            f"server answered a GET for an event stream with {exchange.status} and {sent}; 405 refuses it"
         )
-        yield Violation("HTTP-016", "R-077", said, pointer=None, related=(exchange.request.seq,))
+        yield Violation("HTTP-016", "R-077", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-020"""
+    """Report GET or DELETE not answered with 405 by a server without sessions (HTTP-020)."""
     shown = history.modern_only.get(exchange.server)
     if shown is None or history.blind or exchange.status in (401, 403, 404, 405, 429):
         return
     if exchange.status < 500:
-        said = f"server answered {exchange.method} with {exchange.status}; its only revisions have POST alone"
+        problem = f"server answered {exchange.method} with {exchange.status}; its revisions only have POST"
         yield Violation(
             "HTTP-020",
             "R-240",
-            said,
+            problem,
             pointer=None,
             related=(shown, exchange.request.seq),
             candidates=("2026-07-28",),
@@ -281,22 +284,22 @@ def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-019
+    """Report a local server that serves a page of another site (HTTP-019).
 
-    Each server decides which origins it trusts, so this stays a warning. Pages of other schemes belong to
-    programs, not to sites.
+    A warning only, because each server decides which origins it trusts. Origins with other schemes are those
+    of programs, such as browser extensions.
     """
     origin = exchange.fields.get("origin")
     if origin is None or not exchange.succeeded or exchange.method == "OPTIONS":
         return
     scheme, _, host = origin.lower().partition("://")
     if scheme in ("http", "https") and not _loopback(host) and _loopback(exchange.fields.get("host") or ""):
-        said = f"server on this machine served a page of another site ({shortened(origin)})"
+        problem = f"server on this machine served a page of another site ({shortened(origin)})"
         seq = exchange.response.seq if exchange.response else None
         yield Violation(
             "HTTP-019",
             "R-087",
-            said,
+            problem,
             pointer=None,
             related=(exchange.request.seq,),
             at_most="warning",
@@ -305,7 +308,10 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-019: a stream that shows by its endpoint event that it is one of HTTP+SSE"""
+    """Report a local server that opens an HTTP+SSE stream for a page of another site (HTTP-019).
+
+    Only the endpoint event shows that a GET is one of HTTP+SSE.
+    """
     assert frame is not None
     if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.reported:
         yield from foreign_origin(exchange, history, None)
@@ -320,7 +326,7 @@ def _loopback(host: str) -> bool:
 
 
 def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-001"""
+    """Report an HTTP+SSE stream that does not begin with an endpoint event with a URI (HTTP-001)."""
     assert frame is not None
     if frame.event is None or frame.event.name != "endpoint":
         return
@@ -331,9 +337,9 @@ def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-002
+    """Report a POST to a URI other than the one the endpoint event named (HTTP-002).
 
-    This is certain only while there is one such stream and no other target for the POST.
+    It is reported only while there is one such stream and no other target for the POST.
     """
     if not history.posting or history.streamable or history.blind or exchange.initialize is not None:
         return
@@ -342,12 +348,14 @@ def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     streams = {id(session) for session in history.posting.values()}
     if len(streams) == 1:
         uri = next(reversed(history.posting))
-        said = f"client posted to {shortened(exchange.request.target)}; the server asked for {shortened(uri)}"
-        yield Violation("HTTP-002", "R-063", said, blame="client", candidates=("2024-11-05",))
+        problem = (
+            f"client posted to {shortened(exchange.request.target)}; the server asked for {shortened(uri)}"
+        )
+        yield Violation("HTTP-002", "R-063", problem, blame="client", candidates=("2024-11-05",))
 
 
 def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HTTP-003"""
+    """Report a message of an HTTP+SSE server that is not in a message event (HTTP-003)."""
     assert frame is not None
     if frame.event is None:
         if any(is_answer(m) and as_object(m.value) and "jsonrpc" in m.value for m in singles(frame)[0]):
@@ -360,30 +368,37 @@ def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 FAMILY: Final = RuleFamily(
     http=(
-        HttpCheck(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",), given=NAMED),
+        HttpCheck(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",), given=NAMED_EVENT),
         HttpCheck(
-            ("HTTP-002",), posted_elsewhere, ("request",), (*STATEFUL, *OTHER), ("POST",), given=DIVERTED
+            ("HTTP-002",),
+            posted_elsewhere,
+            ("request",),
+            (*STATEFUL, *OTHER),
+            ("POST",),
+            given=LEGACY_ENDPOINT_KNOWN,
         ),
         HttpCheck(("HTTP-003",), legacy_message, CONTENT, LEGACY),
-        HttpCheck(("HTTP-004",), other_method, ("request",), STREAMABLE, given=MISPLACED),
-        HttpCheck(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
+        HttpCheck(("HTTP-004",), other_method, ("request",), STREAMABLE, given=UNEXPECTED_BODY),
+        HttpCheck(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",), given=UNUSUAL_HEADERS),
         HttpCheck(("HTTP-006",), get_accept, ("request",), STATEFUL, ("GET",)),
-        HttpCheck(("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
+        HttpCheck(
+            ("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",), given=UNUSUAL_HEADERS
+        ),
         HttpCheck(
             ("HTTP-008", "HTTP-009", "RPC-015"),
             notification_answer,
             CONTENT,
             STREAMABLE,
             ("POST",),
-            given=NOTIFIES,
+            given=WITHOUT_REQUEST,
         ),
-        HttpCheck(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",), given=NOTIFIES),
-        HttpCheck(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",), given=UNFIT),
-        HttpCheck(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",), given=STRANGE),
+        HttpCheck(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",), given=WITHOUT_REQUEST),
+        HttpCheck(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",), given=CANNOT_ANSWER),
+        HttpCheck(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",), given=UNAWAITED),
         HttpCheck(("HTTP-011",), missing_json_answer, ("end",), STREAMABLE, ("POST",), given=UNANSWERED),
         HttpCheck(("HTTP-016",), get_answer, ("success",), STATEFUL, ("GET",)),
-        HttpCheck(("HTTP-019",), foreign_origin, ("success",), MCP, given=FOREIGN),
-        HttpCheck(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED),
+        HttpCheck(("HTTP-019",), foreign_origin, ("success",), MCP, given=WITH_ORIGIN),
+        HttpCheck(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED_EVENT),
         HttpCheck(("HTTP-020",), retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
         HttpCheck(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",), given=UNANSWERED),
     ),

@@ -1,6 +1,6 @@
-"""Sessions over HTTP: where their ids come from, which requests carry them, and when they end.
+"""Sessions over HTTP: which responses issue their ids, which requests carry them, and when they end.
 
-A server without session ids has no sessions, so these rules do not apply to it.
+These rules do not apply to a server that issues no session ids.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import Violation, shortened
-from mcpproxy.checks.engine.http_facts import ASTRAY, ISSUING, OVER
+from mcpproxy.checks.engine.http_facts import ISSUES_SESSION_ID, SESSION_ENDED, SESSION_MAY_DIFFER
 from mcpproxy.checks.engine.rows import CONTENT, HEAD, STATEFUL, STATELESS, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
@@ -19,10 +19,10 @@ from mcpproxy.protocol.revisions import REVISIONS, is_later, span
 from mcpproxy.protocol.wording import with_article
 from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.masked_values import facts
+from mcpproxy.session.masked_values import as_mask
 
 GUESSABLE: Final = 8
-"""A session id with fewer bytes than this can be guessed by brute force."""
+"""A session id with fewer bytes than this is easy to guess."""
 
 IN_FLIGHT_NS: Final = 1_000_000_000
 """A message sent this soon after a 404 may have been under way already."""
@@ -31,9 +31,9 @@ ABANDONED_NS: Final = 600_000_000_000
 """A client that was silent for this long no longer needs its session."""
 
 OTHER_REASONS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
-"""The status that a missing session id should get, and those that have another cause."""
+"""The right status for a missing session id, 400, and statuses that have another cause."""
 
-NAMING: Final = span("2025-06-18", "2026-07-28")
+WITH_VERSION_HEADER: Final = span("2025-06-18", "2026-07-28")
 """The revisions with sessions whose requests name their version in a header."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
@@ -45,7 +45,7 @@ Checked = Iterator[Violation]
 
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: where a session id comes from"""
+    """Report a session id that a response other than that to initialize issues (PROTO-010)."""
     issued, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
     if issued is None or session is None or head is None:
         return
@@ -57,12 +57,12 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         if not session.late:
             yield Violation("PROTO-010", "R-088", "server issued a session id after initialize was answered")
     elif head.status >= 300:
-        said = f"server issued a session id although it refused initialize with {head.status}"
-        yield Violation("PROTO-010", "R-088", said)
+        problem = f"server issued a session id although it refused initialize with {head.status}"
+        yield Violation("PROTO-010", "R-088", problem)
 
 
 def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a session id for an initialize that failed in its body"""
+    """Report a session id issued with a refused initialize (PROTO-010)."""
     assert frame is not None
     initialize = exchange.initialize
     if initialize is None or SESSION not in exchange.response_fields or not exchange.succeeded:
@@ -72,39 +72,39 @@ def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: what a session id is made of"""
+    """Report a session id that is empty, not visible ASCII, not unique or easy to guess (PROTO-010)."""
     issued, session = exchange.response_fields.get(SESSION), exchange.session
     if issued is None or session is None or exchange.initialize is None or not exchange.succeeded:
         return
-    known = facts(issued)
+    known = as_mask(issued)
     if known.length == 0:
         yield Violation("PROTO-010", "R-089", "server issued an empty session id")
         return
     if not known.visible:
-        said = "server issued a session id with characters other than visible ASCII"
-        yield Violation("PROTO-010", "R-089", said)
+        problem = "server issued a session id with characters other than visible ASCII"
+        yield Violation("PROTO-010", "R-089", problem)
     before = history.sessions.get(issued)
     if before is not None and before is not session:
         yield Violation("PROTO-010", "R-090", "server issued a session id that it has issued before")
     elif known.length < GUESSABLE:
-        said = f"server issued a session id of {known.length} bytes, which is easy to guess"
-        yield Violation("PROTO-010", "R-090", said)
+        problem = f"server issued a session id of {known.length} bytes, which is easy to guess"
+        yield Violation("PROTO-010", "R-090", problem)
 
 
 def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a request without the session id"""
+    """Report a request without the session id (PROTO-010)."""
     if _lacks_id(exchange):
-        said = (
+        problem = (
             f"client sent {with_article(shortened(exchange.method))} without the session id that it was given"
         )
-        yield Violation("PROTO-010", "R-091", said)
+        yield Violation("PROTO-010", "R-091", problem)
 
 
 def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: with what status a server asks for the session id"""
+    """Report a missing session id that was refused with a status other than 400 (PROTO-010)."""
     if _lacks_id(exchange) and 400 <= exchange.status < 500 and exchange.status not in OTHER_REASONS:
-        said = f"server refused a request without session id with {exchange.status} instead of 400"
-        yield Violation("PROTO-010", "R-092", said, pointer=None, related=(exchange.request.seq,))
+        problem = f"server refused a request without session id with {exchange.status} instead of 400"
+        yield Violation("PROTO-010", "R-092", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def _lacks_id(exchange: HttpExchange) -> bool:
@@ -116,9 +116,9 @@ def _lacks_id(exchange: HttpExchange) -> bool:
 
 
 def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a session id that was never issued
+    """Report a session id that was never issued (PROTO-010).
 
-    An id from before the recording looks the same until the server does not know it either.
+    It may have been issued before the recording, so this waits until the server refuses it.
     """
     session = exchange.session
     if session is None or not session.late or session.id is None or history.blind:
@@ -127,54 +127,67 @@ def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         return
     own = history.by_connection.get(exchange.request.connection)
     if own is not None and own.id is not None and own.ended_seq is None and session.ended_seq is None:
-        said = "client sent a session id that is not the one it was given"
+        problem = "client sent a session id that is not the one it was given"
         yield Violation(
-            "PROTO-010", "R-091", said, pointer=None, related=(), blame="client", frame=exchange.request.seq
+            "PROTO-010",
+            "R-091",
+            problem,
+            pointer=None,
+            related=(),
+            blame="client",
+            frame=exchange.request.seq,
         )
 
 
 def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: the server goes on with a session that is over"""
+    """Report a server that serves a request of a session that is over (PROTO-010)."""
     session = exchange.session
     if session is None or session.ended_seq is None or exchange.initialize is not None:
         return
     named = exchange.fields.get(SESSION) == session.id
     if named and exchange.succeeded and exchange.request.seq > session.ended_seq:
-        said = f"server served a session that is over since frame {session.ended_seq}"
-        weak = session.ended_by == "404"  # An intermediary may have answered.
+        problem = f"server served a session that ended in frame {session.ended_seq}"
+        uncertain = session.ended_by == "404"  # An intermediary may have sent it.
         related = (session.ended_seq, exchange.request.seq)
         yield Violation(
-            "PROTO-010", "R-093", said, pointer=None, related=related, at_most="warning" if weak else None
+            "PROTO-010",
+            "R-093",
+            problem,
+            pointer=None,
+            related=related,
+            at_most="warning" if uncertain else None,
         )
 
 
 def dead_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: the client goes on with a session that a 404 has ended"""
+    """Report a client that continues a session after a 404 has ended it (PROTO-010)."""
     session = history.sessions.get(exchange.fields.get(SESSION) or "")
     if session is None or session.ended_seq is None or session.ended_by != "404":
         return
     if exchange.initialize is not None:
-        said = f"client opens a session with the id of one that is over since frame {session.ended_seq}"
+        problem = f"client opened a session with the id of one that ended in frame {session.ended_seq}"
     elif exchange.request.observed_at_ns - session.ended_ns >= IN_FLIGHT_NS:
-        said = f"client goes on with a session that is over since frame {session.ended_seq}"
+        problem = f"client continued a session that ended in frame {session.ended_seq}"
     else:
         return
-    yield Violation("PROTO-010", "R-094", said, pointer=None, related=(session.ended_seq,))
+    yield Violation("PROTO-010", "R-094", problem, pointer=None, related=(session.ended_seq,))
 
 
 def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a session that is left lying"""
+    """Report a session that its client left without deleting it (PROTO-010)."""
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
     idle_ns = (exchange.ended_ns or 0) - session.last_ns
     if idle_ns >= ABANDONED_NS and session.last_ns:
-        said = f"client left its session {idle_ns // 60_000_000_000} min before the end and did not delete it"
-        yield Violation("PROTO-010", "R-095", said, at_most="info")
+        problem = (
+            f"client left its session {idle_ns // 60_000_000_000} min before the end and did not delete it"
+        )
+        yield Violation("PROTO-010", "R-095", problem, at_most="info")
 
 
 def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a revision without sessions"""
+    """Report a session id in a revision without sessions (PROTO-010)."""
     assert frame is not None
     head = exchange.response
     if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
@@ -182,9 +195,9 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
     if exchange.fields.get(VERSION) not in revisions.STATELESS:
         return  # Its headers belong to the other era.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
-        said = "server sent a session id with the answer to a request that belongs to no session"
+        problem = "server sent a session id in answer to a stateless request"
         yield Violation(
-            "PROTO-010", "R-241", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+            "PROTO-010", "R-241", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
 
 
@@ -192,7 +205,7 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
 
 
 def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-008: MCP-Protocol-Version on the requests of a session"""
+    """Report a missing or wrong MCP-Protocol-Version in a session (PROTO-008)."""
     session = exchange.session
     if session is None or session.late or exchange.initialize is not None or exchange.method == "OPTIONS":
         return
@@ -201,11 +214,13 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return  # Without its session id the request may not belong to this session.
     named = exchange.fields.get(VERSION)
     if named is None:
-        said = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"
-        yield Violation("PROTO-008", "R-096", said)
+        problem = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"
+        yield Violation("PROTO-008", "R-096", problem)
     elif named != negotiated:
-        said = f"client sent MCP-Protocol-Version: {shortened(named)} in a session that speaks {negotiated}"
-        yield Violation("PROTO-008", "R-097", said)
+        problem = (
+            f"client sent MCP-Protocol-Version: {shortened(named)} in a session that speaks {negotiated}"
+        )
+        yield Violation("PROTO-008", "R-097", problem)
 
 
 def _negotiated(session: HttpSession) -> str | None:
@@ -213,22 +228,22 @@ def _negotiated(session: HttpSession) -> str | None:
 
 
 def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-008: a version that nobody has published, and still success"""
+    """Report a server that accepts a protocol version which was never published (PROTO-008)."""
     named, session = exchange.fields.get(VERSION), exchange.session
     if named is None or named in REVISIONS or session is None or not exchange.succeeded:
         return
     if named.lower().startswith("draft"):
         return
-    said = (
-        f"server took MCP-Protocol-Version: {shortened(named)}, which is no revision, instead of sending 400"
+    problem = (
+        f"server accepted MCP-Protocol-Version: {shortened(named)}, which is not a revision; 400 refuses it"
     )
-    # A value that looks like a date may be a revision that is not known here.
+    # A value that looks like a date may be a revision newer than this program.
     dated = _DATE.fullmatch(named) is not None
-    candidates = None if session.revision else NAMING
+    candidates = None if session.revision else WITH_VERSION_HEADER
     yield Violation(
         "PROTO-008",
         "R-098",
-        said,
+        problem,
         pointer=None,
         related=(exchange.request.seq,),
         at_most="info" if is_later(named) else "warning" if dated else None,
@@ -238,17 +253,17 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 FAMILY: Final = RuleFamily(
     http=(
-        HttpCheck(("PROTO-010",), issued_elsewhere, HEAD, STATEFUL, given=ISSUING),
-        HttpCheck(("PROTO-010",), issued_with_error, CONTENT, STATEFUL, ("POST",), given=ISSUING),
-        HttpCheck(("PROTO-010",), unfit_id, ("success",), STATEFUL, ("POST",), given=ISSUING),
-        HttpCheck(("PROTO-010",), missing_id, ("request",), STATEFUL, given=ASTRAY),
+        HttpCheck(("PROTO-010",), issued_elsewhere, HEAD, STATEFUL, given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-010",), issued_with_error, CONTENT, STATEFUL, ("POST",), given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-010",), unfit_id, ("success",), STATEFUL, ("POST",), given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-010",), missing_id, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
         HttpCheck(("PROTO-010",), missing_id_refused, ("refusal",), STATEFUL),
         HttpCheck(("PROTO-010",), invented_id, ("refusal",), STATEFUL),
-        HttpCheck(("PROTO-010",), outlived_session, ("success",), STATEFUL, given=OVER),
-        HttpCheck(("PROTO-010",), dead_id, ("request",), STATEFUL, given=ASTRAY),
+        HttpCheck(("PROTO-010",), outlived_session, ("success",), STATEFUL, given=SESSION_ENDED),
+        HttpCheck(("PROTO-010",), dead_id, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
         HttpCheck(("PROTO-010",), abandoned_session, ("over",), STATEFUL),
-        HttpCheck(("PROTO-010",), stateless_id, CONTENT, STATELESS, given=ISSUING),
-        HttpCheck(("PROTO-008",), version_header, ("request",), STATEFUL, given=ASTRAY),
-        HttpCheck(("PROTO-008",), unfit_version, ("success",), STATEFUL, given=ASTRAY),
+        HttpCheck(("PROTO-010",), stateless_id, CONTENT, STATELESS, given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-008",), version_header, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
+        HttpCheck(("PROTO-008",), unfit_version, ("success",), STATEFUL, given=SESSION_MAY_DIFFER),
     ),
 )

@@ -21,7 +21,7 @@ _PIPE: Final = {"server": "stdout", "client": "the server's stdin"}
 
 
 def stray_output(context: MessageContext, history: History) -> Iterator[Violation]:
-    """STDIO-002, STDIO-003"""
+    """Report a line on a pipe that is not a message (STDIO-002, STDIO-003)."""
     message, frame, sender = context.message, context.frame, context.sender
     assert isinstance(message, Malformed)
     if context.at or frame.exchange:
@@ -32,12 +32,12 @@ def stray_output(context: MessageContext, history: History) -> Iterator[Violatio
         if frame.terminated:
             yield Violation(*rule, f"{sender} wrote a blank line to {pipe}", at_most="warning")
     elif message.flaw is Flaw.NO_KIND and value is not None and "jsonrpc" not in value:
-        yield Violation(*rule, f"{sender} wrote a JSON object to {pipe} that is no JSON-RPC message")
+        yield Violation(*rule, f"{sender} wrote a JSON object to {pipe} that is not a JSON-RPC message")
     elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not frame.terminated:
-        said = (
+        problem = (
             f"{sender} left its last line on {pipe} unfinished ({len(frame.raw)} bytes without a line feed)"
         )
-        yield Violation(*rule, said, at_most="info")
+        yield Violation(*rule, problem, at_most="info")
     elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not looks_meant(frame.raw):
         text = shortened(frame.raw.decode("utf-8", "replace").strip())
         hint = (
@@ -45,18 +45,18 @@ def stray_output(context: MessageContext, history: History) -> Iterator[Violatio
             if text.lower().startswith("content-length")
             else ""
         )
-        yield Violation(*rule, f"{sender} wrote to {pipe} what is no message: {text!r}{hint}")
+        yield Violation(*rule, f"{sender} wrote something to {pipe} that is not a message: {text!r}{hint}")
 
 
 def split_message(sender: Sender, frames: list[Frame]) -> Violation:
-    """STDIO-001: told once for all lines of the message"""
-    said = (
+    """Report a message that was written over several lines (STDIO-001), once for all its lines."""
+    problem = (
         f"{sender} spread one message over {len(frames)} lines (frames {frames[0].seq} to {frames[-1].seq})"
     )
     return Violation(
         "STDIO-001",
         "R-056",
-        said,
+        problem,
         pointer=None,
         related=tuple(f.seq for f in frames[:-1]),
         blame=sender,
@@ -66,16 +66,16 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
 
 
 def signalled_first(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """STDIO-004
+    """Report a SIGTERM sent before stdin was closed (STDIO-004).
 
-    Only SIGTERM: interrupts and hang-ups come from terminals, not from clients.
+    Other signals do not count: interrupts and hang-ups come from terminals, not from clients.
     """
     if isinstance(event, Signal) and event.name == "SIGTERM" and history.client.closed_ns is None:
-        said = "client sent SIGTERM before it closed the server's stdin"
+        problem = "client sent SIGTERM before it closed the server's stdin"
         yield Violation(
             "STDIO-004",
             "R-060",
-            said,
+            problem,
             pointer=None,
             related=(),
             blame="client",
@@ -86,16 +86,16 @@ def signalled_first(event: Signal | Close, history: History) -> Iterator[Violati
 
 
 def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """STDIO-005"""
+    """Report a server that still runs long after its stdin was closed (STDIO-005)."""
     gone = history.client.closed_ns
     if isinstance(event, Close) and gone is not None and event.ending in ("exited", "signalled"):
         waited_ns = event.observed_at_ns - gone
         if waited_ns >= PROMPT_EXIT_NS:
-            said = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed"
+            problem = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed"
             yield Violation(
                 "STDIO-005",
                 "R-061",
-                said,
+                problem,
                 pointer=None,
                 related=(),
                 blame=SERVER,

@@ -1,1 +1,1 @@
-"""Cancellation, progress, logging, pagination, completion, tasks."""
+"""Checks of cancellation, progress, logging, pagination, completion and tasks."""

@@ -1,7 +1,7 @@
-"""Cancellation: who may cancel what, and what may follow.
+"""Cancellation: which requests a peer may cancel, and what it may still get afterwards.
 
-Cancellation is a race by design. The request may be answered while its cancellation is on the way, and the
-sender of the cancellation may not have read the answer yet. So nothing within ``GRACE_NS`` is reported.
+The answer to a request and its cancellation may cross on the way, and neither side can prevent that. So
+nothing that happens within ``GRACE_NS`` is reported.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
@@ -33,7 +33,7 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severit
 from mcpproxy.session.history import History, SentRequest, keep
 
 GRACE_NS: Final = 5_000_000_000
-"""After this long, neither a pipe nor a busy peer explains that a message was ignored."""
+"""A peer has read a message after this long, even if it is busy or the message waited in a pipe."""
 
 GIVEN_UP_NS: Final = 30_000_000_000
 """A request that was cancelled after this long was given up."""
@@ -63,18 +63,19 @@ LISTEN: Final = "subscriptions/listen"
 OPTIONAL_ID: Final = "2025-11-25"
 """The revision whose schema allows a cancellation without an id, although its text does not."""
 
-OWN: Final = ("CANC-001", "R-106")
-STALE: Final = ("CANC-002", "R-107")
+UNKNOWN_REQUEST: Final = ("CANC-001", "R-106")
+ANSWERED_REQUEST: Final = ("CANC-002", "R-107")
 INITIALIZE: Final = ("CANC-003", "R-108")
 SHAPE: Final = ("CANC-004", "R-109")
 TASK: Final = ("CANC-006", "R-111")
 TASK_WITHOUT_ID: Final = ("CANC-006", "D-006")
-OWN_NOW: Final = ("CANC-007", "R-112")
+FOREIGN_REQUEST: Final = ("CANC-007", "R-112")
+"""The rule and requirement for each kind of fault; ``FOREIGN_REQUEST`` is for the stateless revisions."""
 
 
 @slotted(frozen=True)
 class Cancelled:
-    """A cancellation: its request, if known, its frame, and its time."""
+    """A cancellation: the request, if known, the sender, the id it names, its frame and its time."""
 
     asked: SentRequest | None
     sender: Sender
@@ -85,7 +86,7 @@ class Cancelled:
 
 @slotted()
 class Cancellations:
-    """The latest answered requests that became tasks, and cancellations by requester and id."""
+    """The latest requests that became tasks, and the cancellations by the requester and id they name."""
 
     tasks: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_REMEMBERED))
     seen: dict[tuple[Sender, RequestId], Cancelled] = field(
@@ -103,7 +104,9 @@ class Cancellations:
 
 
 def cancellation(context: MessageContext, history: History) -> Iterator[Violation]:
-    """CANC-001, CANC-002, CANC-003, CANC-004, CANC-006, CANC-007"""
+    """Report a cancellation of a request that cannot be cancelled this way (CANC-001, CANC-002, CANC-003,
+    CANC-004, CANC-006, CANC-007).
+    """
     message = context.message
     assert isinstance(message, Notification)
     if message.params is not ABSENT and not isinstance(message.params, dict):
@@ -118,6 +121,7 @@ def cancellation(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation]:
+    """Report a cancellation without a usable id."""
     if not isinstance(message.params, dict) or "requestId" not in message.params:
         fault = "without a requestId"
         lenient = message.params is not ABSENT and OPTIONAL_ID in context.candidates
@@ -125,49 +129,53 @@ def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation
         value = message.params["requestId"]
         found = "a fraction" if isinstance(value, float) else kind(value)
         fault, lenient = f"whose requestId is {found}, not a string or an integer", False
-    said = f"{context.sender} sent a cancellation {fault}"
-    yield _violation(context, SHAPE, said, at_most="warning" if lenient else None)
+    problem = f"{context.sender} sent a cancellation {fault}"
+    yield _violation(context, SHAPE, problem, at_most="warning" if lenient else None)
 
 
 def _by_server(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
-    """From 2026-07-28 on a server sends cancellations only to end subscriptions."""
+    """Report what a server may not cancel: from 2026-07-28 on anything but a subscription."""
     asked = history.of(Cancellations).request(history, CLIENT, id)
     if asked is None and (history.over_http or _may_be_known(history, CLIENT, id)):
         return
     if asked is None:
-        said = f"server cancelled request {spelled(id)}, an id that the client never used"
-        yield _violation(context, OWN_NOW, said)
+        problem = f"server cancelled request {spelled(id)}, an id that the client never used"
+        yield _violation(context, FOREIGN_REQUEST, problem)
     elif asked.method and asked.method != LISTEN:
-        said = f"server cancelled {_named(asked)} of the client; it may only end a {LISTEN}"
-        yield _violation(context, OWN_NOW, said, asked.seq)
+        problem = f"server cancelled {_named(asked)} of the client; it may only end a {LISTEN}"
+        yield _violation(context, FOREIGN_REQUEST, problem, asked.seq)
 
 
 def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
+    """Report a cancellation of a request of the sender's own that it may not cancel, or not any more."""
     sender, memory = context.sender, history.of(Cancellations)
     asked, first = memory.request(history, sender, id), history.initialize
     if asked is not None and asked is first:
-        said = f"client cancelled its initialize request ({spelled(id)})"
-        yield _violation(context, INITIALIZE, said, asked.seq)
+        problem = f"client cancelled its initialize request ({spelled(id)})"
+        yield _violation(context, INITIALIZE, problem, asked.seq)
     elif asked is not None and _is_task(asked, history):
-        said = f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
-        yield _violation(context, TASK if asked.answered_seq else TASK_WITHOUT_ID, said, asked.seq)
+        problem = (
+            f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
+        )
+        yield _violation(context, TASK if asked.answered_seq else TASK_WITHOUT_ID, problem, asked.seq)
     elif asked is not None and asked.answered_seq and asked.answers_due <= 0:
         waited_ns = context.frame.observed_at_ns - asked.answered_ns
         if waited_ns >= GRACE_NS:
-            said = f"{sender} cancelled {_named(asked)} {seconds(waited_ns)} after its answer"
-            level = "info" if history.over_http else "warning"  # What the sender believes cannot be observed.
-            yield _violation(context, STALE, said, asked.seq, asked.answered_seq, at_most=level)
+            problem = f"{sender} cancelled {_named(asked)} {seconds(waited_ns)} after its answer"
+            # The requirement is about what the sender believes, which cannot be observed.
+            level = "info" if history.over_http else "warning"
+            yield _violation(context, ANSWERED_REQUEST, problem, asked.seq, asked.answered_seq, at_most=level)
     elif asked is None and not history.over_http and not _may_be_known(history, sender, id):
         yield _never_used(context, history, id)
 
 
 def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
-    said = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
+    problem = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
     twin = twin_of(id)
     if twin is not None and history.side(context.sender).used.first_use(twin) is not None:
-        said = f"{said}: it used {spelled(twin)}"
-    broken = OWN_NOW if is_stateless(context.candidates) else OWN
-    return _violation(context, broken, said)
+        problem = f"{problem}: it used {spelled(twin)}"
+    broken = FOREIGN_REQUEST if is_stateless(context.candidates) else UNKNOWN_REQUEST
+    return _violation(context, broken, problem)
 
 
 def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
@@ -179,7 +187,9 @@ def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
 
 
 def _is_task(asked: SentRequest, history: History) -> bool:
-    """Whether a request is task-augmented: its answer was a task, or will be one as declared."""
+    """Whether a request is task-augmented: its answer was a task or, before that, the receiver declared tasks
+    for it.
+    """
     if asked.stateless or not isinstance(member(asked.params, "task"), dict):
         return False
     if asked.answered_seq:
@@ -195,40 +205,45 @@ def _named(asked: SentRequest) -> str:
 def _violation(
     context: MessageContext,
     broken: tuple[str, str],
-    said: str,
+    problem: str,
     *related: int,
     at_most: Severity | None = None,
 ) -> Violation:
     return Violation(
-        *broken, said, pointer=context.at + "/params/requestId", related=related, at_most=at_most
+        *broken, problem, pointer=context.at + "/params/requestId", related=related, at_most=at_most
     )
 
 
 def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """CANC-001 over HTTP, where the request may overtake its cancellation: told when all has been seen"""
+    """Report the cancellation of a request that was never sent (CANC-001), over HTTP.
+
+    There the cancellation may overtake its request, so this is judged at the end.
+    """
     if not isinstance(event, Close) or not history.over_http or history.lasting is not None:
         return
     for found in history.of(Cancellations).seen.values():
         if found.asked is None and not _may_be_known(history, found.sender, found.id):
-            said = f"{found.sender} cancelled request {spelled(found.id)}, an id that it never used"
-            yield Violation(*OWN, said, pointer="/params/requestId", blame=found.sender, frame=found.seq)
+            problem = f"{found.sender} cancelled request {spelled(found.id)}, an id that it never used"
+            yield Violation(
+                *UNKNOWN_REQUEST, problem, pointer="/params/requestId", blame=found.sender, frame=found.seq
+            )
 
 
 def cancelled_over_http(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """CANC-009"""
+    """Report a cancellation sent over HTTP, where closing the stream cancels (CANC-009)."""
     body = exchange.body
     if body is not None and any(m.value.get("method") == METHOD for m in exchange.messages):
-        said = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
-        yield Violation("CANC-009", "R-114", said, pointer="/method", frame=body.seq)
+        problem = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
+        yield Violation("CANC-009", "R-114", problem, pointer="/method", frame=body.seq)
 
 
-# What follows
+# Messages after the cancellation
 
 
 def late_answer(context: MessageContext, history: History) -> Iterable[Violation]:
-    """CANC-005"""
+    """Report an answer long after the cancellation (CANC-005)."""
     asked = context.answers
     if asked is None or not asked.cancelled:
         return ()
@@ -236,7 +251,10 @@ def late_answer(context: MessageContext, history: History) -> Iterable[Violation
 
 
 def late_progress(context: MessageContext, history: History) -> Iterable[Violation]:
-    """CANC-010: of what else a server may send, only progress says which request it is for"""
+    """Report progress long after the cancellation (CANC-010).
+
+    Of the other messages none shows which request it belongs to.
+    """
     token = request_id(member(context.message.value, "params", "progressToken"))
     known = None if token is None else history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if known is None or known.shared or not known.asked.cancelled or known.asked.answered_seq:
@@ -250,7 +268,7 @@ def _late(
     history: History,
     asked: SentRequest,
     broken: tuple[str, str],
-    did: str,
+    verb: str,
     pointer: str,
 ) -> Iterator[Violation]:
     found = history.of(Cancellations).seen.get((asked.sender, asked.id))
@@ -259,10 +277,10 @@ def _late(
     waited_ns = context.frame.observed_at_ns - found.at_ns
     was_read = not history.over_http and history.side(asked.sender).last_answered_seq > found.seq
     if waited_ns >= (READ_NS if was_read else GRACE_NS):
-        said = f"{context.sender} {did} {_named(asked)} {seconds(waited_ns)} after it was cancelled"
+        problem = f"{context.sender} {verb} {_named(asked)} {seconds(waited_ns)} after it was cancelled"
         # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
         level = None if is_stateless(context.candidates) else "info"
-        yield Violation(*broken, said, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
+        yield Violation(*broken, problem, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
 
 
 def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -299,7 +317,7 @@ def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
 
 
 def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """CANC-008"""
+    """Report a server that exits without ending an open subscription (CANC-008)."""
     if not isinstance(event, Close) or event.exit_code != 0 or history.blind or history.over_http:
         return
     ended_ns, left_ns = history.server.closed_ns, history.client.closed_ns
@@ -308,11 +326,11 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
     ended = history.of(Cancellations).seen
     for asked in history.client.pending.values():
         if asked.method == LISTEN and asked.stateless and (CLIENT, asked.id) not in ended:
-            said = f"server went away without a word about {_named(asked)}, a subscription still open"
+            problem = f"server exited without ending {_named(asked)}, a subscription that was still open"
             yield Violation(
                 "CANC-008",
                 "R-113",
-                said,
+                problem,
                 pointer=None,
                 blame="server",
                 at_most="info",
@@ -325,7 +343,7 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """Record which of the latest answered requests became tasks."""
+    """Record a request that was answered with a task."""
     asked = context.answers
     if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return

@@ -1,4 +1,4 @@
-"""Completion: how many values are offered at once.
+"""Completion: the number of values in one result.
 
 ``shapes`` checks the members of requests and results.
 
@@ -13,17 +13,17 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 
-MOST: Final = 100
+MAX_VALUES: Final = 100
 """The maximum number of values in one result."""
 
 
 def too_many_values(context: MessageContext, history: History) -> Iterable[Violation]:
-    """COMP-001"""
+    """Report a completion result with more than 100 values (COMP-001)."""
     values = member(context.message.value, "result", "completion", "values")
-    if not isinstance(values, list) or len(values) <= MOST:
+    if not isinstance(values, list) or len(values) <= MAX_VALUES:
         return ()
-    said = f"server offered {len(values)} completions at once; {MOST} is the most"
-    return (Violation("COMP-001", "R-164", said, pointer=context.at + "/result/completion/values"),)
+    problem = f"server offered {len(values)} completions; at most {MAX_VALUES} are allowed"
+    return (Violation("COMP-001", "R-164", problem, pointer=context.at + "/result/completion/values"),)
 
 
 FAMILY: Final = RuleFamily(

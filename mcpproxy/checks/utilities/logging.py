@@ -1,8 +1,8 @@
 """Log messages and their levels.
 
-In the stateful revisions one level applies to the session and all its streams. From 2026-07-28 on each
-request asks for its own log messages, which are sent only on its stream. On stdio log messages name no
-request, so any pending request that wants them may be the one.
+In the stateful revisions one level applies to the whole session. From 2026-07-28 on each request asks for its
+own log messages, which are sent only on its stream. On stdio log messages name no request, so they may belong
+to any pending request that asked for them.
 
 ``shapes`` checks the members of levels and log messages.
 
@@ -36,8 +36,8 @@ MESSAGE: Final = ("notifications/message",)
 class LogLevel:
     """The level that logging/setLevel has set, and the frame and exchange of that request.
 
-    ``level`` is empty while none is set, and while it is ambiguous. ``requested`` says whether any stateless
-    request ever asked for log messages.
+    ``level`` is empty while none is set, and while it is uncertain which one. ``requested`` says whether any
+    stateless request ever asked for log messages.
     """
 
     level: str = ""
@@ -50,24 +50,26 @@ class LogLevel:
 
 
 def below_level(context: MessageContext, history: History) -> Iterable[Violation]:
-    """LOG-002"""
+    """Report a log message below the level that the client has set (LOG-002)."""
     in_force, level = history.of(LogLevel), _level(context)
     if not in_force.level or not level or _severity(level) >= _severity(in_force.level):
         return ()
     waiting = [asked for asked in history.client.pending.values() if not asked.stateless]
     if any(asked.method == "logging/setLevel" for asked in waiting):
-        return ()  # Another level was requested, and may be in force already.
+        return ()  # Another level was requested, and may already apply.
     exchange = context.frame.exchange
     if exchange and (exchange <= in_force.exchange or any(asked.seq < in_force.seq for asked in waiting)):
         return ()  # It may have been sent on another stream before the level was set.
-    said = f"server sent a log message of level {level}, although the client set the level {in_force.level}"
+    problem = (
+        f"server sent a log message of level {level}, although the client set the level {in_force.level}"
+    )
     return (
-        Violation("LOG-002", "R-167", said, pointer=context.at + "/params/level", related=(in_force.seq,)),
+        Violation("LOG-002", "R-167", problem, pointer=context.at + "/params/level", related=(in_force.seq,)),
     )
 
 
 def took_unknown_level(context: MessageContext, history: History) -> Iterable[Violation]:
-    """LOG-001: the server takes a level that is none, for the session"""
+    """Report a logging/setLevel with an unknown level that was accepted (LOG-001)."""
     asked = context.answers
     return () if asked is None or asked.stateless else _took_unknown(asked, context)
 
@@ -76,13 +78,15 @@ def took_unknown_level(context: MessageContext, history: History) -> Iterable[Vi
 
 
 def served_unknown_level(context: MessageContext, history: History) -> Iterable[Violation]:
-    """LOG-001: the server takes a level that is none, for one request"""
+    """Report a stateless request with an unknown log level that was accepted (LOG-001)."""
     asked = context.answers
     return () if asked is None or not asked.stateless else _took_unknown(asked, context)
 
 
 def unrequested(context: MessageContext, history: History) -> Iterator[Violation]:
-    """LOG-004, LOG-005, LOG-006"""
+    """Report log messages that no request asked for, or that are below its level or too late (LOG-004,
+    LOG-005, LOG-006).
+    """
     if history.negotiated is not None or history.stateless_seq is None or history.blind:
         return
     client, level = history.client, _level(context)
@@ -92,19 +96,19 @@ def unrequested(context: MessageContext, history: History) -> Iterator[Violation
     about = f"server sent a log message{f' of level {level}' if level else ''}"
     at = context.at + "/method"
     if context.frame.exchange and not under_way and client.last_answered_seq:
-        said = f"{about} after the response to its request"
-        yield Violation("LOG-006", "R-171", said, pointer=at, related=(client.last_answered_seq,))
+        problem = f"{about} after the response to its request"
+        yield Violation("LOG-006", "R-171", problem, pointer=at, related=(client.last_answered_seq,))
     elif not client.was_read:
         return
     elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
-        said = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
-        # On stdio it may belong to a request that did ask, and be late.
+        problem = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
+        # On stdio it may be a late message of a request that did ask.
         late = history.of(LogLevel).requested
-        yield Violation("LOG-004", "R-169", said, pointer=at, at_most="warning" if late else None)
+        yield Violation("LOG-004", "R-169", problem, pointer=at, at_most="warning" if late else None)
     elif level and (lowest := _lowest(wanting)) and _severity(level) < _severity(lowest):
-        said = f"{about}, but the request asked for {lowest} and above"
+        problem = f"{about}, but the request asked for {lowest} and above"
         related = tuple(asked.seq for asked in wanting[:1])
-        yield Violation("LOG-005", "R-170", said, pointer=context.at + "/params/level", related=related)
+        yield Violation("LOG-005", "R-170", problem, pointer=context.at + "/params/level", related=related)
 
 
 def _on_subscription(context: MessageContext, under_way: list[SentRequest]) -> bool:
@@ -117,7 +121,7 @@ def _on_subscription(context: MessageContext, under_way: list[SentRequest]) -> b
 
 
 def _lowest(wanting: list[SentRequest]) -> str:
-    """The least severe of the levels that these requests set; empty if one of them is not a level."""
+    """Return the least severe of the levels that these requests set; empty if one of them is not a level."""
     levels = [_wanted(asked) for asked in wanting]
     known = [level for level in levels if isinstance(level, str) and level in LEVELS]
     return min(known, key=_severity) if len(known) == len(levels) else ""
@@ -127,12 +131,14 @@ def _took_unknown(asked: SentRequest, context: MessageContext) -> Iterable[Viola
     level = _wanted(asked)
     if not isinstance(level, str) or level in LEVELS:
         return ()
-    said = f"server took the log level {shown(level)}, which is none of the eight, instead of refusing it"
+    problem = (
+        f"server accepted the log level {shown(level)}, which is not one of the eight, instead of refusing it"
+    )
     at = context.at + "/result"
     # Refusing it is only a SHOULD.
     return (
         Violation(
-            "LOG-001", "R-166", said, pointer=at, related=(asked.seq,), blame=SERVER, at_most="warning"
+            "LOG-001", "R-166", problem, pointer=at, related=(asked.seq,), blame=SERVER, at_most="warning"
         ),
     )
 
@@ -141,14 +147,14 @@ def _took_unknown(asked: SentRequest, context: MessageContext) -> Iterable[Viola
 
 
 def credentials(context: MessageContext, history: History) -> Iterator[Violation]:
-    """LOG-003"""
+    """Report a log message that seems to contain a credential (LOG-003)."""
     message = context.message
     assert isinstance(message, Notification)
     for pointer, what in credentials_in(member(message.params, "data")):
-        said = f"server sent a log message that seems to hold {what}"
+        problem = f"server sent a log message that seems to contain {what}"
         # Whether a value is a credential is always a guess.
         yield Violation(
-            "LOG-003", "R-168", said, pointer=f"{context.at}/params/data{pointer}", at_most="warning"
+            "LOG-003", "R-168", problem, pointer=f"{context.at}/params/data{pointer}", at_most="warning"
         )
 
 
@@ -156,7 +162,7 @@ def credentials(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def _level(context: MessageContext) -> str:
-    """The level of a log message, empty if it is not valid."""
+    """Return the level of a log message, empty if it is not valid."""
     message = context.message
     assert isinstance(message, Notification)
     level = member(message.params, "level")
@@ -168,7 +174,7 @@ def _severity(level: str) -> int:
 
 
 def _wanted(asked: SentRequest) -> JSON:
-    """The level that a request sets, valid or not; ``None`` if it sets none."""
+    """Return the level that a request sets, valid or not; ``None`` if it sets none."""
     if asked.stateless:
         return _requested(asked.params)
     return member(asked.params, "level") if asked.method == "logging/setLevel" else None
@@ -181,19 +187,20 @@ def _requested(params: "JSON | Absent") -> JSON:
 # What is recorded
 
 
-def _note_level(context: MessageContext, history: History) -> None:
-    """The server accepted a level. If several requests were pending, the last accepted one is unknown."""
+def remember_level(context: MessageContext, history: History) -> None:
+    """Record the level that the server accepted; none if others are pending, because the order is unknown."""
     asked, in_force = context.answers, history.of(LogLevel)
     if asked is None or asked.stateless:
         return
     level = _wanted(asked)
     others = (other for other in history.client.pending.values() if other.method == "logging/setLevel")
-    sure = isinstance(level, str) and level in LEVELS and asked.seq > in_force.seq and not any(others)
-    in_force.level = str(level) if sure else ""
+    certain = isinstance(level, str) and level in LEVELS and asked.seq > in_force.seq and not any(others)
+    in_force.level = str(level) if certain else ""
     in_force.seq, in_force.exchange = context.seq, context.frame.exchange
 
 
-def _note_request(context: MessageContext, history: History) -> None:
+def remember_request(context: MessageContext, history: History) -> None:
+    """Record that a stateless request asked for log messages."""
     if context.stateless and context.asked is not None and _wanted(context.asked) is not None:
         history.of(LogLevel).requested = True
         history.facts |= LOG_LEVEL_GIVEN
@@ -215,9 +222,9 @@ FAMILY: Final = RuleFamily(
         Check(("LOG-004", "LOG-005", "LOG-006"), unrequested, ("notification",), MESSAGE, within=STATELESS),
     ),
     updates=(
-        StateUpdate(_note_level, ("response",), ("logging/setLevel",)),
+        StateUpdate(remember_level, ("response",), ("logging/setLevel",)),
         StateUpdate(
-            _note_request, ("request",), within=STATELESS, members=("_meta",), mentions=(b'logLevel"',)
+            remember_request, ("request",), within=STATELESS, members=("_meta",), mentions=(b'logLevel"',)
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Pagination: cursors, which only the server interprets and the client returns unchanged.
+"""Pagination: the server gives out cursors, and the client returns them unchanged.
 
 Each list has its own cursors. The empty string is a valid cursor: only its presence matters.
 
@@ -21,30 +21,31 @@ LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "pro
 
 INVALID_PARAMS: Final = -32602
 
-OTHER_REASONS: Final = (-32601, -32020, -32021, -32022)
+UNRELATED_CODES: Final = (-32601, -32020, -32021, -32022)
 """Error codes with a cause other than the cursor: the method, the headers, the revision."""
 
 MAX_CURSORS: Final = 16_384
 MAX_LISTS: Final = 1024
-MAX_ODD: Final = 64
+MAX_UNKNOWN: Final = 64
 """The number of cursors per list, of lists, and of requests with an unknown cursor that are remembered."""
 
 MAX_STEPS: Final = 1024
-"""The number of steps that a chain of cursors is followed back."""
+"""The number of pages that are followed back to find a circle."""
 
 Key = tuple[str, Sender, str]
-"""The owner of cursors: the caller (see ``History.caller``), the requester, and the list."""
+"""The owner of cursors: the caller (see ``History.caller``), the side that asks, and the list method."""
 
 
 @slotted()
 class Cursors:
     """The cursors of one list, stored as hashes because they may be long.
 
-    ``before`` maps each cursor to the one in the request that it answered, ``None`` on the first page.
+    ``before`` maps each cursor to the cursor of the request that was answered with it, ``None`` on the first
+    page. ``forgetful`` is set once there were more cursors than are remembered.
     """
 
     before: dict[int, int | None] = field(default_factory=dict[int, int | None])
-    forgetful: bool = False  # more cursors were seen than are remembered
+    forgetful: bool = False
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
         """Whether ``cursor`` is ``start``, or one of those that led to it."""
@@ -55,7 +56,7 @@ class Cursors:
             at = self.before.get(at)
         return False
 
-    def give(self, cursor: str, sent: str | None) -> None:
+    def add(self, cursor: str, sent: str | None) -> None:
         """Remember that ``cursor`` was returned for ``sent``."""
         keep(self.before, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
         self.forgetful = self.forgetful or len(self.before) >= MAX_CURSORS
@@ -66,64 +67,71 @@ class Pages:
     """The cursors of every list, and the latest requests with a cursor that was never issued."""
 
     lists: dict[Key, Cursors] = field(default_factory=dict[Key, Cursors])
-    odd: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_ODD))
+    unknown: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_UNKNOWN))
 
 
 def unknown_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PAGE-002"""
+    """Report a cursor that was never given for this list (PAGE-002)."""
     sent = _sent(context)
     if sent is None or not _is_unknown(context, history, sent):
         return ()
     message, sender = context.message, context.sender
     assert isinstance(message, Request)
     pages, giver = history.beyond(Pages), other(sender)
-    said = (
+    problem = (
         f"{sender} sent {message.method} with the cursor {shown(sent)}, which the {giver} never gave for it"
     )
     for method in LISTS:
         if (found := pages.lists.get((history.caller, sender, method))) and hash(sent) in found.before:
-            said = f"{said}: it is one of {method}"
+            problem = f"{problem}: it is one of {method}"
     # Until 2025-11-25 a cursor ends with its session. Later it may come from before the recording.
     level = "info" if context.stateless else None
-    return (Violation("PAGE-002", "R-124", said, pointer=context.at + "/params/cursor", at_most=level),)
+    return (Violation("PAGE-002", "R-124", problem, pointer=context.at + "/params/cursor", at_most=level),)
 
 
 def refused_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PAGE-003"""
+    """Report an unknown cursor that was refused with a code other than -32602 (PAGE-003)."""
     asked, message = context.answers, context.message
     assert isinstance(message, ErrorResponse)
-    if asked is None or not any(odd is asked for odd in history.of(Pages).odd):
+    if asked is None or not any(request is asked for request in history.of(Pages).unknown):
         return ()
     code = member(as_object(message.error), "code")
-    if not isinstance(code, int) or code == INVALID_PARAMS or code in OTHER_REASONS:
+    if not isinstance(code, int) or code == INVALID_PARAMS or code in UNRELATED_CODES:
         return ()
-    said = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
+    problem = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
     level = "info" if context.stateless else None  # The cursor may come from before the recording.
     return (
         Violation(
-            "PAGE-003", "R-125", said, pointer=context.at + "/error/code", related=(asked.seq,), at_most=level
+            "PAGE-003",
+            "R-125",
+            problem,
+            pointer=context.at + "/error/code",
+            related=(asked.seq,),
+            at_most=level,
         ),
     )
 
 
 def next_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PAGE-001, PAGE-004"""
+    """Report a nextCursor that is not a string or that leads in a circle (PAGE-001, PAGE-004)."""
     asked, message = context.answers, context.message
     result = message.result if isinstance(message, Response) else None
     if asked is None or not isinstance(result, dict) or "nextCursor" not in result:
         return ()
     cursor, pointer = result["nextCursor"], context.at + "/result/nextCursor"
     if not isinstance(cursor, str):
-        said = (
+        problem = (
             f"{context.sender} sent a page of {asked.method} whose nextCursor is {kind(cursor)}, not a string"
         )
-        level = "info" if cursor is None else None  # The page refers to a cursor that is not null.
-        return (Violation("PAGE-001", "R-123", said, pointer=pointer, at_most=level),)
+        level = "info" if cursor is None else None  # Many clients accept null.
+        return (Violation("PAGE-001", "R-123", problem, pointer=pointer, at_most=level),)
     sent = _cursor(asked.params)
     if sent is not None and _cursors(asked, history).leads_to(cursor, sent):
-        again = "for which it was asked" if cursor == sent else "which has led here"
-        said = f"{context.sender} sent a page of {asked.method} with the nextCursor {shown(cursor)}, {again}"
-        return (Violation("PAGE-004", "R-126", said, pointer=pointer, related=(asked.seq,)),)
+        again = "which the request had" if cursor == sent else "which led to this page"
+        problem = (
+            f"{context.sender} sent a page of {asked.method} with the nextCursor {shown(cursor)}, {again}"
+        )
+        return (Violation("PAGE-004", "R-126", problem, pointer=pointer, related=(asked.seq,)),)
     return ()
 
 
@@ -157,21 +165,21 @@ def _cursors(asked: SentRequest, history: History) -> Cursors:
     return lists[key]
 
 
-def remember_odd(context: MessageContext, history: History) -> None:
-    """Record the requests with a cursor that was never issued."""
+def remember_unknown(context: MessageContext, history: History) -> None:
+    """Record a request with a cursor that was never issued."""
     sent = _sent(context)
     if sent is not None and context.asked is not None and _is_unknown(context, history, sent):
-        history.of(Pages).odd.append(context.asked)
+        history.of(Pages).unknown.append(context.asked)
 
 
 def remember_page(context: MessageContext, history: History) -> None:
-    """Record which cursor was returned for which."""
+    """Record the cursor that a page gives, and the cursor of its request."""
     asked, cursor = context.answers, member(context.message.value, "result", "nextCursor")
     if asked is None or not isinstance(cursor, str):
         return
     cursors, sent = _cursors(asked, history), _cursor(asked.params)
     if not cursors.leads_to(cursor, sent):
-        cursors.give(cursor, sent)
+        cursors.add(cursor, sent)
 
 
 FAMILY: Final = RuleFamily(
@@ -181,7 +189,7 @@ FAMILY: Final = RuleFamily(
         Check(("PAGE-003",), refused_cursor, ("error",), LISTS),
     ),
     updates=(
-        StateUpdate(remember_odd, ("request",), LISTS),
+        StateUpdate(remember_unknown, ("request",), LISTS),
         StateUpdate(remember_page, ("response",), LISTS),
     ),
 )

@@ -1,8 +1,8 @@
 """Progress: the tokens that requests define, and the notifications that use them.
 
 A token belongs to the request that used it last; client and server have separate tokens. It is valid until
-the answer, or for a task-augmented request until the task ends. Order is certain only within one pipe or one
-stream, so over HTTP a notification on another stream soon after the answer is not reported.
+the answer, or for a task-augmented request until the task ends. The order of messages is certain only within
+one pipe or one stream, so over HTTP a notification on another stream soon after the answer is not reported.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
 """
@@ -23,12 +23,13 @@ RACE_NS: Final = 1_000_000_000
 """Over HTTP, a notification this soon after an answer on another stream may have been sent before it."""
 
 MAX_TOKENS: Final = 4096
-"""The number of tokens followed at once; of older tokens only their use is remembered."""
+"""The number of tokens whose progress is tracked; of older tokens only their use is remembered."""
 
 AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
 """Requests that can be task-augmented in 2025-11-25."""
 
 POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
+"""Requests whose answer shows whether a task has ended."""
 
 TERMINAL: Final = ("completed", "failed", "cancelled")
 
@@ -42,17 +43,22 @@ TASK: Final = ("PROG-007", "R-122")
 
 @slotted()
 class Tracked:
-    """A progress token in use: its request, and the latest progress reported under it."""
+    """A progress token in use: its request, and the latest progress reported under it.
+
+    ``exchange`` is the HTTP exchange of the request. ``shared`` says that another request in flight uses the
+    same token, which makes it ambiguous. ``task`` says that the answer was a task. ``over_seq`` is the frame
+    that showed that this task ended, 0 while it runs.
+    """
 
     token: RequestId
     asked: SentRequest
-    exchange: int  # that carried the request over HTTP
-    shared: bool  # another request in flight uses the same token, so it is ambiguous
+    exchange: int
+    shared: bool
     latest: float | None = None
     latest_seq: int = 0
     latest_exchange: int = 0
-    task: bool = False  # the answer was a task, which is still running
-    over_seq: int = 0  # the frame that showed that the task ended
+    task: bool = False
+    over_seq: int = 0
     over_ns: int = 0
 
     @property
@@ -63,22 +69,23 @@ class Tracked:
 
 @slotted()
 class ProgressTokens:
-    """Every token that each side has used, and the state of the recent ones."""
+    """Every token that each side has used, and the state of the recent ones.
+
+    All are by the sender of the request; ``tracked`` then by token, and ``tasks`` by task id.
+    """
 
     given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
     tracked: dict[Sender, dict[RequestId, Tracked]] = field(
         default_factory=lambda: {"client": {}, "server": {}}
-    )  # by asker, then token
-    tasks: dict[tuple[Sender, str], Tracked] = field(
-        default_factory=dict[tuple[Sender, str], Tracked]
-    )  # by asker and task id
+    )
+    tasks: dict[tuple[Sender, str], Tracked] = field(default_factory=dict[tuple[Sender, str], Tracked])
 
 
-# Of requests
+# Tokens of requests
 
 
 def given_token(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROG-001, PROG-002"""
+    """Report a token of the wrong type, or one that another request in flight uses (PROG-001, PROG-002)."""
     message = context.message
     assert isinstance(message, Request)
     params = message.params
@@ -97,19 +104,21 @@ def _given_token(
     if token is None:
         found = kind(member(context.message.value, "params", "_meta", "progressToken"))
         found = "a fraction" if found == "a number" else found
-        said = f"{context.sender} gave {shortened(method)} a progress token that is {found}"
-        yield Violation("PROG-001", "R-116", f"{said}, not a string or an integer", pointer=pointer)
+        problem = f"{context.sender} gave {shortened(method)} a progress token that is {found}"
+        yield Violation("PROG-001", "R-116", f"{problem}, not a string or an integer", pointer=pointer)
         return
     known = history.of(ProgressTokens).tracked[context.sender].get(token)
     if known is None or not known.in_flight or history.blind:
         return
     if history.side(other(context.sender)).was_read:
         first = f"{shortened(known.asked.method)} in frame {known.asked.seq}"
-        said = f"{context.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
+        problem = (
+            f"{context.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
+        )
         yield Violation(
             "PROG-002",
             "R-117",
-            f"{said} and this {shortened(method)}",
+            f"{problem} and this {shortened(method)}",
             pointer=pointer,
             related=(known.asked.seq,),
             at_most="warning" if history.over_http else None,  # The answer may be lost with its stream.
@@ -117,7 +126,7 @@ def _given_token(
 
 
 def remember_token(context: MessageContext, history: History) -> None:
-    """Record which request defined which token."""
+    """Record the token of a request."""
     message = context.message
     assert isinstance(message, Request)
     params = message.params
@@ -138,32 +147,34 @@ def remember_token(context: MessageContext, history: History) -> None:
         keep(tracked, token, one, MAX_TOKENS)
 
 
-# Of progress
+# Progress notifications
 
 
 def reported_progress(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROG-003, PROG-004, PROG-005, PROG-007"""
+    """Report progress under an unknown token, after the end, or that does not grow (PROG-003, PROG-004,
+    PROG-005, PROG-007).
+    """
     params = context.contents
     token = request_id(params.get("progressToken")) if isinstance(params, dict) else None
     if token is None:
         return ()
     known = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if known is None or known.task or not known.in_flight:
-        return _of_what(context, history, token, known)
+        return _out_of_flight(context, history, token, known)
     return () if known.shared else _no_advance(context, known)
 
 
-def _of_what(
+def _out_of_flight(
     context: MessageContext, history: History, token: RequestId, known: Tracked | None
 ) -> Iterator[Violation]:
-    """Check progress for a token that is not simply one of a request in flight."""
+    """Check progress under a token that belongs to a task, or to no request in flight."""
     of_task = _of_task(context, history.of(ProgressTokens))
     if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
-        said = (
+        problem = (
             f"{context.sender} reported the progress of a task under {spelled(token)}; "
             f"the request for it gave {spelled(of_task.token)}"
         )
-        yield _violation(context, TASK, said, of_task.asked.seq)
+        yield _violation(context, TASK, problem, of_task.asked.seq)
     elif known is None:
         yield from _unknown(context, history, token)
     elif not known.shared and not known.asked.taken_back:
@@ -171,7 +182,10 @@ def _of_what(
 
 
 def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
-    """A token that was never defined; over HTTP a stateless request is identified by its own stream."""
+    """Report a token that was never given.
+
+    Nothing is reported where only a stream identifies the request (a stateless request over HTTP).
+    """
     asker = other(context.sender)
     given = history.of(ProgressTokens).given[asker]
     if (
@@ -183,22 +197,22 @@ def _unknown(context: MessageContext, history: History, token: RequestId) -> Ite
         return
     if not history.side(asker).was_read or (context.sender == CLIENT and is_stateless(context.candidates)):
         return
-    said = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
+    problem = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
     twin = twin_of(token)
     if twin is not None and given.first_use(twin) is not None:
-        said = f"{said}: it gave {spelled(twin)}"
-    yield _violation(context, UNKNOWN, said)
+        problem = f"{problem}: it gave {spelled(twin)}"
+    yield _violation(context, UNKNOWN, problem)
 
 
 def twin_of(token: RequestId) -> RequestId | None:
-    """The same token or id as the other JSON type."""
+    """Return the same token or id as the other JSON type, ``None`` if it has none."""
     if isinstance(token, int):
         return str(token) if token.bit_length() < 64 else None
     return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None
 
 
 def _too_late(context: MessageContext, history: History, known: Tracked) -> list[Violation]:
-    """Progress after the end: of a request after its answer, of a task after its last status."""
+    """Report progress after the end: of a request after its answer, of a task after its last status."""
     asked = known.asked
     over_seq, over_ns = (
         (known.over_seq, known.over_ns) if known.task else (asked.answered_seq, asked.answered_ns)
@@ -211,17 +225,18 @@ def _too_late(context: MessageContext, history: History, known: Tracked) -> list
     ):
         return []
     what = f"{shortened(asked.method)} ({spelled(asked.id)})"
-    said = f"{context.sender} reported progress of {what} after "
-    said += (
+    problem = f"{context.sender} reported progress of {what} after "
+    problem += (
         f"frame {over_seq} showed its task to be over" if known.task else f"answering it in frame {over_seq}"
     )
     violation = _violation(
-        context, TASK if known.task else COMPLETE, said, over_seq, uncertain=history.over_http
+        context, TASK if known.task else COMPLETE, problem, over_seq, uncertain=history.over_http
     )
     return [violation]
 
 
 def _no_advance(context: MessageContext, known: Tracked) -> tuple[Violation, ...]:
+    """Report progress that is not above the latest on the same stream."""
     params, latest = context.contents, known.latest
     if latest is None or not isinstance(params, dict):
         return ()
@@ -229,21 +244,21 @@ def _no_advance(context: MessageContext, known: Tracked) -> tuple[Violation, ...
     if value is None or value > latest or context.frame.exchange != known.latest_exchange:
         return ()
     what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
-    said = f"{context.sender} reported progress {shown(value)} of {what} after {shown(latest)}"
-    return (_violation(context, GROWTH, said, known.latest_seq, part="progress"),)
+    problem = f"{context.sender} reported progress {shown(value)} of {what} after {shown(latest)}"
+    return (_violation(context, GROWTH, problem, known.latest_seq, part="progress"),)
 
 
 def _violation(
     context: MessageContext,
     broken: tuple[str, str],
-    said: str,
+    problem: str,
     *related: int,
     part: str = "progressToken",
     uncertain: bool = False,
 ) -> Violation:
     pointer = f"{context.at}/params/{part}"
     return Violation(
-        *broken, said, pointer=pointer, related=related, at_most="warning" if uncertain else None
+        *broken, problem, pointer=pointer, related=related, at_most="warning" if uncertain else None
     )
 
 
@@ -254,7 +269,7 @@ def _of_task(context: MessageContext, progress: ProgressTokens) -> Tracked | Non
 
 
 def remember_progress(context: MessageContext, history: History) -> None:
-    """Record how far a request has come."""
+    """Record the latest progress of a request."""
     params = context.contents
     if not isinstance(params, dict):
         return
@@ -268,7 +283,7 @@ def remember_progress(context: MessageContext, history: History) -> None:
 
 
 def remember_task(context: MessageContext, history: History) -> None:
-    """Record which task was created by which request."""
+    """Record the task that a request became."""
     asked, message = context.answers, context.message
     if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return
@@ -286,11 +301,11 @@ def remember_task(context: MessageContext, history: History) -> None:
 
 
 def remember_status(context: MessageContext, history: History) -> None:
-    """Record that a task has ended: its last status or its result arrived."""
+    """Record that a task has ended, as its last status or its result shows."""
     asked, value = context.answers, context.message.value
     if asked is None:
-        asker, told = other(context.sender), member(value, "params")
-        task, status = member(told, "taskId"), member(told, "status")
+        asker, params = other(context.sender), member(value, "params")
+        task, status = member(params, "taskId"), member(params, "status")
     else:
         asker, task = asked.sender, member(asked.params, "taskId")
         status = "completed" if asked.method == "tasks/result" else member(value, "result", "status")

@@ -1,4 +1,6 @@
-"""Which task a message belongs to: each message says so in ``_meta``, unless it names the task otherwise.
+"""Marks in ``_meta`` that say which task a message belongs to.
+
+A message needs no mark if it names the task in another member.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
 """
@@ -17,11 +19,11 @@ from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
 QUESTIONS: Final = ("sampling/createMessage", "elicitation/create")
-"""Requests that a receiver may have to send before a task can continue."""
+"""Requests that the receiver of a task may send because the task needs input."""
 
 
 def needless_mark(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-010: where the task is named anyway"""
+    """Report a mark on a message that names its task in another member (TASK-010)."""
     message, where = context.message, "params"
     if isinstance(message, Request | Notification):
         value, what = message.params, message.method
@@ -30,12 +32,14 @@ def needless_mark(context: MessageContext, history: History) -> Iterator[Violati
         assert context.answers is not None
         value, what, where = message.result, f"the answer to {context.answers.method}", "result"
     if member(value, "_meta", RELATED) is not None and in_force(context):
-        said = f"{context.sender} marked {what} as belonging to a task, which it names already"
-        yield Violation("TASK-010", "R-199", said, pointer=f"{context.at}/{where}/_meta", at_most="warning")
+        problem = f"{context.sender} marked {what} as belonging to a task, which it already names"
+        yield Violation(
+            "TASK-010", "R-199", problem, pointer=f"{context.at}/{where}/_meta", at_most="warning"
+        )
 
 
 def unmarked_request(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-010: a question that can only be for the one task that waits"""
+    """Report a request without a mark that can only be for the one waiting task (TASK-010)."""
     message, tasks = context.message, history.of(Tasks)
     assert isinstance(message, Request)
     if not tasks.by_id or history.blind or not in_force(context):
@@ -49,14 +53,14 @@ def unmarked_request(context: MessageContext, history: History) -> Iterator[Viol
         return
     busy = [a for a in history.side(other(context.sender)).pending.values() if a.method != "tasks/result"]
     if not busy and member(message.params, "_meta", RELATED, "taskId") is None:
-        said = (
-            f"{context.sender} sent {message.method} for task {named(waiting[0].id)}, it seems,"
-            " without saying so in _meta"
+        problem = (
+            f"{context.sender} sent {message.method}, probably for task {named(waiting[0].id)}, "
+            "without naming it in _meta"
         )
         yield Violation(
             "TASK-010",
             "R-199",
-            said,
+            problem,
             pointer=context.at + "/params",
             related=(waiting[0].seq,),
             at_most="warning",
@@ -64,21 +68,21 @@ def unmarked_request(context: MessageContext, history: History) -> Iterator[Viol
 
 
 def unmarked_answer(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASK-010: the answer to a question for a task belongs to that task, too"""
+    """Report the answer to a marked request if it does not repeat the mark (TASK-010)."""
     asked, message = context.answers, context.message
     id = member(asked.params, "_meta", RELATED, "taskId") if asked else None
     if asked is None or id is None or not isinstance(message, Response) or not in_force(context):
         return ()
     if carries_task(context) or member(message.result, "_meta", RELATED, "taskId") == id:
         return ()
-    said = (
+    problem = (
         f"{context.sender} answered {asked.method} for task {named(str(id))} without naming the task in _meta"
     )
-    return (Violation("TASK-010", "R-199", said, pointer=context.at + "/result", related=(asked.seq,)),)
+    return (Violation("TASK-010", "R-199", problem, pointer=context.at + "/result", related=(asked.seq,)),)
 
 
 def unmarked_progress(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASK-010: progress of what has become a task"""
+    """Report progress without a mark for a request that became a task (TASK-010)."""
     tokens = history.of(Tasks).tokens
     if not tokens or history.over_http or not in_force(context):
         return ()
@@ -88,14 +92,17 @@ def unmarked_progress(context: MessageContext, history: History) -> Iterable[Vio
     task = tokens.get((context.sender, type(token), token)) if isinstance(token, int | str) else None
     if task is None or task.unmarked or member(message.params, "_meta", RELATED, "taskId") is not None:
         return ()
-    said = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
+    problem = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
     made = (task.made_by.seq,) if task.made_by else ()
     return (
-        Violation("TASK-010", "R-199", said, pointer=context.at + "/params", related=made, at_most="warning"),
+        Violation(
+            "TASK-010", "R-199", problem, pointer=context.at + "/params", related=made, at_most="warning"
+        ),
     )
 
 
 def remember_progress(context: MessageContext, history: History) -> None:
+    """Record that progress without a mark was reported, because it is reported once per task."""
     for _ in unmarked_progress(context, history):
         token = member(getattr(context.message, "params", None), "progressToken")
         history.of(Tasks).tokens[context.sender, type(token), token].unmarked = True

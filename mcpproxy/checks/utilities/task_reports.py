@@ -1,6 +1,6 @@
-"""What a peer reports about its tasks: in the answer that creates one, on request, and unasked.
+"""What a peer reports about its tasks: in the answer that creates one, in later answers, in notifications.
 
-All of these carry the same task object, so one table of states covers them all.
+All of these contain the same task object, so one table of states covers them all.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#behavior-requirements
 """
@@ -24,7 +24,6 @@ MAKERS: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
 """Requests that can become tasks."""
 
 STATUS: Final = "notifications/tasks/status"
-TOLD_BY: Final = (*MAKERS, "tasks/get", "tasks/cancel", "tasks/list")
 
 DRIFT_S: Final = 1.0
 """A creation time may be repeated with less precision, so it may differ by this much."""
@@ -32,9 +31,9 @@ DRIFT_S: Final = 1.0
 
 @slotted(frozen=True)
 class TaskReport:
-    """One task object on the wire, where it is, and what is known of its task.
+    """One task object in a message, its JSON Pointer, and what was known of its task before.
 
-    ``makes`` is set in the answer that creates the task.
+    ``state`` is ``None`` if the status is invalid. ``makes`` is set in the answer that creates the task.
     """
 
     value: JSONObject
@@ -46,12 +45,12 @@ class TaskReport:
 
 
 def in_force(context: MessageContext) -> bool:
-    """Whether the revision of a message is the one that has these tasks."""
+    """Whether a message belongs to the revision that has these tasks."""
     return context.candidates == (REVISION,)
 
 
 def reports(context: MessageContext, history: History) -> list[TaskReport]:
-    """The task objects in a message, each with a string id."""
+    """Return the task objects in a message that have a string id."""
     message, asked = context.message, context.answers
     values: list[tuple[str, object]] = []
     if isinstance(message, Notification):
@@ -86,48 +85,50 @@ def _later(context: MessageContext, report: TaskReport, known: Task) -> bool:
 
 
 def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
-    """A final status does not change."""
+    """Report a status that may not follow the one before."""
     known = report.known
     if known is None or report.state is None or not _later(context, report, known):
         return
     if known.state.final and context.answers is not None and context.answers.method == "tasks/cancel":
-        return  # The cancellation itself is the mistake, and is reported as such.
+        return  # `tasks.cancelled` reports this cancellation.
     breaks = TRANSITIONS[known.state][report.state].breaks
     if breaks is not None:
-        was = "over, since it had a result" if known.state is TaskState.SETTLED else known.state.value
-        said = f"{context.sender} reported task {named(report.id)} as {report.state.value}; it was {was}"
-        yield Violation(*breaks, said, pointer=report.pointer + "/status", related=(known.seq,))
+        was = "over, because it had a result" if known.state is TaskState.SETTLED else known.state.value
+        problem = f"{context.sender} reported task {named(report.id)} as {report.state.value}; it was {was}"
+        yield Violation(*breaks, problem, pointer=report.pointer + "/status", related=(known.seq,))
 
 
 def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
-    """Invalid timestamps, and a task with two creation times."""
+    """Report invalid timestamps, and a creation time that changes."""
     for name in ("createdAt", "lastUpdatedAt"):
         given = report.value.get(name)
         if isinstance(given, str) and instant(given) is None:
-            said = f"{context.sender} reported {name} of a task as {shown(given)}, which is no ISO 8601 time"
-            yield Violation("TASK-007", "R-196", said, pointer=f"{report.pointer}/{name}")
+            problem = (
+                f"{context.sender} reported {name} of a task as {shown(given)}, which is not an ISO 8601 time"
+            )
+            yield Violation("TASK-007", "R-196", problem, pointer=f"{report.pointer}/{name}")
     created = instant(report.value.get("createdAt"))
     first = report.known.created if report.known and not report.makes else None
     if created is not None and first is not None and abs((created - first).total_seconds()) >= DRIFT_S:
-        said = f"{context.sender} changed the createdAt of task {named(report.id)}"
-        yield Violation("TASK-007", "R-196", said, pointer=report.pointer + "/createdAt")
+        problem = f"{context.sender} changed the createdAt of task {named(report.id)}"
+        yield Violation("TASK-007", "R-196", problem, pointer=report.pointer + "/createdAt")
 
 
 def reused(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
-    """An id that is issued a second time."""
+    """Report a task id that is given to a second task."""
     known = report.known
     if known is None or known.made_by in (None, context.answers) or known.deleted:
         return
     if known.expires_ns is not None and context.frame.observed_at_ns >= known.expires_ns:
         return
     if known.state is not TaskState.CANCELLED:  # A cancelled task may be deleted at once.
-        said = f"{context.sender} gave out task id {named(report.id)} a second time"
+        problem = f"{context.sender} gave out task id {named(report.id)} a second time"
         related = (known.made_by.seq,) if known.made_by else ()
-        yield Violation("TASK-005", "R-194", said, pointer=report.pointer + "/taskId", related=related)
+        yield Violation("TASK-005", "R-194", problem, pointer=report.pointer + "/taskId", related=related)
 
 
 def task_made(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASK-004, TASK-005, TASK-007: the answer that hands a task out"""
+    """Report faults in the answer that creates a task (TASK-004, TASK-005, TASK-007)."""
     return _made(context, history) if in_force(context) and carries_task(context) else ()
 
 
@@ -135,14 +136,14 @@ def _made(context: MessageContext, history: History) -> Iterator[Violation]:
     for report in reports(context, history):
         state = report.state
         if state is not None and state is not TaskState.WORKING:
-            said = f"{context.sender} made task {named(report.id)} with status {state.value}, not working"
-            yield Violation("TASK-004", "R-193", said, pointer=report.pointer + "/status")
+            problem = f"{context.sender} made task {named(report.id)} with status {state.value}, not working"
+            yield Violation("TASK-004", "R-193", problem, pointer=report.pointer + "/status")
         yield from reused(context, report)
         yield from times(context, report)
 
 
-def task_told(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-006, TASK-007, TASK-008, TASK-011: what is heard of a task later"""
+def task_reported(context: MessageContext, history: History) -> Iterator[Violation]:
+    """Report faults in later reports about a task (TASK-006, TASK-007, TASK-008, TASK-011)."""
     for report in reports(context, history):
         yield from status_step(context, report)
         yield from times(context, report)
@@ -162,11 +163,13 @@ def named(id: str) -> str:
 
 
 def remember_made(context: MessageContext, history: History) -> None:
+    """Record the task that an answer creates."""
     if in_force(context) and carries_task(context):
         remember_reports(context, history)
 
 
 def remember_reports(context: MessageContext, history: History) -> None:
+    """Record what a message reports about tasks."""
     tasks = history.of(Tasks)
     for report in reports(context, history):
         history.facts |= TASKS
@@ -191,7 +194,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if context.answers is not None and context.answers.method == "tasks/get":
             task.first_got_seq = task.first_got_seq or context.seq
         else:
-            task.poll = None  # A peer that learns of a change may well ask at once.
+            task.poll = None  # A peer that learns of a change need not wait before it polls.
 
 
 def _remember_making(context: MessageContext, tasks: Tasks, task: Task, report: TaskReport) -> None:
@@ -205,7 +208,7 @@ def _remember_making(context: MessageContext, tasks: Tasks, task: Task, report: 
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """A task has given its result, so it has ended, whatever its last reported status was."""
+    """Record that a task has ended because its result was returned."""
     asked = context.answers
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
     if task is not None and in_force(context):
@@ -214,7 +217,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
 
 
 def remember_refusal(context: MessageContext, history: History) -> None:
-    """A task that is no longer available may have been deleted, with its id."""
+    """Record that a task may have been deleted, so that its id is free again."""
     asked = context.answers
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
     if task is not None:

@@ -1,8 +1,8 @@
-"""Tasks of 2025-11-25: requests that are answered at once with a task, whose result is fetched later.
+"""Tasks of 2025-11-25: requests that are answered immediately with a task, whose result is fetched later.
 
 Either peer may run tasks for the other. The requestor sent the request that became a task, and the receiver
-runs it. ``task_reports`` checks what receivers report about their tasks. ``task_marks`` checks whether a
-message says which task it belongs to.
+runs it. ``task_reports`` checks what receivers report about their tasks. ``task_marks`` checks whether
+messages say which task they belong to.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 """
@@ -35,7 +35,7 @@ from mcpproxy.checks.utilities.task_reports import (
     remember_refusal,
     remember_reports,
     task_made,
-    task_told,
+    task_reported,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.methods import declares
@@ -45,8 +45,8 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest
 from mcpproxy.session.task_table import MAX_REMEMBERED, TaskListing, Tasks
 
-NAMING: Final = ("tasks/get", "tasks/result", "tasks/cancel")
-"""Requests about one task, by its id."""
+ABOUT_ONE: Final = ("tasks/get", "tasks/result", "tasks/cancel")
+"""Requests about one task, which they name by its id."""
 
 DECLARED_BY: Final = {
     "tools/call": "tasks.requests.tools.call",
@@ -59,17 +59,17 @@ LOST: Final = pattern(
     r"|(no such|unknown|invalid|expired) task",
     re.IGNORECASE | re.DOTALL,
 )
-"""The words of a receiver that does not know a task."""
+"""Error messages that say that a task is not known."""
 
 EARLY_NS: Final = 50_000_000
-"""Clock and network differences may make a poll that waited seem early by this much."""
+"""A poll may seem early by this much, because of the clocks and the network."""
 
 
-# Asking for a task
+# Requests that become tasks
 
 
 def task_support(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASK-002: a call against what its tool was listed with"""
+    """Report a call that is a task, or is not, against the taskSupport of its tool (TASK-002)."""
     message = context.message
     assert isinstance(message, Request)
     support = _support(history, message.params)
@@ -79,12 +79,12 @@ def task_support(context: MessageContext, history: History) -> Iterable[Violatio
     if asks == (support == "required") or not _declared(context.sender, message.method, history):
         return ()
     fault = f"called {tool} as a task" if asks else f"called {tool}, but not as a task"
-    said = f"{context.sender} {fault}; its taskSupport is {support}"
-    return (Violation("TASK-002", "R-191", said, pointer=context.at + "/params"),)
+    problem = f"{context.sender} {fault}; its taskSupport is {support}"
+    return (Violation("TASK-002", "R-191", problem, pointer=context.at + "/params"),)
 
 
 def answered_call(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASK-002, TASK-003: whether an answer is a task, and whether it should be one"""
+    """Report an answer that is a task, or is not, although it should be the other (TASK-002, TASK-003)."""
     asked = context.answers
     if asked is None or not in_force(context):
         return ()
@@ -105,37 +105,37 @@ def _answered_call(
     related, pointer = (asked.seq,), context.at + "/result"
     who, tool = context.sender, _tool(asked.params)
     if made and not asks:
-        said = f"{who} answered {asked.method} with a task that nobody had asked for"
-        yield Violation("TASK-003", "R-192", said, pointer=pointer + "/task", related=related)
+        problem = f"{who} answered {asked.method} with a task, but the request did not ask for one"
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
     elif made and not declared:
-        said = f"{who} answered {asked.method} with a task, although it never declared tasks for that"
-        yield Violation("TASK-003", "R-192", said, pointer=pointer + "/task", related=related)
+        problem = f"{who} answered {asked.method} with a task, although it never declared tasks for that"
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
     elif made and support == "forbidden":
-        said = f"{who} ran {tool} as a task instead of refusing with -32601; its taskSupport is forbidden"
-        yield Violation("TASK-002", "R-191", said, pointer=pointer, related=related, at_most="warning")
+        problem = f"{who} ran {tool} as a task instead of refusing with -32601; its taskSupport is forbidden"
+        yield Violation("TASK-002", "R-191", problem, pointer=pointer, related=related, at_most="warning")
     elif asks and not made and declared and support in ("optional", "required"):
-        said = f"{who} was asked for a task and answered {asked.method} with a plain result"
-        yield Violation("TASK-003", "R-192", said, pointer=pointer, related=related)
+        problem = f"{who} was asked for a task and answered {asked.method} with a plain result"
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer, related=related)
     elif not asks and not made and declared and support == "required":
-        said = (
+        problem = (
             f"{who} served {tool} without a task instead of refusing with -32601; its taskSupport is required"
         )
-        yield Violation("TASK-002", "R-191", said, pointer=pointer, related=related)
+        yield Violation("TASK-002", "R-191", problem, pointer=pointer, related=related)
 
 
 def _is_plain(result: JSON) -> bool:
-    """Whether a result is a valid result of its method without a task, whatever else it contains."""
+    """Whether a result is a result of its method itself and not a task."""
     return isinstance(result, dict) and not result.keys().isdisjoint(("content", "action", "role"))
 
 
 def _declared(requestor: str, method: str, history: History) -> bool:
-    """Whether the receiver accepts requests of this kind as tasks."""
+    """Whether the receiver declared that it runs requests of this method as tasks."""
     capabilities = history.capabilities(SERVER if requestor == CLIENT else CLIENT)
     return capabilities is not None and declares(capabilities, DECLARED_BY[method])
 
 
 def _support(history: History, params: object) -> str | None:
-    """The listed task support of a call's tool; ``None`` if that is not known."""
+    """Return the listed task support of a call's tool; ``None`` if that is not known."""
     support = history.of(Tasks).support
     name = member(as_object(params), "name") if support else None
     return support.get(name) if isinstance(name, str) else None
@@ -145,11 +145,11 @@ def _tool(params: object) -> str:
     return f"tool {shortened(str(member(as_object(params), 'name')))}"
 
 
-# Polling it
+# Polling, results and cancellation
 
 
 def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-014"""
+    """Report a requestor that polls more often than pollInterval allows (TASK-014)."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
     if task is None or task.hurried or not in_force(context):
         return
@@ -158,15 +158,15 @@ def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]
         return
     waited_ns = context.frame.observed_at_ns - before.at_ns
     if waited_ns < wait_ms * 900_000 - EARLY_NS:
-        said = (
-            f"{context.sender} asked after task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
+        problem = (
+            f"{context.sender} polled task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
             f" its pollInterval is {wait_ms:g}"
         )
-        yield Violation("TASK-014", "R-203", said, pointer=context.at + "/method", related=(before.seq,))
+        yield Violation("TASK-014", "R-203", problem, pointer=context.at + "/method", related=(before.seq,))
 
 
 def result_of_task(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-009"""
+    """Report a task result without the task's id, or of another kind than its request's (TASK-009)."""
     asked, message = context.answers, context.message
     assert isinstance(message, Response)
     id = member(asked.params, "taskId") if asked else None
@@ -178,32 +178,32 @@ def result_of_task(context: MessageContext, history: History) -> Iterator[Violat
     ):
         return
     who, related, pointer = context.sender, (asked.seq,), context.at + "/result"
-    if (given := member(message.result, "_meta", RELATED, "taskId")) != id:
-        fault = "without naming it in _meta" if given is None else "under the name of another"
-        said = f"{who} gave the result of task {named(id)} {fault}"
-        yield Violation("TASK-009", "R-198", said, pointer=pointer + "/_meta", related=related)
+    if (marked := member(message.result, "_meta", RELATED, "taskId")) != id:
+        fault = "without naming it in _meta" if marked is None else "with the id of another in _meta"
+        problem = f"{who} gave the result of task {named(id)} {fault}"
+        yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/_meta", related=related)
     task = history.of(Tasks).get(who, id)
     if task is None or task.made_by is None:
         return
     method = task.made_by.method
     if "task" in message.result and not _is_plain(message.result):
-        said = f"{who} gave another task for the result of task {named(id)}"
-        yield Violation("TASK-009", "R-198", said, pointer=pointer + "/task", related=related)
+        problem = f"{who} gave another task for the result of task {named(id)}"
+        yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/task", related=related)
         return
     for wrong in violations(message.result, (method, "result"), REVISION):
         fault = f"{wrong.pointer[1:]} {wrong.clause}"
-        said = f"{who} gave a result of task {named(id)} that is none of {method}: {fault}"
-        yield Violation("TASK-009", "R-198", said, pointer=context.at + wrong.pointer, related=related)
+        problem = f"{who} gave a result of task {named(id)} that is not a result of {method}: {fault}"
+        yield Violation("TASK-009", "R-198", problem, pointer=context.at + wrong.pointer, related=related)
         return
     if method == "tools/call" and message.result.get("isError") is True and task.state is TaskState.COMPLETED:
-        said = f"{who} called task {named(id)} completed, but its result is an error"
+        problem = f"{who} called task {named(id)} completed, but its result is an error"
         yield Violation(
-            "TASK-009", "R-198", said, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
+            "TASK-009", "R-198", problem, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
         )
 
 
 def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-011: a cancellation that is taken"""
+    """Report a cancellation of a finished task that was accepted, or one without effect (TASK-011)."""
     asked, message = context.answers, context.message
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
     if asked is None or not isinstance(message, Response) or not in_force(context):
@@ -211,19 +211,21 @@ def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
     status = member(message.result, "status")
     if task is not None and task.state.final and task.seq < asked.seq:
         was = "over" if task.state is TaskState.SETTLED else task.state.value
-        said = f"{context.sender} took the cancellation of task {named(task.id)}, which was {was} already"
+        problem = (
+            f"{context.sender} accepted the cancellation of task {named(task.id)}, which was already {was}"
+        )
         yield Violation(
-            "TASK-011", "R-200", said, pointer=context.at + "/result", related=(task.seq, asked.seq)
+            "TASK-011", "R-200", problem, pointer=context.at + "/result", related=(task.seq, asked.seq)
         )
     elif isinstance(status, str) and status != "cancelled":
-        said = f"{context.sender} took a cancellation and reported the task as {shortened(status)}"
+        problem = f"{context.sender} accepted a cancellation and reported the task as {shortened(status)}"
         yield Violation(
-            "TASK-011", "R-200", said, pointer=context.at + "/result/status", related=(asked.seq,)
+            "TASK-011", "R-200", problem, pointer=context.at + "/result/status", related=(asked.seq,)
         )
 
 
 def refusal_code(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-011, TASK-012: -32602 is the code for what cannot be asked of a task"""
+    """Report a refusal that should have the code -32602 and has another (TASK-011, TASK-012)."""
     asked, message = context.answers, context.message
     assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
@@ -235,19 +237,19 @@ def refusal_code(context: MessageContext, history: History) -> Iterator[Violatio
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId"))
     if asked.method == "tasks/list":
         if member(asked.params, "cursor") is not None and "cursor" in text.lower():
-            said = f"{context.sender} refused a cursor with {code} instead of -32602"
-            yield Violation("TASK-012", "R-201", said, pointer=pointer, related=related)
+            problem = f"{context.sender} refused a cursor with {code} instead of -32602"
+            yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)
     elif asked.method == "tasks/cancel" and task is not None and task.state.final and task.seq < asked.seq:
-        if code != -32603:  # Another error may have come first.
-            said = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
-            yield Violation("TASK-011", "R-200", said, pointer=pointer, related=(task.seq, asked.seq))
+        if code != -32603:  # An internal error may have another cause.
+            problem = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
+            yield Violation("TASK-011", "R-200", problem, pointer=pointer, related=(task.seq, asked.seq))
     elif LOST.search(text) and (task is None or asked.method != "tasks/result"):
-        said = f"{context.sender} refused an unknown task with {code} instead of -32602"
-        yield Violation("TASK-012", "R-201", said, pointer=pointer, related=related)
+        problem = f"{context.sender} refused an unknown task with {code} instead of -32602"
+        yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)
 
 
 def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-013"""
+    """Report a task that tasks/get returns but tasks/list does not (TASK-013)."""
     asked, tasks = context.answers, history.of(Tasks)
     listing = tasks.listed.get(context.sender)
     id = member(asked.params, "taskId") if asked else None
@@ -255,9 +257,9 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
     if asked is None or listing is None or task is None or task.id in listing.ids or not in_force(context):
         return
     if 0 < task.first_got_seq < listing.start_seq and listing.end_seq < asked.seq:
-        said = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
+        problem = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
         related = (task.first_got_seq, listing.end_seq)
-        yield Violation("TASK-013", "R-202", said, pointer=context.at + "/result", related=related)
+        yield Violation("TASK-013", "R-202", problem, pointer=context.at + "/result", related=related)
 
 
 def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -270,11 +272,11 @@ def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]
             expired = task.expires_ns is not None and task.expires_ns <= listing.end_ns
             if expired or task.deleted or task.state is TaskState.CANCELLED:
                 continue  # It may have been gone.
-            said = f"{runner} found task {named(task.id)}, but did not list it with the others later"
+            problem = f"{runner} found task {named(task.id)}, but did not list it with the others later"
             yield Violation(
                 "TASK-013",
                 "R-202",
-                said,
+                problem,
                 pointer="/result/tasks",
                 related=(task.first_got_seq,),
                 blame=runner,
@@ -287,24 +289,27 @@ def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]
 
 
 def remember_tools(context: MessageContext, history: History) -> None:
-    """The task support of each tool; unknown for tools whose listings disagree."""
+    """Record the task support of each tool; ``None`` for tools whose listings disagree."""
     message = context.message
     listed = member(message.result, "tools") if isinstance(message, Response) and in_force(context) else None
     support = history.of(Tasks).support
     for tool in listed if isinstance(listed, list) else []:
         name, execution = member(tool, "name"), member(tool, "execution", "taskSupport")
-        said = "forbidden" if execution is None else execution
-        if isinstance(name, str) and isinstance(said, str) and len(support) < MAX_REMEMBERED:
-            support[name] = said if support.get(name, said) == said else None
-            if said == "required":
+        listed_support = "forbidden" if execution is None else execution
+        if isinstance(name, str) and isinstance(listed_support, str) and len(support) < MAX_REMEMBERED:
+            agrees = support.get(name, listed_support) == listed_support
+            support[name] = listed_support if agrees else None
+            if listed_support == "required":
                 history.facts |= TASKS
 
 
 def forget_tools(context: MessageContext, history: History) -> None:
+    """Forget the task support of all tools, because their list has changed."""
     history.of(Tasks).support.clear()
 
 
 def remember_poll(context: MessageContext, history: History) -> None:
+    """Record the latest poll of a task, and whether one came too early."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
     if task is not None:
         task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
@@ -312,7 +317,7 @@ def remember_poll(context: MessageContext, history: History) -> None:
 
 
 def remember_listing(context: MessageContext, history: History) -> None:
-    """A page of tasks/list: continues the current walk, or starts another."""
+    """Record a page of tasks/list, which continues the current walk or starts another."""
     asked, message, tasks = context.answers, context.message, history.of(Tasks)
     if asked is None or not isinstance(message, Response) or not in_force(context):
         return
@@ -333,7 +338,7 @@ def remember_listing(context: MessageContext, history: History) -> None:
 
 
 def remember_missing(context: MessageContext, history: History) -> None:
-    """Record that a missing task was reported, so that it is reported once."""
+    """Record that a missing task was reported, because each is reported once."""
     for _ in unlisted(context, history):
         id = member(context.answers.params, "taskId") if context.answers else None
         history.of(Tasks).listed[context.sender].ids.add(str(id))
@@ -344,10 +349,11 @@ def _task_id(context: MessageContext) -> JSON:
     return member(message.params, "taskId") if isinstance(message, Request) else None
 
 
-LOOKS: Final = ("tasks/get", "tasks/cancel", "tasks/list")
+REPORTING: Final = ("tasks/get", "tasks/cancel", "tasks/list")
 """Requests that are answered with tasks in their current state."""
 
-NAMED_ANYWAY: Final = (*NAMING, "tasks/list", STATUS)
+NEEDING_NO_MARK: Final = (*ABOUT_ONE, "tasks/list", STATUS)
+"""Messages that need no mark in ``_meta``."""
 
 WITHIN: Final = ("2025-11-25",)
 TASK: Final = ("task",)
@@ -378,16 +384,16 @@ FAMILY: Final = RuleFamily(
             within=WITHIN,
             members=TASK,
         ),
-        Check(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_told, ("notification",), (STATUS,)),
+        Check(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_reported, ("notification",), (STATUS,)),
         Check(
             ("TASK-006", "TASK-007", "TASK-008", "TASK-011"),
-            task_told,
+            task_reported,
             ("response",),
-            LOOKS,
+            REPORTING,
         ),
         Check(("TASK-009",), result_of_task, ("response",), ("tasks/result",)),
-        Check(("TASK-010",), needless_mark, ASKS, NAMED_ANYWAY),
-        Check(("TASK-010",), needless_mark, ("response",), LOOKS),
+        Check(("TASK-010",), needless_mark, ASKS, NEEDING_NO_MARK),
+        Check(("TASK-010",), needless_mark, ("response",), REPORTING),
         Check(("TASK-010",), unmarked_request, ("request",), QUESTIONS),
         Check(("TASK-010",), unmarked_answer, ("response",), QUESTIONS),
         Check(
@@ -399,7 +405,7 @@ FAMILY: Final = RuleFamily(
             given=TASKS,
         ),
         Check(("TASK-011",), cancelled, ("response",), ("tasks/cancel",)),
-        Check(("TASK-011", "TASK-012"), refusal_code, ("error",), (*NAMING, "tasks/list")),
+        Check(("TASK-011", "TASK-012"), refusal_code, ("error",), (*ABOUT_ONE, "tasks/list")),
         Check(("TASK-013",), unlisted, ("response",), ("tasks/get",)),
         Check(("TASK-014",), hasty_poll, ("request",), ("tasks/get",)),
     ),
@@ -410,9 +416,9 @@ FAMILY: Final = RuleFamily(
         StateUpdate(remember_missing, ("response",), ("tasks/get",)),
         StateUpdate(remember_reports, ("notification",), (STATUS,)),
         StateUpdate(remember_made, ("response",), MAKERS, within=WITHIN, members=TASK),
-        StateUpdate(remember_reports, ("response",), LOOKS),
+        StateUpdate(remember_reports, ("response",), REPORTING),
         StateUpdate(remember_answer, ("response",), ("tasks/result",)),
-        StateUpdate(remember_refusal, ("error",), NAMING),
+        StateUpdate(remember_refusal, ("error",), ABOUT_ONE),
         StateUpdate(remember_poll, ("request",), ("tasks/get",)),
         StateUpdate(remember_listing, ("response",), ("tasks/list",)),
         StateUpdate(

@@ -1,6 +1,6 @@
-"""The tasks extension of the stateless revisions: a call that is answered with a task.
+"""The tasks extension of the stateless revisions: a tool call that is answered with a task.
 
-Only the server decides which calls become tasks. The client polls them with tasks/get, which also returns the
+The server decides which calls become tasks. The client polls them with tasks/get, which also returns the
 server's input requests, and answers those with tasks/update.
 
 Source: https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/seps/2663-tasks-extension.md
@@ -27,13 +27,13 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 STATUS: Final = "notifications/tasks"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 CALLS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
-ELSEWHERE: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
+REQUESTS: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
 
 FRESH_MS: Final = 60_000
 """A task must stay available this long, or for its time to live if that is shorter."""
 
 EARLY_NS: Final = 50_000_000
-"""Clock and network differences may make a poll that waited seem early by this much."""
+"""A poll may seem early by this much, because of the clocks and the network."""
 
 
 def _declares(params: object) -> bool:
@@ -45,34 +45,34 @@ def _declares(params: object) -> bool:
 
 
 def task_handed_out(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASKX-001: the answer is a task"""
+    """Report an answer that is a task although it may not be one (TASKX-001)."""
     asked, message = context.answers, context.message
     if not context.stateless or asked is None or not isinstance(message, Response):
         return ()
     if not isinstance(message.result, dict) or message.result.get("resultType") != "task":
         return ()
     if asked.method != "tools/call":
-        said = f"server answered {asked.method} with a task; only tools/call may become one"
+        problem = f"server answered {asked.method} with a task; only tools/call may become one"
     elif not _declares(asked.params):
-        said = f"server answered tools/call with a task, but the request did not declare {EXTENSION}"
+        problem = f"server answered tools/call with a task, but the request did not declare {EXTENSION}"
     else:
         return ()
     return (
         Violation(
-            "TASKX-001", "R-267", said, pointer=context.at + "/result/resultType", related=(asked.seq,)
+            "TASKX-001", "R-267", problem, pointer=context.at + "/result/resultType", related=(asked.seq,)
         ),
     )
 
 
 def task_served(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASKX-001: the answer speaks of a task"""
+    """Report an answer about a task to a request that did not declare the extension (TASKX-001)."""
     asked = context.answers
     if not context.stateless or asked is None or _declares(asked.params):
         return ()
     if member(asked.params, "_meta", CAPABILITIES_KEY, "tasks") is not None:
         return ()  # A client of the experimental tasks, which a server may continue to serve.
-    said = f"server served {asked.method}, but the request did not declare {EXTENSION}"
-    return (Violation("TASKX-001", "R-267", said, pointer=context.at + "/result", related=(asked.seq,)),)
+    problem = f"server served {asked.method}, but the request did not declare {EXTENSION}"
+    return (Violation("TASKX-001", "R-267", problem, pointer=context.at + "/result", related=(asked.seq,)),)
 
 
 # The shape of a task
@@ -92,23 +92,23 @@ def _is_error(value: JSON) -> bool:
 
 MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
     "taskId": ("a string", lambda value: isinstance(value, str)),
-    "status": ("one of the five", lambda value: reported(value) is not None),
+    "status": ("one of the five statuses", lambda value: reported(value) is not None),
     "createdAt": ("an ISO 8601 time", _is_time),
     "lastUpdatedAt": ("an ISO 8601 time", _is_time),
     "ttlMs": ("a number or null", lambda value: value is None or _number(value) is not None),
 }
 """The members of every task, and their types."""
 
-OWED: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
+MEMBERS_BY_STATUS: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
     TaskState.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
     TaskState.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
     TaskState.FAILED: ("error", "a JSON-RPC error", _is_error),
 }
-"""The members that its status requires in addition."""
+"""The member that each status requires in addition."""
 
 
 def task_shape(context: MessageContext, history: History) -> Iterable[Violation]:
-    """TASKX-002: its members, and that what is final stays so"""
+    """Report missing or mistyped members of a task, and a final status that changes (TASKX-002)."""
     if context.answers is not None and not context.stateless:
         return ()
     task, pointer = _task(context)
@@ -116,7 +116,7 @@ def task_shape(context: MessageContext, history: History) -> Iterable[Violation]
 
 
 def _task(context: MessageContext) -> tuple[JSONObject | None, str]:
-    """The task object in a message of the server, and where it is."""
+    """Return the task in a message of the server, and its JSON Pointer."""
     message, asked = context.message, context.answers
     if isinstance(message, Notification):
         of_server = context.sender == SERVER and is_stateless(context.candidates)
@@ -132,37 +132,37 @@ def _task(context: MessageContext) -> tuple[JSONObject | None, str]:
 def _misshapen(
     context: MessageContext, history: History, task: JSONObject, pointer: str
 ) -> Iterator[Violation]:
-    owed = [(name, expected, test) for name, (expected, test) in MEMBERS.items()]
+    required = [(name, expected, test) for name, (expected, test) in MEMBERS.items()]
     state = reported(task.get("status"))
-    if state in OWED and (context.answers is None or context.answers.method == "tasks/get"):
-        owed.append(OWED[state])
-    for name, expected, test in owed:
+    if state in MEMBERS_BY_STATUS and (context.answers is None or context.answers.method == "tasks/get"):
+        required.append(MEMBERS_BY_STATUS[state])
+    for name, expected, test in required:
         if name not in task:
-            said = f"server sent a task without {name}"
-            said += f", which its status {state.value} asks for" if state and name not in MEMBERS else ""
+            problem = f"server sent a task without {name}"
+            problem += f", which its status {state.value} requires" if state and name not in MEMBERS else ""
         elif not test(task[name]):
-            given = kind(task[name]) if isinstance(task[name], dict | list) else shown(task[name])
-            said = f"server sent a task with {given} for {name}, which is {expected}"
+            found = kind(task[name]) if isinstance(task[name], dict | list) else shown(task[name])
+            problem = f"server sent a task with {found} for {name}, which must be {expected}"
         else:
             continue
-        yield Violation("TASKX-002", "R-268", said, pointer=f"{pointer}/{name}")
+        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/{name}")
     known = history.beyond(ExtensionTasks).get(history.caller, task.get("taskId"))
     if known is None or state is None or not known.state.final or state is known.state:
         return
     if is_later(context.answers, instant(task.get("lastUpdatedAt")), known.seq, known.updated):
-        said = f"server reported task {_named(known.id)} as {state.value}; it was {known.state.value}"
-        yield Violation("TASKX-002", "R-268", said, pointer=f"{pointer}/status", related=(known.seq,))
+        problem = f"server reported task {_named(known.id)} as {state.value}; it was {known.state.value}"
+        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(known.seq,))
 
 
 def _named(id: str) -> str:
     return f'"{shortened(id)}"'
 
 
-# How it is polled
+# Polling
 
 
 def lost_at_once(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASKX-003"""
+    """Report a server that does not know a task it has just made (TASKX-003)."""
     asked, message = context.answers, context.message
     assert isinstance(message, ErrorResponse)
     if not context.stateless or asked is None or member(as_object(message.error), "code") != -32602:
@@ -172,40 +172,40 @@ def lost_at_once(context: MessageContext, history: History) -> Iterator[Violatio
         return
     lives_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
     if context.frame.observed_at_ns - task.made_ns < lives_ms * 1_000_000:
-        said = f"server does not know task {_named(task.id)}, which it has just made"
+        problem = f"server does not know task {_named(task.id)}, which it has just made"
         yield Violation(
-            "TASKX-003", "R-269", said, pointer=context.at + "/error", related=(task.made_seq, asked.seq)
+            "TASKX-003", "R-269", problem, pointer=context.at + "/error", related=(task.made_seq, asked.seq)
         )
 
 
 def plain_answer(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASKX-004"""
+    """Report an answer that has the form of a task but must not (TASKX-004)."""
     asked, message = context.answers, context.message
     assert isinstance(message, Response)
     result = as_object(message.result)
     if not context.stateless or asked is None or result is None:
         return
     if result.get("resultType") == "task":
-        said = f'server answered {asked.method} with resultType "task" instead of "complete"'
+        problem = f'server answered {asked.method} with resultType "task" instead of "complete"'
         # The examples of the proposal do this for tasks/get themselves.
         level = "warning" if asked.method == "tasks/get" else None
         yield Violation(
             "TASKX-004",
             "R-270",
-            said,
+            problem,
             pointer=context.at + "/result/resultType",
             related=(asked.seq,),
             at_most=level,
         )
     if asked.method != "tasks/get" and (extra := [name for name in MEMBERS if name in result]):
-        said = f"server answered {asked.method} with a task ({extra[0]}) instead of an empty result"
+        problem = f"server answered {asked.method} with a task ({extra[0]}) instead of an empty result"
         yield Violation(
-            "TASKX-004", "R-270", said, pointer=f"{context.at}/result/{extra[0]}", related=(asked.seq,)
+            "TASKX-004", "R-270", problem, pointer=f"{context.at}/result/{extra[0]}", related=(asked.seq,)
         )
 
 
 def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASK-014"""
+    """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
     message = context.message
     assert isinstance(message, Request)
     task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
@@ -214,15 +214,17 @@ def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]
     waited_ns = context.frame.observed_at_ns - task.poll.at_ns
     if task.poll.answered_seq and not task.poll.taken_back and waited_ns < task.poll_ms * 900_000 - EARLY_NS:
         waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
-        said = f"client asked after task {_named(task.id)} again after {waited}"
-        yield Violation("TASK-014", "R-203", said, pointer=context.at + "/method", related=(task.poll.seq,))
+        problem = f"client polled task {_named(task.id)} again after {waited}"
+        yield Violation(
+            "TASK-014", "R-203", problem, pointer=context.at + "/method", related=(task.poll.seq,)
+        )
 
 
-# What it asks the client
+# Input requests of a task
 
 
 def reused_key(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASKX-005"""
+    """Report a key of inputRequests that is used for two requests (TASKX-005)."""
     task, pointer = _task(context)
     known = history.beyond(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
     questions = as_object(member(task, "inputRequests"))
@@ -232,23 +234,25 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
         before = known.questions.get(key)
         if before is None:
             continue
-        said = f"server used the key {shown(key)} of task {_named(known.id)} for another request"
+        problem = f"server used the key {shown(key)} of task {_named(known.id)} for another request"
         where = f"{pointer}/inputRequests"
         if before.value != value:
-            yield Violation("TASKX-005", "R-271", said, pointer=where, related=(before.seq,))
+            yield Violation("TASKX-005", "R-271", problem, pointer=where, related=(before.seq,))
         elif context.answers is not None and 0 < before.gone_seq < context.answers.seq:
-            # The same text; a slow server's reports may be late themselves.
-            said = f"server asks under the key {shown(key)} of task {_named(known.id)} again after its answer"
+            # The request is the same, so this may be a late report of a slow server.
+            problem = (
+                f"server asks under the key {shown(key)} of task {_named(known.id)} again after its answer"
+            )
             yield Violation(
-                "TASKX-005", "R-271", said, pointer=where, related=(before.gone_seq,), at_most="warning"
+                "TASKX-005", "R-271", problem, pointer=where, related=(before.gone_seq,), at_most="warning"
             )
 
 
-# What it reports unasked
+# Notifications
 
 
 def off_subscription(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASKX-006: a report to nobody, or to whom did not ask"""
+    """Report a task notification that no subscription asked for (TASKX-006)."""
     message = context.message
     assert isinstance(message, Notification)
     if context.sender != SERVER or history.blind:
@@ -256,17 +260,17 @@ def off_subscription(context: MessageContext, history: History) -> Iterator[Viol
     found, id = belongs_to(context, history), member(message.params, "taskId")
     if found is None:
         if member(message.params, "_meta", ID_KEY) is None or history.over_http:
-            said = "server sent notifications/tasks outside of any subscription"
-            yield Violation("TASKX-006", "R-272", said, pointer=context.at + "/method", at_most="warning")
+            problem = "server sent notifications/tasks outside of any subscription"
+            yield Violation("TASKX-006", "R-272", problem, pointer=context.at + "/method", at_most="warning")
         return
     wanted = found.wanted.get("taskIds") if found.wanted is not None else None
     if found.wanted is None or (isinstance(wanted, list) and id in wanted) or not isinstance(id, str):
         return
-    said = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
+    problem = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
     yield Violation(
         "TASKX-006",
         "R-272",
-        said,
+        problem,
         pointer=context.at + "/params/taskId",
         related=(found.asked.seq,),
         at_most="warning",
@@ -275,30 +279,37 @@ def off_subscription(context: MessageContext, history: History) -> Iterator[Viol
 
 
 def acknowledged_undeclared(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASKX-006: tasks are watched by a client that did not declare the extension"""
+    """Report a subscription to tasks that was accepted without the extension (TASKX-006)."""
     found = belongs_to(context, history)
     if found is None or found.wanted is None or found.begun or _declares(found.asked.params):
         return
     if found.wanted.get("taskIds"):
-        said = f"server took a subscription to tasks that did not declare {EXTENSION}, instead of -32021"
+        problem = (
+            f"server accepted a subscription to tasks without {EXTENSION}, instead of refusing with -32021"
+        )
         related, candidates = (found.asked.seq,), found.asked.candidates
         yield Violation(
-            "TASKX-006", "R-272", said, pointer=context.at + "/method", related=related, candidates=candidates
+            "TASKX-006",
+            "R-272",
+            problem,
+            pointer=context.at + "/method",
+            related=related,
+            candidates=candidates,
         )
 
 
 def experimental_capability(context: MessageContext, history: History) -> Iterator[Violation]:
-    """TASKX-007"""
+    """Report a server that declares the tasks capability of 2025-11-25 (TASKX-007)."""
     message = context.message
     assert isinstance(message, Response)
     declared = as_object(member(message.result, "capabilities"))
     if declared is None or "tasks" not in declared or not context.stateless:
         return
-    said = f"server declares the capability tasks of 2025-11-25; now it is the extension {EXTENSION}"
+    problem = f"server declares the capability tasks of 2025-11-25; now it is the extension {EXTENSION}"
     # A server without the extension may use this name for an experiment.
     level = None if member(declared, "extensions", EXTENSION) is not None else "warning"
     yield Violation(
-        "TASKX-007", "R-273", said, pointer=context.at + "/result/capabilities/tasks", at_most=level
+        "TASKX-007", "R-273", problem, pointer=context.at + "/result/capabilities/tasks", at_most=level
     )
 
 
@@ -306,6 +317,7 @@ def experimental_capability(context: MessageContext, history: History) -> Iterat
 
 
 def remember_task(context: MessageContext, history: History) -> None:
+    """Record what a message shows of a task."""
     if context.answers is not None and not context.stateless:
         return
     task, _ = _task(context)
@@ -320,7 +332,7 @@ def remember_task(context: MessageContext, history: History) -> None:
     elif asked is not None:
         known.fetched = True
     else:
-        known.poll = None  # A client that learns of a change may well ask at once.
+        known.poll = None  # A client that learns of a change need not wait before it polls.
     if state is not None and (later or not known.state.final):
         known.state, known.seq, known.updated = state, context.seq, updated
     known.ttl_ms, known.poll_ms = _number(task.get("ttlMs")), _number(task.get("pollIntervalMs"))
@@ -334,6 +346,7 @@ def _number(value: JSON) -> float | None:
 def _remember_questions(
     known: ExtensionTask, questions: JSONObject, asked: SentRequest | None, seq: int
 ) -> None:
+    """Record the input requests that a report lists, and when answered ones disappear."""
     for key, value in questions.items():
         if key not in known.questions and len(known.questions) < MAX_QUESTIONS:
             known.questions[key] = Question(value, seq)
@@ -345,7 +358,7 @@ def _remember_questions(
 
 
 def remember_call(context: MessageContext, history: History) -> None:
-    """The client polls a task, answers it, or cancels it."""
+    """Record that the client polls a task, answers its input requests, or cancels it."""
     message = context.message
     assert isinstance(message, Request)
     task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
@@ -373,7 +386,7 @@ FAMILY: Final = RuleFamily(
             ("TASKX-001",),
             task_handed_out,
             ("response",),
-            ELSEWHERE,
+            REQUESTS,
             within=STATELESS,
             members=RESULT_TYPE,
             mentions=TASK,

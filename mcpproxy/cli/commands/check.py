@@ -1,7 +1,7 @@
 """``mcpproxy check``: judge recordings again, from their frames alone.
 
-Recorded findings are not read. So recordings of an older mcpproxy get the findings of this version, and
-findings written in a trace need not be trusted.
+Recorded findings are ignored: a recording of an older mcpproxy gets the findings of this version, and a trace
+need not be trusted about itself.
 """
 
 import argparse
@@ -19,14 +19,12 @@ from mcpproxy.cli import (
     http_sessions,
     output,
     parallel,
+    progress_bar,
     report_options,
-)
-from mcpproxy.cli import (
-    progress_bar as progress,
 )
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.progress_bar import ReadProgress
-from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.rules import Catalogue
@@ -42,7 +40,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
 
-With --baseline, what FILE accepts is known and does not count; --write-baseline accepts what there is now.
+With --baseline, findings that FILE accepts are known and do not count; --write-baseline accepts all there
+are.
 
 exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
             2 a trace could not be judged, or the report not written
@@ -58,23 +57,25 @@ def run(argv: list[str]) -> int:
     rules, selection = _rules(options)
     accepted = baseline_options.read(options)
     if options.output:
-        output.check(options.output)
-    found = find_traces.whole([trace for path in options.paths for trace in find_traces.expand(path)])
+        output.check_writable(options.output)
+    found = find_traces.one_path_per_recording(
+        [trace for path in options.paths for trace in find_traces.expand(path)]
+    )
     streams = options.format == "text" and not options.output and not options.write_baseline
-    look = style()
+    style = terminal_style()
     verdict = judge_all(
         list(dict.fromkeys(found)),
         rules,
         selection,
         strict=options.strict,
         session=options.session or "",
-        each=lambda judged: emit(text.trace_lines(judged, look)) if streams else None,
+        each=lambda judged: emit(text.trace_lines(judged, style)) if streams else None,
         located=accepted is not None or options.format in report_options.LOCATED_FORMATS,
         accepted=accepted,
     )
     if accepted is not None:
         verdict = _compared(verdict, accepted, rules.catalogue, selection, options)
-    check_report.report(verdict, rules.catalogue, options.format, options.output, look, streamed=streams)
+    check_report.report(verdict, rules.catalogue, options.format, options.output, style, streamed=streams)
     baseline_options.tell_fixed(options.baseline, verdict.fixed or ())
     return verdict.exit_code
 
@@ -86,7 +87,10 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
     parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
     parser.add_argument(
-        "--extend-select", action="append", metavar="RULE,...", help="judge by these too, off by default"
+        "--extend-select",
+        action="append",
+        metavar="RULE,...",
+        help="judge by these rules too, which are off by default",
     )
     parser.add_argument("--session", metavar="ID", help="report on this HTTP session alone (judging all)")
     parser.add_argument("--ignore", action="append", metavar="RULE,...", help="leave these rules out")
@@ -108,16 +112,16 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
     families: list[RuleFamily] = []
     if options.versions:
         extend.append("VER")
-        from mcpproxy.checks.opt_in.implementations import pinned
+        from mcpproxy.checks.opt_in.implementations import range_checks
         from mcpproxy.cli import version_ranges
 
-        families.append(pinned(version_ranges.read(options.versions)))
+        families.append(range_checks(version_ranges.read(options.versions)))
     if options.pins:
-        from mcpproxy.checks.opt_in.pins import held
+        from mcpproxy.checks.opt_in.pins import pin_checks
         from mcpproxy.reports import pin_file
 
         extend.append("PIN")
-        families.append(held(pin_file.read(options.pins)))
+        families.append(pin_checks(pin_file.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
     return rules.and_also(selection.wanted or (), families), selection
 
@@ -129,7 +133,7 @@ def _compared(
     selection: Selection,
     options: argparse.Namespace,
 ) -> JudgedTraces:
-    """Return the verdict against the baseline, which is written first if that was requested."""
+    """Return the verdict compared with the baseline, which ``--write-baseline`` writes first."""
 
     def judged(code: str) -> bool:
         if options.session or verdict.unjudged or (rule := known.rules.get(code)) is None:
@@ -143,20 +147,16 @@ def _compared(
         return replace(verdict, fixed=())
     renewed = accepted.renewed(verdict.located, judged)
     output.write(accepted.path, renewed.lines())
-    added, gone = (
-        len(renewed.entries.keys() - accepted.entries.keys()),
-        accepted.entries.keys() - renewed.entries.keys(),
-    )
-    tell(
-        f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted ({added} new, {len(gone)} gone)"
-    )
+    added = len(renewed.entries.keys() - accepted.entries.keys())
+    gone = len(accepted.entries.keys() - renewed.entries.keys())
+    tell(f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted ({added} new, {gone} gone)")
     return replace(verdict, traces=tuple(_marked(trace, renewed) for trace in verdict.traces), fixed=())
 
 
 def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
     located = accepted.marked(judged.located)
     findings = tuple(one.finding for one in located if not one.is_known)
-    # Findings that are only counted are known if all listed findings of the same cause are known.
+    # Repeated findings that are only counted are known if all listed findings of the same cause are known.
     new = {(finding.rule, finding.severity, finding.blame, finding.requirement) for finding in findings}
     more = tuple(one for one in judged.more if (one.rule, one.severity, one.blame, one.requirement) in new)
     return replace(judged, located=located, findings=findings, more=more)
@@ -180,25 +180,25 @@ def judge_all(
 
     def attempt(path: str) -> JudgedTrace | Unjudged:
         try:
-            return judge(path, rules, selection, session, located=located, progress=shown)
+            return judge(path, rules, selection, session, located=located, progress=progress)
         except McpProxyError as error:
             return Unjudged(path, str(error))
 
     judged: list[JudgedTrace] = []
     unjudged: list[Unjudged] = []
-    with progress.reading(paths) as shown:
+    with progress_bar.reading(paths) as progress:
         for path, result in zip(paths, parallel.each(attempt, paths), strict=True):
-            shown.done(path)
+            progress.done(path)
             if isinstance(result, Unjudged):
-                shown.clear()
+                progress.clear()
                 tell(result.reason)
                 unjudged.append(result)
             else:
                 judged.append(_marked(result, accepted) if accepted else result)
-                shown.clear()
+                progress.clear()
                 each(judged[-1])
-                if result.unfolded:  # the content of the journal was not judged
-                    sentence = f"{path}: {result.unfolded}; the trace was judged without it"
+                if result.journal_fault:
+                    sentence = f"{path}: {result.journal_fault}; the trace was judged without it"
                     tell(sentence)
                     unjudged.append(Unjudged(path, sentence))
     return JudgedTraces(tuple(judged), tuple(unjudged), strict)
@@ -223,8 +223,10 @@ def judge(
         UsageError: there is no such session in it.
     """
     trace = open_trace(path)
-    only = http_sessions.only(trace, session) if session else None
-    judged = judging.judge(trace, rules, selection, only, progress.within if progress else None)
+    session_filter = http_sessions.session_filter(trace, session) if session else None
+    judged = judging.judge(
+        trace, rules, selection, session_filter, progress.set_bytes_read if progress else None
+    )
     if not located:
         return judged
     from mcpproxy.reports.located import locate

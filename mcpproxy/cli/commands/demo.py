@@ -14,10 +14,10 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.style import Style
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.demo.client import converse
 from mcpproxy.opening import follow
-from mcpproxy.reports.transcript import HEADING, Transcript
+from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
 
 DEADLINE_S: Final = 20.0
 SERVER: Final = [sys.executable, "-m", "mcpproxy.demo.server"]
@@ -33,10 +33,10 @@ def run(argv: list[str]) -> int:
         reason = (error.strerror or "cannot be created").lower()
         raise UsageError(folder, reason, "name a writable folder in XDG_STATE_HOME") from None
     trace = os.path.join(folder, paths.trace_name("demo"))
-    look = style()
-    emit(_opening(look), flush=True)
+    style = terminal_style()
+    emit(_opening(style), flush=True)
     with _wrapped_server(trace) as server:
-        # The timer ends the demo if anything hangs.
+        # If anything hangs, this ends the demo.
         watchdog = threading.Timer(DEADLINE_S, server.kill)
         watchdog.daemon = True
         watchdog.start()
@@ -45,20 +45,20 @@ def run(argv: list[str]) -> int:
         client.start()
         try:
             _await_trace(trace, server)
-            transcript = Transcript(look)
+            transcript = Transcript(style)
             for event in follow(trace, poll_s=0.02):
                 emit(transcript.lines(event), flush=True)
             client.join()
         finally:
             watchdog.cancel()
-    emit(_closing(trace, look))
+    emit(_closing(trace, style))
     if failures:
-        tell(f"the demo did not go as it should: {failures[0]}; the recording shows how far it came")
+        tell(f"the demo failed: {failures[0]}; the recording shows how far it came")
     return 1 if failures else 0
 
 
 def _wrapped_server(trace: str) -> subprocess.Popen[bytes]:
-    """Return the command as in a host's configuration: ``mcpproxy --``, then the server's command."""
+    """Start the bundled server as a host would: ``mcpproxy --``, then the server's command."""
     proxy = [sys.executable, "-m", "mcpproxy", "--trace", trace, "--label", "demo", "--quiet", "--"]
     return subprocess.Popen(
         [*proxy, *SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -89,17 +89,17 @@ def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
-def _opening(look: Style) -> list[str]:
+def _opening(style: Style) -> list[str]:
     return [
         "A client talks to a small weather server that has three faults. mcpproxy sits between them:",
         "",
-        look.paint("  mcpproxy -- python -m mcpproxy.demo.server", "bold"),
+        style.paint("  mcpproxy -- python -m mcpproxy.demo.server", "bold"),
         "",
-        look.paint(HEADING, "dim"),
+        style.paint(HEADING, "dim"),
     ]
 
 
-def _closing(trace: str, look: Style) -> list[str]:
+def _closing(trace: str, style: Style) -> list[str]:
     # The exact path, because the user may record other sessions at the same time.
     steps = (
         ("the findings and their sources", f"mcpproxy check {trace}"),
@@ -107,7 +107,9 @@ def _closing(trace: str, look: Style) -> list[str]:
         ("what a rule means", "mcpproxy explain PROTO-007"),
     )
     lines = ["", f"Recorded in {trace}", "", "Try next:"]
-    lines += [f"  {look.paint(f'{what:<32}', 'dim')}{look.paint(command, 'bold')}" for what, command in steps]
+    lines += [
+        f"  {style.paint(f'{what:<32}', 'dim')}{style.paint(command, 'bold')}" for what, command in steps
+    ]
     return [
         *lines,
         "",

@@ -12,7 +12,7 @@ from mcpproxy.replay.server.replay_source import replay_source
 
 DESCRIPTION: Final = """\
 Compares what the server said in recording B with what it said in recording A: answers to the same requests
-(same method and params, equal ones in order), lists by name, notifications and requests of its own."""
+(same method and params, equal ones in order), lists by name, and the server's notifications and requests."""
 
 EPILOG: Final = f"""\
 {comparison_options.EPILOG}
@@ -27,36 +27,38 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, or a trace cannot be read.
     """
     parser = Parser("diff", DESCRIPTION, EPILOG)
-    parser.add_argument("a", metavar="A", help="the recording that is right")
+    parser.add_argument("a", metavar="A", help="the recording with the expected behaviour")
     parser.add_argument("b", metavar="B", help="the recording to compare with it")
     parser.add_argument(
         "--session",
         metavar="ID",
         action="append",
         default=[],
-        help="compare this HTTP session alone; again for the one in B, if it is called otherwise there",
+        help="compare only this HTTP session; give it again if the session has another id in B",
     )
     comparison_options.add_options(parser)
     options = parser.parse_args(argv)
     a, b = (find_traces.expand(path)[0] for path in (options.a, options.b))
     comparison = Comparison(a, b)
-    how = comparison_options.counting(options)
+    comparison_rules = comparison_options.rules_from(options)
     ids: list[str] = options.session
     if len(ids) > 2:
         raise UsageError("--session", f"given {len(ids)} times", "give it once for A and once for B")
     before, after = _sessions(a, comparison), _sessions(b, comparison)
     if ids:
-        before = [comparison_options.chosen(a, before, ids[0])]
+        before = [comparison_options.choose_session(a, before, ids[0])]
         after = [_counterpart(b, after, ids)]
     for expected, found in zip_longest(before, after):
-        comparison_options.compare(comparison, expected, found, how)
+        comparison_options.compare(comparison, expected, found, comparison_rules)
     return comparison_options.report(comparison, options.format)
 
 
 def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> RecordedSession:
     """Return the session of B: the one named, else its only one, else the one with the same name as in A."""
     return (
-        sessions[0] if len(ids) == 1 == len(sessions) else comparison_options.chosen(path, sessions, ids[-1])
+        sessions[0]
+        if len(ids) == 1 == len(sessions)
+        else comparison_options.choose_session(path, sessions, ids[-1])
     )
 
 

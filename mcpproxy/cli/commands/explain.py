@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.commands.rules import level_word
-from mcpproxy.cli.terminal import emit, style
+from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Requirement, Rule
 from mcpproxy.ruleset.selection import known_rules, resolve, unknown
@@ -19,7 +19,12 @@ def run(argv: list[str]) -> int:
     parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
     parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
     parser.add_argument(
-        "--rules", dest="folders", action="append", default=[], metavar="DIR", help="and those in this folder"
+        "--rules",
+        dest="folders",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="explain the rules in this folder too",
     )
     options = parser.parse_args(argv)
     known = known_rules(options.folders)
@@ -27,41 +32,42 @@ def run(argv: list[str]) -> int:
     for named in options.rules:
         codes = resolve(known, named)
         if not codes:
-            raise unknown("explain", known, named)
+            hint = "" if options.folders else " (for a rule of your own: --rules DIR)"
+            raise unknown("explain", known, named, hint=hint)
         if len(codes) > 1:
             raise UsageError(
                 "explain", f"{named} is a family of rules", f"see mcpproxy rules --family {named}"
             )
         chosen += (known.rules[code] for code in codes)
-    look = style()
+    style = terminal_style()
     for number, rule in enumerate(chosen):
         emit([""] * bool(number))
-        emit(lines(rule, look))
+        emit(lines(rule, style))
     return 0
 
 
-def lines(rule: Rule, look: Style = PLAIN) -> Iterator[str]:
+def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     """Return the page on ``rule``."""
-    columns = min(look.width or PROSE_COLUMNS, PROSE_COLUMNS)
-    yield f"{look.paint(rule.code, 'bold')} {look.paint(rule.name, 'bold')}"
+    columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
+    yield f"{style.paint(rule.code, 'bold')} {style.paint(rule.name, 'bold')}"
     yield ""
     yield from _prose(rule.summary, columns)
-    yield from _heading("Levels", look)
+    yield from _heading("Levels", style)
     for first, last, severity, keywords in _spans(rule):
         span = first if first == last else f"{first} to {last}"
-        said = f"  {look.paint(f'({keywords})', 'dim')}" if keywords else ""
+        said = f"  {style.paint(f'({keywords})', 'dim')}" if keywords else ""
         colour = SEVERITY_COLOUR.get(severity or "", "dim")
-        word = look.paint(f"{severity:<7}" if severity else "does not apply", colour)
+        word = style.paint(f"{severity:<7}" if severity else "does not apply", colour)
         yield f"  {span:<24}  {word}{said}"
-    yield from _heading("Why it matters", look)
+    yield from _heading("Why it matters", style)
     yield from _prose(rule.why, columns)
-    yield from _heading("Breaks it", look)
+    yield from _heading("Breaks it", style)
     yield from (f"  {line}" for line in rule.example.splitlines())
-    yield from _heading("Do instead", look)
+    yield from _heading("Do instead", style)
     yield from _prose(rule.instead, columns)
-    yield from _heading("Rests on", look)
+    yield from _heading("Rests on", style)
     for requirement in rule.requirements:
-        yield from _requirement(requirement, columns, look)
+        yield from _requirement(requirement, columns, style)
 
 
 def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
@@ -82,7 +88,7 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
     return spans
 
 
-def _requirement(requirement: Requirement, columns: int, look: Style) -> Iterator[str]:
+def _requirement(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
     """Return its sentence, the peer that it binds, and every page that states it, the newest first."""
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
     yield from _prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
@@ -91,12 +97,12 @@ def _requirement(requirement: Requirement, columns: int, look: Style) -> Iterato
     for source in dict.fromkeys(
         requirement.sources[r] for r in reversed(VERSIONS) if r in requirement.sources
     ):
-        yield f"    {look.paint(source, 'cyan')}"
+        yield f"    {style.paint(source, 'cyan')}"
 
 
-def _heading(text: str, look: Style) -> Iterator[str]:
+def _heading(text: str, style: Style) -> Iterator[str]:
     yield ""
-    yield look.paint(text, "bold")
+    yield style.paint(text, "bold")
 
 
 def _prose(text: str, columns: int, indent: str = "  ") -> list[str]:

@@ -1,7 +1,4 @@
-"""``mcpproxy http --upstream URL [OPTION...]``: run a proxy before an HTTP server.
-
-It reads the options, binds the port, begins the recording, and starts the relay.
-"""
+"""``mcpproxy http --upstream URL [OPTION...]``: run a proxy before an HTTP server."""
 
 import argparse
 import errno
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
 
 DESCRIPTION: Final = """\
-Stands before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
+Runs a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
 while it passes. Point the client at the address that is printed instead of the server's."""
 
 EPILOG: Final = """\
@@ -73,11 +70,11 @@ def run(argv: list[str]) -> int:
     recording = options.recording
     make = None
     if enforced := recording.lists["--enforce"]:
-        from mcpproxy.cli.enforce_options import gated_http
+        from mcpproxy.cli.enforce_options import enforcing_proxy_factory
 
-        make = gated_http("http", enforced, options.endpoint, recording.terms)
+        make = enforcing_proxy_factory("http", enforced, options.endpoint, recording.rule_options)
     settings, listener, here = prepare(options)
-    settings.make = make
+    settings.make_proxy = make
     trace, journal, greeting = recording.begin(options.label, start_members(options, here))
     settings.greetings.append(greeting)
 
@@ -128,7 +125,7 @@ def parse(argv: list[str]) -> HttpOptions:
     if args.allow_host and not args.forward:
         _refuse("--allow-host is for --forward", "leave it out")
     if recording.lists["--enforce"] and args.forward:
-        _refuse("--enforce is not for --forward", "stand before one server, with --upstream")
+        _refuse("--enforce is not for --forward", "use --upstream, which names one server")
     if args.rewrite_origin and args.forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
     host, port = split_listen(args.listen)
@@ -181,7 +178,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def _check_admin(host: str, port: int) -> None:
-    """Refuse now what the recorder could only report later."""
+    """Check that the admin port is free, because the recorder, which opens it later, could only report it."""
     try:
         proxy.listen(host, port).close()
     except OSError as error:
@@ -218,11 +215,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--admin", metavar="HOST:PORT", default="", help="serve health and metrics there")
     upstream = parser.add_argument_group("upstream")
     add = upstream.add_argument
-    add("--insecure", action="store_true", help="do not look at upstream's certificate")
+    add("--insecure", action="store_true", help="do not check upstream's certificate")
     add(
         "--rewrite-origin",
         action="store_true",
-        help="put our address where metadata and challenges name upstream's",
+        help="replace upstream's address by ours in OAuth metadata and challenges",
     )
     clients = parser.add_argument_group("clients")
     add = clients.add_argument
@@ -231,19 +228,23 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ORIGIN",
         action="append",
         default=[],
-        help="a site whose pages may use us; * for all",
+        help="a site whose pages may use the proxy; * for all",
     )
     add("--cert", metavar="FILE", default="", help="speak TLS to clients with this certificate chain (PEM)")
     add("--key", metavar="FILE", default="", help="its private key, if it is not in the same file")
     forward = parser.add_argument_group("forward mode")
     add = forward.add_argument
-    add("--forward", action="store_true", help="be an HTTP_PROXY: clients say where each request goes")
+    add(
+        "--forward",
+        action="store_true",
+        help="be an HTTP proxy (HTTP_PROXY): clients name the server of each request",
+    )
     add(
         "--allow-host",
         metavar="HOST",
         action="append",
         default=[],
-        help="reach HOST or HOST:PORT too, not only this machine",
+        help="allow requests to HOST or HOST:PORT, not only to this machine",
     )
     return parser
 
@@ -253,13 +254,13 @@ def _upstream(url: str) -> Upstream:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        _refuse(f"--upstream {url} is no URL ({error})", "for example http://127.0.0.1:3001/mcp")
+        _refuse(f"--upstream {url} is not a URL ({error})", "for example http://127.0.0.1:3001/mcp")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        _refuse(f"--upstream {url} is no http:// or https:// URL", f"perhaps http://{url.lstrip('/')}")
+        _refuse(f"--upstream {url} is not an http:// or https:// URL", f"perhaps http://{url.lstrip('/')}")
     if parts.username is not None or parts.fragment:
         _refuse("--upstream holds a user or a fragment", "leave it out: clients send their own credentials")
     if not _PLAIN.fullmatch(parts.path + parts.query + parts.netloc):
-        _refuse(f"--upstream {url} holds characters that no URL has", "write them as %XX")
+        _refuse(f"--upstream {url} holds characters that are not allowed in a URL", "write them as %XX")
     is_tls = parts.scheme == "https"
     path = "" if parts.path == "/" and not parts.query else parts.path
     return Upstream(parts.hostname, port or (443 if is_tls else 80), is_tls, path, parts.query)
@@ -267,7 +268,7 @@ def _upstream(url: str) -> Upstream:
 
 def _endpoint(path: str) -> str:
     if not path.startswith("/") or "?" in path or "#" in path or not _PLAIN.fullmatch(path):
-        _refuse(f"--endpoint {path} is no path", "for example /mcp")
+        _refuse(f"--endpoint {path} is not a path", "for example /mcp")
     return path
 
 
@@ -293,7 +294,9 @@ def _listen(options: HttpOptions) -> socket.socket:
     except OSError as error:
         where = f"{options.host}:{options.port}"
         if error.errno == errno.EADDRINUSE:
-            _refuse_at(where, "the port is taken", "stop who has it, or choose another with --listen")
+            _refuse_at(
+                where, "the port is taken", "stop the program that uses it, or choose another with --listen"
+            )
         _refuse_at(where, f"cannot listen there ({error.strerror})", "see --listen")
 
 
@@ -317,23 +320,25 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
-    said: list[str] = []
+    warnings: list[str] = []
     if not is_loopback(host):
-        said.append(
+        warnings.append(
             f"warning: {host} is more than this machine: whoever reaches it reaches the server through us, "
             "and Host and Origin are not checked"
         )
     elif "*" in options.allow_origins:
-        said.append("warning: --allow-origin *: any page in a browser here may use the server through us")
+        warnings.append("warning: --allow-origin *: any page in a browser here may use the server through us")
     if options.admin and not is_loopback(admin := split_listen(options.admin, "--admin")[0]):
-        said.append(
+        warnings.append(
             f"warning: --admin {admin}: whoever reaches it reads the metrics; Host is not checked there"
         )
     if options.is_insecure:
-        said.append("WARNING: --insecure: upstream's certificate is not checked; anybody could be in between")
+        warnings.append(
+            "WARNING: --insecure: upstream's certificate is not checked; anybody could be in between"
+        )
     if "*" in options.allow_hosts:
-        said.append("WARNING: --allow-host *: whoever reaches this port reaches every host that we reach")
-    return said
+        warnings.append("WARNING: --allow-host *: whoever reaches this port reaches every host that we reach")
+    return warnings
 
 
 def start_members(options: HttpOptions, here: str) -> dict[str, str]:

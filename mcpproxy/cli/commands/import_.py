@@ -14,23 +14,23 @@ DESCRIPTION = (
 )
 
 EPILOG = """\
-What the other format did not keep is not made up: the trace says what is missing, and check concludes
-nothing from it. check, show, versions, trim, redact and replay take such files directly, too.
+The trace says what the other format does not hold, and check concludes nothing from what is missing. check,
+show, versions, trim, redact and replay also take such files directly.
 
   mcpproxy import session.har -o session.jsonl
   mcpproxy import recorded.jsonl --session 2 -o second.jsonl"""
 
 
 def run(argv: list[str]) -> int:
-    """Write one trace."""
+    """Convert one recording."""
     parser = Parser("import", DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help="the recording, which stays as it is")
     parser.add_argument("-o", "--output", metavar="TRACE", help="the new trace (FILE.mcpproxy.jsonl)")
     parser.add_argument(
-        "--format", choices=("auto", *FORMATS), default="auto", help="what FILE is (auto: found out)"
+        "--format", choices=("auto", *FORMATS), default="auto", help="the format of FILE (auto: detected)"
     )
     parser.add_argument(
-        "--session", type=positive, default=0, metavar="N", help="which, where it holds several"
+        "--session", type=positive, default=0, metavar="N", help="which session, if FILE holds several"
     )
     options = parser.parse_args(argv)
     path: str = options.file
@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     format: str | None = options.format if options.format != "auto" else recognised(path)
     if format is None:
         known = ", ".join(FORMATS)
-        raise TraceError(path, None, f"none of the formats that can be read ({known})", "name its --format")
+        raise TraceError(path, None, f"none of the formats that can be read ({known})", "give its --format")
     trace = open_foreign(path, format, options.session)
     output: str = options.output or f"{path}.mcpproxy.jsonl"
     tally = write_trace(output, trace.header, trace.lines())

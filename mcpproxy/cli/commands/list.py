@@ -1,13 +1,13 @@
 """``mcpproxy list``: list the recordings in a folder, the latest first.
 
 Only the head and the tail of each file are read: the header says what was recorded, and the close record
-says how it ended. A recording without a close record is still running or was cut.
+says how it ended. Without a close record the session is still running, or the recorder was killed.
 """
 
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from mcpproxy.base import paths
@@ -16,7 +16,7 @@ from mcpproxy.base.style import Style, count, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
-from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.relay import journal
 from mcpproxy.reports.text_table import table
 
@@ -30,7 +30,7 @@ _RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d{1,18}),)?"t":(\d{1,1
 
 @dataclass(frozen=True, slots=True)
 class RecordingSummary:
-    """One line of the list. Counts are ``None`` if only reading the whole file would give them."""
+    """One line of the list. A count is ``None`` if the head and the tail of the file do not give it."""
 
     path: str
     started_at: str
@@ -46,9 +46,7 @@ class RecordingSummary:
 def run(argv: list[str]) -> int:
     """List the state directory, or the named folder."""
     parser = Parser("list", "List recordings, the latest first.")
-    parser.add_argument(
-        "folder", nargs="?", metavar="DIR", help="where to look; without it the state directory"
-    )
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="the folder to list (the state directory)")
     parser.add_argument(
         "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (20)"
     )
@@ -69,7 +67,7 @@ def run(argv: list[str]) -> int:
     elif not found:
         tell(f"nothing recorded yet in {folder}; wrap a server with mcpproxy -- SERVER, or try mcpproxy demo")
     else:
-        emit(as_table(recordings, style()))
+        emit(as_table(recordings, terminal_style()))
         if len(found) > len(recordings):
             tell(f"{count(len(found) - len(recordings), 'older recording')} not listed; see --limit")
     return 0
@@ -81,59 +79,35 @@ def summarise(path: str) -> RecordingSummary:
         head, tail = _ends(path)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)  # a journal from which no trace was made yet
-        reason = _unfinished(path) if missing else (error.strerror or "unreadable").lower()
-        return RecordingSummary(path, "", "", reason)
+        ended = _state(path) if missing else (error.strerror or "unreadable").lower()
+        return RecordingSummary(path, "", "", ended)
     header = _record(head.partition(b"\n")[0], "header")
     if header is None:
         return RecordingSummary(path, "", "", "not a trace")
     started_at, label = str(header.get("started_at", "")), str(header.get("label", ""))
     transport, upstream = str(header.get("transport", "")), str(header.get("upstream", ""))
     last_line = tail.rstrip(b"\n").rpartition(b"\n")[2] if tail.endswith(b"\n") else b""
-    if close := _record(last_line, "close"):
-        counts = _counts(close.get("frames"))
-        return RecordingSummary(
-            path,
-            started_at,
-            label,
-            _ended(close),
-            duration_ns=_int(close.get("t")),
-            frames=sum(counts.values()),
-            findings=_counts(close.get("findings")),
-            transport=transport,
-            upstream=upstream,
+    summary = RecordingSummary(path, started_at, label, ended="", transport=transport, upstream=upstream)
+    close, continued = _record(last_line, "close"), _record(last_line, "continued")
+    if last := close or continued:
+        return replace(
+            summary,
+            ended=_ended(last) if close else f"goes on in {last.get('in')}",
+            duration_ns=_int(last.get("t")),
+            frames=sum(_counts(last.get("frames")).values()),
+            findings=_counts(last.get("findings")),
         )
-    if goes_on := _record(last_line, "continued"):
-        counts, found = _counts(goes_on.get("frames")), _counts(goes_on.get("findings"))
-        ended = f"goes on in {goes_on.get('in')}"
-        t = _int(goes_on.get("t"))
-        return RecordingSummary(
-            path,
-            started_at,
-            label,
-            ended,
-            duration_ns=t,
-            frames=sum(counts.values()),
-            findings=found,
-            transport=transport,
-            upstream=upstream,
-        )
-    seen = [(seq, t) for seq, t in _RECORD.findall(tail)]
-    frames = next((int(seq) for seq, _ in reversed(seen) if seq), None)
-    since = int(seen[-1][1]) if seen else None
-    return RecordingSummary(
-        path,
-        started_at,
-        label,
-        _unfinished(path),
-        duration_ns=since,
-        frames=frames,
-        transport=transport,
-        upstream=upstream,
+    records = _RECORD.findall(tail)
+    return replace(
+        summary,
+        ended=_state(path),
+        duration_ns=int(records[-1][1]) if records else None,
+        frames=next((int(seq) for seq, _ in reversed(records) if seq), None),
     )
 
 
 def as_object(recording: RecordingSummary) -> dict[str, object]:
-    """Return it as JSON; times are in nanoseconds, and unknown values are ``null``."""
+    """Return a line of the list as a JSON object, with ``null`` for unknown values."""
     return {
         "path": recording.path,
         "transport": recording.transport or None,
@@ -194,8 +168,8 @@ def _ended(close: dict[str, object]) -> str:
             return str(ending)
 
 
-def _unfinished(path: str) -> str:
-    """Return the state: a running recorder holds the lock of the journal, a killed one does not."""
+def _state(path: str) -> str:
+    """Return ``running`` if a recorder holds the lock of the journal, else ``cut``."""
     # Not at the top of the module: most recordings have ended.
     from mcpproxy.recorder.lock import is_held
 

@@ -1,7 +1,7 @@
 """``mcpproxy pin``: approve the tools of a server as they are now.
 
-The approved tools are in a file that people keep, read and review; ``check --pins`` judges recordings by it.
-If something is not as approved, it is reported; the file is changed only if that is requested.
+Their definitions are written to a file that people review and keep; ``check --pins`` judges recordings by it.
+If the file exists, the differences are printed, and only ``--update`` changes it.
 """
 
 import argparse
@@ -21,14 +21,14 @@ from mcpproxy.opening import open_trace
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.reports import pin_file
-from mcpproxy.reports.pin_file import Gathered
+from mcpproxy.reports.pin_file import CollectedPins
 
 if TYPE_CHECKING:
     from mcpproxy.validate import Client
 
 DESCRIPTION: Final = """\
-Writes down how the tools of a server are defined, and its instructions: from recordings, or from the server
-itself. check --pins then reports whatever is not as it was approved."""
+Writes the definitions of a server's tools, and its instructions, to a file: from recordings, or from the
+server itself. check --pins then reports what differs from the file."""
 
 EPILOG: Final = """\
 exit codes: 0 pinned, or nothing has changed, 1 something has changed and --update was not given,
@@ -41,7 +41,7 @@ exit codes: 0 pinned, or nothing has changed, 1 something has changed and --upda
 
 STDOUT: Final = "-"
 
-_LISTINGS: Final = 5
+_MAX_LISTINGS: Final = 5
 """How often the tools are listed again if the server announces a change meanwhile."""
 
 
@@ -52,19 +52,20 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, a recording shows no tools, or the server fails.
     """
     options, command = _arguments(argv)
-    where, found = _found(options, command)
-    if found.contradictions:
-        for said in found.contradictions:
-            tell(said)
-        raise UsageError(where, "the lists contradict each other", "pin from one that holds one of them")
-    for server in sorted(found.partial):
-        whose = f"the list of {visible(server)}" if server else "the list"
-        tell(f"{where}: {whose} may lack tools, for a page is missing or it changed meanwhile")
-    return _write(options.output, found, update=options.update)
+    source, collected = _collect(options, command)
+    if collected.contradictions:
+        for contradiction in collected.contradictions:
+            tell(contradiction)
+        raise UsageError(source, "the lists contradict each other", "pin from a recording with one of them")
+    for server in sorted(collected.partial):
+        listing = f"the list of {visible(server)}" if server else "the list"
+        tell(f"{source}: {listing} may lack tools: a page is missing, or the list changed meanwhile")
+    return _write(options.output, collected, update=options.update)
 
 
-def _write(path: str, found: Gathered, *, update: bool) -> int:
-    now: Pins = found.pins
+def _write(path: str, collected: CollectedPins, *, update: bool) -> int:
+    """Write the pins to ``path``, or print the differences from its content; return the exit code."""
+    now: Pins = collected.pins
     if path == STDOUT:
         emit(pin_file.dumps(now).splitlines())
         return 0
@@ -72,7 +73,7 @@ def _write(path: str, found: Gathered, *, update: bool) -> int:
         _save(path, now)
         emit([f"{path}: {_summary(now)}"])
         return 0
-    was, partial = pin_file.read(path), frozenset(found.partial)
+    was, partial = pin_file.read(path), frozenset(collected.partial)
     changed = pin_file.differences(was, now, partial)
     emit(changed)
     if not changed:
@@ -95,11 +96,8 @@ def _save(path: str, approved: Pins) -> None:
     output.write(path, pin_file.dumps(approved).splitlines())
 
 
-# Where the tools are
-
-
-def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gathered]:
-    """Return the name to use in messages, and what the recordings or the server show."""
+def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, CollectedPins]:
+    """Return the name of the source for messages, and the pins from the recordings or the server."""
     named: list[str] = options.paths
     urls = [one for one in named if one.startswith(("http://", "https://"))]
     if bool(command) + bool(urls) + bool(set(named) - set(urls)) != 1 or len(urls) > 1:
@@ -111,34 +109,34 @@ def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gather
     if options.header and not urls:
         raise UsageError("--header", "goes together with a URL", "leave it out")
     if command or urls:
-        return _live(command, urls[0] if urls else "", options)
-    found, seen = (
-        Gathered(),
-        find_traces.whole([trace for path in named for trace in find_traces.expand(path)]),
+        return _collect_live(command, urls[0] if urls else "", options)
+    traces = find_traces.one_path_per_recording(
+        [trace for path in named for trace in find_traces.expand(path)]
     )
-    for path in dict.fromkeys(seen):
-        found.add(pin_file.gather(open_trace(path)), path)
-    return (seen[0] if len(seen) == 1 else "pin"), found
+    collected = CollectedPins()
+    for path in traces:
+        collected.add(pin_file.collect_pins(open_trace(path)), path)
+    return (traces[0] if len(traces) == 1 else "pin"), collected
 
 
-def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, Gathered]:
+def _collect_live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, CollectedPins]:
     name = shown((url,) if url else command)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
-        tries = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])
+        revisions = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])
         faults: list[str] = []
-        for revision in tries:
+        for revision in revisions:
             trace = os.path.join(folder, f"{revision}.jsonl")
             client = _client(command, url, revision, trace, options)
             try:
-                async_main.run_until_terminated(_list(client))
+                async_main.run_until_terminated(_list_tools(client))
             except McpProxyError as fault:
                 faults.append(str(fault))
                 if not _is_refusal(fault):
                     break
             else:
-                return name, pin_file.gather(open_trace(trace))
-    said = "; without a handshake ".join(faults)
-    raise McpProxyError(said if said.startswith(url or command[0]) else f"{name}: {said}")
+                return name, pin_file.collect_pins(open_trace(trace))
+    reason = "; without a handshake ".join(faults)
+    raise McpProxyError(reason if reason.startswith(url or command[0]) else f"{name}: {reason}")
 
 
 def _is_refusal(fault: McpProxyError) -> bool:
@@ -160,26 +158,23 @@ def _client(
     return connected_stdio(command, revision=revision, timeout_s=options.timeout, trace=trace)
 
 
-async def _list(connection: "AbstractAsyncContextManager[Client]") -> None:
-    """List the tools, again if they change meanwhile; the messages are recorded."""
+async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> None:
+    """List the tools, and again if they change meanwhile. The client records the messages."""
     async with connection as client:
         await client.connect()
         capabilities = client.server.get("capabilities")
         if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
             raise McpProxyError("the server declares no tools; there is nothing to pin")
-        for _ in range(_LISTINGS):
-            before = _announced(client)
+        for _ in range(_MAX_LISTINGS):
+            before = _list_changes(client)
             await client.list("tools/list")
-            if _announced(client) == before:
+            if _list_changes(client) == before:
                 return
 
 
-def _announced(client: "Client") -> int:
-    """Return how many changes of the list the server has announced."""
+def _list_changes(client: "Client") -> int:
+    """Return how many changes of the list the server has announced so far."""
     return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.unsolicited)
-
-
-# The command line
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -189,8 +184,8 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add = parser.add_argument
     add("paths", nargs="*", metavar="TRACE-or-URL", help="recordings, folders of them, or an MCP endpoint")
     add("-o", "--output", metavar="FILE", required=True, help="the file of pins; - prints it")
-    add("--update", action="store_true", help="approve of what has changed")
-    add("--revision", choices=REVISIONS, help="the protocol revision to speak (one that the server does)")
+    add("--update", action="store_true", help="approve the changes")
+    add("--revision", choices=REVISIONS, help="the protocol revision to speak (one that the server supports)")
     add("--timeout", metavar="S", type=seconds, default=10.0, help="how long an answer may take (10)")
     add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
     return parser.parse_args(argv), command

@@ -13,8 +13,8 @@ from mcpproxy.trace.copy import write_trace
 DESCRIPTION = "Copy a recording with values masked: in messages, headers, URLs, the command and stderr."
 
 EPILOG = """\
-Equal values have equal masks in one file, so that it still replays: what is masked need not be equal.
-Of a value pattern with a group, only what the group holds is masked.
+Equal values have equal masks in one file. The copy still replays: a masked value matches any value.
+If a value pattern has a group, only the text of the group is masked.
 
   mcpproxy redact session.jsonl --preset secrets -o clean.jsonl
   mcpproxy redact session.jsonl --key email --value '\\b\\d{16}\\b' -o clean.jsonl
@@ -27,7 +27,13 @@ def run(argv: list[str]) -> int:
     parser.add_argument("trace", metavar="TRACE", help="the recording, which stays as it is")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     add = parser.add_argument
-    add("--key", action="append", default=[], metavar="NAME", help="values of this name, in any case")
+    add(
+        "--key",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="values of members, headers and parameters of this name, in any case",
+    )
     add("--value", action="append", default=[], type=_pattern, metavar="REGEX", help="texts that match")
     add(
         "--pointer",
@@ -35,23 +41,27 @@ def run(argv: list[str]) -> int:
         default=[],
         type=_pointer,
         metavar="POINTER",
-        help="what stands there in a message: /result/content/*/text, with * for one step, ** for any",
+        help="values at this JSON Pointer in a message: /result/content/*/text; * is one step, ** any number",
     )
-    add("--preset", choices=("secrets",), help="what looks or is named like a credential")
+    add(
+        "--preset",
+        choices=("secrets",),
+        help="everything that looks like a credential or has the name of one",
+    )
     options = parser.parse_args(argv)
-    what = RedactionScope(options.key, options.value, options.pointer, options.preset == "secrets")
-    if not str(what):
-        raise UsageError("redact", "nothing to mask was named", "add --preset secrets, for a start")
+    scope = RedactionScope(options.key, options.value, options.pointer, options.preset == "secrets")
+    if not str(scope):
+        raise UsageError("redact", "no option says what to mask", "for example, add --preset secrets")
     if "" in options.key:
         raise UsageError("--key", "is empty", "name a member, a header or a parameter")
     named = find_traces.expand(options.trace)
     if len(named) > 1:
         raise UsageError(options.trace, f"holds {len(named)} traces", "name one of them")
     trace = open_trace(named[0])
-    redaction = Redaction(what)
+    redaction = Redaction(scope)
     write_trace(options.output, redaction.header(trace.header), redaction.lines(trace))
     tell(f"{options.output}: {redaction.masked} values masked")
-    if redaction.in_pieces and (what.pointers or what.keys):
+    if redaction.in_pieces and (scope.pointers or scope.keys):
         tell(f"{options.output}: {redaction.in_pieces} pieces of long messages were searched as text only")
     return 0
 
@@ -60,15 +70,15 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as fault:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression ({fault})") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression ({fault})") from None
     if pattern.fullmatch(""):
-        raise argparse.ArgumentTypeError(f"{text!r} matches even nothing")
+        raise argparse.ArgumentTypeError(f"{text!r} matches the empty text")
     return pattern
 
 
 def _pointer(text: str) -> str:
     if not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no JSON Pointer such as /params/arguments/email")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/email")
     if text in PROTECTED:
-        raise argparse.ArgumentTypeError(f"{text!r} makes a message what it is and cannot be masked")
+        raise argparse.ArgumentTypeError(f"{text!r} determines the kind of a message and cannot be masked")
     return text

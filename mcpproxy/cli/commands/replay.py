@@ -1,4 +1,7 @@
-"""``mcpproxy replay server``: a recording replaces the server. See ``replay_client`` for the other half."""
+"""``mcpproxy replay``, and ``mcpproxy replay server``: a recording replaces the server.
+
+``replay_client`` is the module of ``mcpproxy replay client``.
+"""
 
 import argparse
 import os
@@ -27,12 +30,12 @@ PARTS: Final = {
 DESCRIPTION: Final = "Answer a live client from a recording, as the recorded server did."
 
 EPILOG: Final = """\
-Requests match by method and params; what is volatile (_meta, progress tokens, cursors, what a client says
-of itself) does not count unless --match strict. Equal requests are answered in the recorded order. What
-the server said of its own accord comes after the message that it followed.
+Requests match by method and params. Volatile values (_meta, progress tokens, cursors, the params of
+initialize) do not count, except with --match strict. Equal requests are answered in the recorded order.
+Unsolicited messages of the server are sent after the client message that they followed.
 
-A request that was not recorded, or not so often, is a miss: it is answered with an error that names the
-nearest recorded request, told on stderr, and the exit code is 1 in the end.
+A request that was not recorded, or not as often, is a miss: it is answered with an error that names the
+nearest recorded request, reported on stderr, and makes the exit code 1.
 
   mcpproxy replay server session.jsonl                         on stdin and stdout, for any client
   mcpproxy replay server session.jsonl --http 127.0.0.1:8800   over Streamable HTTP
@@ -43,7 +46,7 @@ def run(argv: list[str]) -> int:
     """Run ``replay server`` or ``replay client``."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
-        parser = Parser("replay", "A recording stands in for the server, or for the client.", _parts())
+        parser = Parser("replay", "A recording replaces the server or the client.", _parts())
         parser.usage = "mcpproxy replay {server,client} TRACE [OPTION...]"
         parser.print_help()
         return 0
@@ -64,11 +67,11 @@ def serve(argv: list[str]) -> int:
     """Serve one recording; return 1 if a request was missed.
 
     Raises:
-        McpProxyError: the arguments cannot be followed, the trace cannot be read, or the port is taken.
+        McpProxyError: the arguments are not valid, the trace cannot be read, or the port is taken.
     """
     options, command = _arguments(argv)
     found = _all_of([load(find_traces.expand(trace)[0]) for trace in options.trace])
-    how = ReplayOptions(
+    replay_options = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
         factor=options.timing,
@@ -79,19 +82,21 @@ def serve(argv: list[str]) -> int:
     )
     if options.session:
         known = {session.name: session for session in found.sessions}
-        found = replace(found, sessions=(http_sessions.called(options.trace[0], options.session, known),))
+        found = replace(
+            found, sessions=(http_sessions.find_session(options.trace[0], options.session, known),)
+        )
     if options.http:
-        return _over_http(options.http, found, how, command)
+        return _over_http(options.http, found, replay_options, command)
     session = found.as_one()
     if len(found.sessions) > 1:
-        tell(f"{len(found.sessions)} sessions are in it; the first is replayed, --session takes another")
-    server = StdioReplayServer(ReplayEngine(session, how), tell, command)
+        tell(f"it holds {len(found.sessions)} sessions; the first is replayed, --session selects another")
+    server = StdioReplayServer(ReplayEngine(session, replay_options), tell, command)
     server.run()
     return ended([server.engine], server.passed_on)
 
 
 def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
-    """Return what can be replayed of them, and report what cannot."""
+    """Return the parts of ``recordings`` that can be replayed, and report the others on stderr."""
     found = [replay_source(recording) for recording in recordings]
     for recording, each in zip(recordings, found, strict=True):
         if not each.unnamed.messages and not each.sessions:
@@ -99,8 +104,8 @@ def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
         if len(found) > 1 and recording.transport != "stdio":
             raise UsageError(
                 recording.path,
-                "recorded over HTTP, and so replayed alone",
-                "name one recording, or --session",
+                "was recorded over HTTP, and cannot be combined with another recording",
+                "name one recording",
             )
         for note in each.notes:
             tell(f"{recording.path}: {note}")
@@ -113,14 +118,14 @@ def ended(engines: Sequence[ReplayEngine], passed: int) -> int:
     return 1 if any(engine.misses for engine in engines) else 0
 
 
-def _over_http(where: str, found: ReplaySource, how: ReplayOptions, command: Sequence[str]) -> int:
+def _over_http(where: str, found: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]) -> int:
     host, port = split_listen(where, "--http")
     from mcpproxy.replay.server.http_server import (
         HttpReplayServer,  # a web server, which stdio does not need
     )
 
     try:
-        server = HttpReplayServer(host, port, found, how, tell, command)
+        server = HttpReplayServer(host, port, found, replay_options, tell, command)
     except OSError as fault:
         raise UsageError(where, f"cannot listen there ({fault.strerror})", "choose another port") from None
     tell(f"replaying at {server.url}")
@@ -136,7 +141,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "trace",
         metavar="TRACE",
         nargs="+",
-        help="the recording; several where the client started the server several times",
+        help="the recording; several if the client started the server several times",
     )
     add("--http", metavar="HOST:PORT", default="", help="serve Streamable HTTP there; port 0 picks one")
     add(
@@ -144,7 +149,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         type=_factor,
         default="immediate",
         metavar="immediate|recorded|FACTOR",
-        help="no pauses (default), those of the recording, or so many times those",
+        help="no pauses (default), the recorded pauses, or the recorded pauses times FACTOR",
     )
     add("--match", choices=LEVELS, default="default", help="how alike a request must be")
     add(
@@ -156,12 +161,12 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="what else does not count in a request: /params/arguments/now, with * for one step",
     )
     add("--repeat", action="store_true", help="give the last answer again when the recorded ones are used up")
-    add("--session", metavar="ID", default="", help="which HTTP session, where there are several")
+    add("--session", metavar="ID", default="", help="which HTTP session, if there are several")
     add(
         "--on-miss",
         choices=("error", "passthrough"),
         default="error",
-        help="what becomes of a miss: an error (default), or -- COMMAND answers it",
+        help="how a miss is answered: with an error (default), or by -- COMMAND",
     )
     options = parser.parse_args(argv)
     if (options.on_miss == "passthrough") != bool(command):
@@ -187,7 +192,7 @@ def _factor(text: str) -> float:
 
 def _pointer(text: str) -> str:
     if not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no JSON Pointer such as /params/arguments/now")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/now")
     return text
 
 

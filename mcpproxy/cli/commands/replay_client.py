@@ -38,17 +38,17 @@ def run(argv: list[str]) -> int:
     options, command = _arguments(argv)
     path = find_traces.expand(options.trace)[0]
     recording = load(path)
-    how = comparison_options.counting(options)
+    comparison_rules = comparison_options.rules_from(options)
     comparison = Comparison(path, shown((options.url,) if options.url else command))
     with replay_update.renewing(recording, options.url or "", command, wanted=options.update) as renewed:
-        whole = _play_all(recording, comparison, how, options, renewed.url, renewed.command)
+        whole = _play_all(recording, comparison, comparison_rules, options, renewed.url, renewed.command)
         renewed.keeps = whole
     code = comparison_options.report(comparison, options.format)
     if options.update:
         if not whole:
-            tell(f"{path} stays as it is: the server did not come to the end of it")
+            tell(f"{path} is unchanged: the server did not reach its end")
             return code
-        tell(f"{path} now holds what the server said this time")
+        tell(f"{path} was replaced by the new recording")
         return 0
     return code
 
@@ -56,7 +56,7 @@ def run(argv: list[str]) -> int:
 def _play_all(
     recording: LoadedTrace,
     comparison: Comparison,
-    how: ComparisonRules,
+    comparison_rules: ComparisonRules,
     options: argparse.Namespace,
     url: str,
     command: Sequence[str],
@@ -65,7 +65,7 @@ def _play_all(
     found = replay_source(recording)
     sessions = comparison_options.sessions_of(found)
     if options.session:
-        sessions = [comparison_options.chosen(recording.path, sessions, options.session)]
+        sessions = [comparison_options.choose_session(recording.path, sessions, options.session)]
     comparison.notes += [f"{recording.path}: {note}" for note in found.notes]
     if not sessions:
         raise TraceError(recording.path, None, "holds no message", "record a session first")
@@ -77,7 +77,7 @@ def _play_all(
         heard += player.received_count
         comparison.notes += player.notes
         whole = whole and not player.is_stopped
-        comparison_options.compare(comparison, session, player.live, how, player.pairing)
+        comparison_options.compare(comparison, session, player.live, comparison_rules, player.pairing)
     if not heard:
         why = "; ".join(dict.fromkeys(comparison.notes[-1:])) or "the server said nothing"
         raise McpProxyError(f"{comparison.found}: {why}; nothing could be compared")
@@ -105,9 +105,14 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         default=[],
         help="a header for every HTTP request, such as a credential, which no recording holds",
     )
-    add("--session", metavar="ID", default="", help="play this HTTP session alone: its eight digits, or some")
+    add(
+        "--session",
+        metavar="ID",
+        default="",
+        help="play this HTTP session alone: its eight digits, or the first of them",
+    )
     comparison_options.add_options(parser)
-    add("--update", action="store_true", help="put what the server says now in the place of the recording")
+    add("--update", action="store_true", help="replace the recording by what the server says now")
     add(
         "--timeout",
         metavar="SECONDS",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.terminal import emit, style
+from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
 from mcpproxy.reports.text_table import table
@@ -14,10 +14,10 @@ EPILOG = """\
 error    the specification says MUST, or its schema fixes it
 warning  it says SHOULD, or the rule follows from other sentences
 info     legal but worth knowing
-allowed  it says MAY: a permission, which keeps other rules quiet
+allowed  it says MAY: a permission, which limits other rules
 -        the revision has no such requirement
 
-acp-1 and acp-2 are the versions of the Agent Client Protocol, which is recognised by itself."""
+acp-1 and acp-2 are the versions of the Agent Client Protocol, which is detected automatically."""
 
 
 def run(argv: list[str]) -> int:
@@ -26,10 +26,15 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
     parser.add_argument("--family", metavar="NAME", help="only one family, such as PROTO")
     parser.add_argument(
-        "--coverage", action="store_true", help="the map instead: each requirement, and what decides it"
+        "--coverage", action="store_true", help="list the requirements instead, each with its rules"
     )
     parser.add_argument(
-        "--rules", dest="folders", action="append", default=[], metavar="DIR", help="and those in this folder"
+        "--rules",
+        dest="folders",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="list the rules in this folder too",
     )
     options = parser.parse_args(argv)
     known = known_rules(options.folders)
@@ -46,7 +51,7 @@ def run(argv: list[str]) -> int:
 
         emit([json.dumps({"rules": [as_object(rule) for rule in rules]}, indent=2)])
     else:
-        emit(as_table(rules, style()))
+        emit(as_table(rules, terminal_style()))
         emit(
             ["", f"{count(len(rules), 'rule')}. What one means: mcpproxy explain {rules[0].code}"]
             if rules
@@ -61,7 +66,11 @@ def _coverage(known: Catalogue, *, as_json: bool) -> int:
     from mcpproxy.reports import coverage
 
     rows = coverage.rows(known)
-    emit([json.dumps(coverage.as_objects(rows), indent=2)] if as_json else coverage.lines(rows, style()))
+    emit(
+        [json.dumps(coverage.as_objects(rows), indent=2)]
+        if as_json
+        else coverage.lines(rows, terminal_style())
+    )
     return 0
 
 
@@ -76,20 +85,22 @@ def level_word(rule: Rule, revision: str) -> str | None:
     return level(rule, revision) or ("allowed" if rule.keywords(revision) else None)
 
 
-def as_table(rules: Iterable[Rule], look: Style) -> list[str]:
+def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
     """Return code, name and a column per revision of each protocol that ``rules`` cover."""
     rules = tuple(rules)
-    spoken = [v for versions in (REVISIONS, ACP) if _speak_of(rules, versions) for v in versions]
+    spoken = [v for versions in (REVISIONS, ACP) if _any_covers(rules, versions) for v in versions]
     rows = [("RULE", "NAME", *spoken)]
     rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in spoken)) for rule in rules]
 
     def paint(column: int, cell: str, padded: str) -> str:
-        return look.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded
+        return (
+            style.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded
+        )
 
-    return table(rows, look, paint=paint)
+    return table(rows, style, paint=paint)
 
 
-def _speak_of(rules: Iterable[Rule], versions: Iterable[str]) -> bool:
+def _any_covers(rules: Iterable[Rule], versions: Iterable[str]) -> bool:
     return any(rule.keywords(version) for rule in rules for version in versions)
 
 

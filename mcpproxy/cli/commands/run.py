@@ -1,7 +1,7 @@
 """``mcpproxy [run] [OPTION...] -- COMMAND [ARG...]``: wrap a stdio server.
 
-Everything here runs before the server starts, so only what is needed to start it is imported. The
-options are parsed without argparse, which takes longer to import than Python takes to start.
+Everything here runs before the server starts, so nothing else is imported. The options are parsed without
+argparse, which takes longer to import than Python takes to start.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 _USAGE = """\
 usage: mcpproxy [run] [OPTION...] -- COMMAND [ARG...]
 
-Starts COMMAND, an MCP server that speaks on stdin and stdout, and stands in for it: every byte passes
-unchanged, is recorded, and is judged while it passes. Put "mcpproxy --" before the server command in
-any host's configuration.
+Starts COMMAND, an MCP server that speaks on stdin and stdout. Every byte passes unchanged, is recorded,
+and is judged while it passes. Put "mcpproxy --" before the server command in any host's configuration.
 
 options:
 %s
@@ -32,7 +31,7 @@ cannot be run, 2 if the arguments are wrong or nothing can be recorded there.
 
 _OPTIONS = (
     *new_recording.OPTIONS,
-    ("--grace", "SECONDS", "how long the server may take to leave when the host has gone (default: 5)"),
+    ("--grace", "SECONDS", "how long the server may take to exit after the host has gone (default: 5)"),
     ("-h, --help", "", "show this"),
 )
 _VALUED = tuple(name for name, value, _ in _OPTIONS if value)
@@ -62,9 +61,9 @@ def run(argv: list[str]) -> int:
     options.resolve_rules()
     make = None
     if options.lists["--enforce"]:
-        from mcpproxy.cli.enforce_options import gated
+        from mcpproxy.cli.enforce_options import enforcing_relay_factory
 
-        make = gated("run", options.lists["--enforce"], options.terms)
+        make = enforcing_relay_factory("run", options.lists["--enforce"], options.rule_options)
     label = paths.safe(options.label) or paths.label_for(options.command)
     members = {
         "transport": quoted("stdio"),
@@ -100,7 +99,7 @@ def run(argv: list[str]) -> int:
         grace_s=options.grace_s,
         quiet=options.is_quiet,
         greeting=greeting,
-        make=make,
+        make_relay=make,
     )
 
 
@@ -171,7 +170,7 @@ def _grace_s(value: str) -> float:
         found = float(value)
     except ValueError:
         found = -1
-    if not 0 <= found < 86400:  # which is false for NaN as well
+    if not 0 <= found < 86400:  # false for NaN as well
         _refuse(f"--grace {value} is not a time", "give a number of seconds")
     return found
 

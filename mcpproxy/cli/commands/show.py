@@ -7,17 +7,17 @@ from mcpproxy.base import paths
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces, http_sessions
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.http_sessions import Shown
-from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.http_sessions import EventFilter
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.opening import follow, open_trace
-from mcpproxy.reports.transcript import HEADING, Transcript
+from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
 from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Header, Trace
 
 EPILOG = """\
 Each line: frame number, seconds since the start, how long an answer took, size, direction
-(→ from the client, ← from the server), and what was said. Findings stand below their frame;
-with --follow, one that only later events give away stands where it came up and names its frame.
+(→ from the client, ← from the server), and the message. Findings are listed below their frame;
+with --follow, a finding that only a later event reveals is listed after that event and names its frame.
 
   mcpproxy show                     the latest recording
   mcpproxy show --follow            the one that is being recorded now
@@ -32,7 +32,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument("-f", "--follow", action="store_true", help="go on while the session is running")
     parser.add_argument("--full", action="store_true", help="show messages whole instead of shortened")
     parser.add_argument("--frames", type=_span, metavar="A-B", help="only these frames: 12, 3-9, 40- or -20")
-    parser.add_argument("--session", metavar="ID", help="only this HTTP session: its eight digits, or some")
+    parser.add_argument(
+        "--session", metavar="ID", help="only this HTTP session: its eight digits, or the first of them"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--no-color", "--no-colour", dest="colour", action="store_false", help="no colours")
     options = parser.parse_args(argv)
@@ -43,20 +45,20 @@ def run(argv: list[str]) -> int:
         raise UsageError("--session", "is not for --follow", "leave one of them out")
     shown = _shown_in(options.frames or (0, None))
     if options.session:
-        shown = http_sessions.only(open_trace(path), options.session, shown)
+        shown = http_sessions.session_filter(open_trace(path), options.session, shown)
     if options.json:
         emit(_json(path, shown, full=options.full, following=options.follow), flush=options.follow)
     else:
-        transcript = Transcript(style(colour=options.colour), full=options.full)
+        transcript = Transcript(terminal_style(colour=options.colour), full=options.full)
         emit(_text(path, shown, transcript, following=options.follow), flush=options.follow)
     return 0
 
 
-def _text(path: str, shown: Shown, transcript: Transcript, *, following: bool) -> Iterator[str]:
+def _text(path: str, shown: EventFilter, transcript: Transcript, *, following: bool) -> Iterator[str]:
     trace = open_trace(path)
     yield from header_lines(path, trace.header)
     for event in follow(path) if following else in_place(trace):
-        lines = transcript.lines(event)  # also if it is not shown: responses need their requests
+        lines = transcript.lines(event)  # even if it is not shown: a response line names its request
         if shown(event):
             yield from lines
     if not following:
@@ -66,10 +68,10 @@ def _text(path: str, shown: Shown, transcript: Transcript, *, following: bool) -
             yield f"incomplete: the judge failed while recording ({fault}); judge again with mcpproxy check"
 
 
-def _json(path: str, shown: Shown, *, full: bool, following: bool) -> Iterator[str]:
+def _json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
     import json
 
-    from mcpproxy.reports import transcript_json
+    from mcpproxy.reports.transcripts import transcript_json
 
     trace = open_trace(path)
     header = trace.header
@@ -109,14 +111,14 @@ def header_lines(path: str, header: Header) -> list[str]:
     return [visible(path), f"{visible(header.label)}, {visible(started)} UTC: {command}", "", HEADING]
 
 
-def _shown_in(span: tuple[int, int | None]) -> Shown:
-    """Whether an event is in ``span``; without a span every event is."""
+def _shown_in(span: tuple[int, int | None]) -> EventFilter:
+    """Return a filter that keeps the events in ``span``; every event for ``(0, None)``."""
     first, last = span
 
     def shown(event: Event | Finding) -> bool:
         if span == (0, None):
             return True
-        number = http_sessions.number_of(event)
+        number = http_sessions.frame_number(event)
         return number is not None and first <= number and (last is None or number <= last)
 
     return shown
@@ -129,7 +131,7 @@ def _span(text: str) -> tuple[int, int | None]:
     first, dash, last = text.partition("-")
     numbers = [part for part in (first, last) if part]
     if not numbers or not all(part.isdecimal() for part in numbers):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of frames such as 3-9")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of frames such as 3-9")
     begin = int(first or 0)
     end = int(last) if last else None if dash else begin
     if end is not None and end < begin:
@@ -147,6 +149,6 @@ def _one_trace(named: str | None) -> str:
         )
     if os.path.isdir(named) and not named.rstrip(os.sep).endswith(find_traces.JOURNAL_SUFFIX):
         raise UsageError(
-            named, "a folder, and show takes one trace", f"see which it holds: mcpproxy list {named}"
+            named, "a folder, and show takes one trace", f"list its traces: mcpproxy list {named}"
         )
     return find_traces.expand(named)[0]

@@ -10,11 +10,11 @@ from mcpproxy.edit.trim import trimmed
 from mcpproxy.opening import open_trace
 from mcpproxy.trace.copy import write_trace
 
-DESCRIPTION = "Write the smallest recording that holds some frames of another and still replays."
+DESCRIPTION = "Write the smallest recording that has the wanted frames of another one and still replays."
 
 EPILOG = """\
-With the frames go their requests and answers, what was said on the way to an answer, and the handshake.
-Frames keep their numbers. check judges what is there and concludes nothing from what is not.
+The copy also has what these frames depend on: their requests and answers, the messages sent while a request
+was open, and the handshake. Frames keep their numbers. check concludes nothing from what is missing.
 
   mcpproxy trim session.jsonl --around 57 -o bug.jsonl
   mcpproxy trim session.jsonl --frames 12-40,57 -o part.jsonl"""
@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("trace", metavar="TRACE", help="the recording, which stays as it is")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--frames", type=_ranges, metavar="A-B,C", help="these frames: 12-40,57 or 40-")
-    which.add_argument("--around", type=positive, metavar="FRAME", help="this frame and what it belongs to")
+    which.add_argument("--around", type=positive, metavar="FRAME", help="this frame and what it depends on")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     options = parser.parse_args(argv)
     ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
@@ -49,7 +49,7 @@ def _range(part: str, text: str) -> range:
     first, dash, last = part.strip().partition("-")
     digits = [number for number in (first, last) if number]
     if not digits or not all(number.isdecimal() and len(number) < 19 for number in digits):
-        raise argparse.ArgumentTypeError(f"{text!r} are no frame numbers such as 12-40,57")
+        raise argparse.ArgumentTypeError(f"{text!r} are not frame numbers such as 12-40,57")
     start = int(first or 1)
     end = int(last or 10**18) if dash else start
     if end < start:

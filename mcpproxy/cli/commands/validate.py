@@ -7,10 +7,10 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.checks.engine.context import as_object
-from mcpproxy.checks.opt_in.pins import held
+from mcpproxy.checks.opt_in.pins import pin_checks
 from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
-from mcpproxy.cli.terminal import style
+from mcpproxy.cli.terminal import terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.reports import pin_file
@@ -26,8 +26,8 @@ from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.runner import ProgressCallbacks, validate
 
 DESCRIPTION: Final = """\
-Connects to an MCP server as a client, walks through what it has, tries what good clients do and what bad ones
-might, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
+Connects to an MCP server as a client, lists and reads what it offers, sends what good and bad clients might
+send, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
 
 EPILOG: Final = """\
 exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 it could not be run
@@ -49,13 +49,15 @@ def run(argv: list[str]) -> int:
     label = paths.label_for(command) if command else "http"
     accepted = baseline_options.read(options)
     if options.output:
-        output.check(options.output)
+        output.check_writable(options.output)
     rules = _rules(options)
     result = _run(target, probes, Recordings(rules, options.trace or "", label), options)
     fixed: tuple[Entry, ...] | None = None
     if accepted is not None:
         result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
-    validation_report.report(result, rules.catalogue, options.format, options.output, style(), fixed=fixed)
+    validation_report.report(
+        result, rules.catalogue, options.format, options.output, terminal_style(), fixed=fixed
+    )
     return 0 if result.is_valid else 1
 
 
@@ -65,14 +67,16 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
     if not options.pins:
         return rules
     wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
-    return rules.and_also(wanted or (), [held(pin_file.read(options.pins))])
+    return rules.and_also(wanted or (), [pin_checks(pin_file.read(options.pins))])
 
 
 def _run(
     target: Target, probes: tuple[Probe, ...], recordings: Recordings, options: argparse.Namespace
 ) -> Validation:
-    how = ValidateOptions(options.timeout, options.time_limit, tuple(options.call), options.call_all)
-    showing = _Showing()
+    validate_options = ValidateOptions(
+        options.timeout, options.time_limit, tuple(options.call), options.call_all
+    )
+    progress_line = _ProgressLine()
     try:
         return async_main.run_until_terminated(
             validate(
@@ -80,17 +84,17 @@ def _run(
                 probes,
                 recordings,
                 revision=options.revision,
-                options=how,
+                options=validate_options,
                 strict=options.strict,
-                progress=ProgressCallbacks(showing.begins, showing.ends),
+                progress=ProgressCallbacks(progress_line.begins, progress_line.ends),
             )
         )
     finally:
-        showing.clear()
+        progress_line.clear()
 
 
-class _Showing:
-    """A line that shows the current check, on a terminal only."""
+class _ProgressLine:
+    """A line on stderr that shows the current check, if stderr is a terminal."""
 
     def __init__(self) -> None:
         self._is_on = sys.stderr.isatty()
@@ -140,7 +144,9 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="the protocol revision to test: one, all, or those of the server's era (auto)",
     )
     add("--timeout", metavar="S", type=seconds, default=TIMEOUT_S, help="how long an answer may take (10)")
-    add("--time-limit", metavar="S", type=seconds, default=300.0, help="how long all may take (300)")
+    add(
+        "--time-limit", metavar="S", type=seconds, default=300.0, help="how long the whole run may take (300)"
+    )
     add("--strict", action="store_true", help="let warnings count as failures do")
     add("--only", metavar="GROUP,...", action="append", default=[], help="categories or checks to run")
     add("--skip", metavar="GROUP,...", action="append", default=[], help="categories or checks to leave out")
@@ -169,7 +175,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def _env(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{name!r} is no variable such as NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
     return name, value
 
 
@@ -180,5 +186,5 @@ def _call(text: str) -> tuple[str, JSONObject]:
     except ValueError:
         arguments = None
     if not name or arguments is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no tool with arguments such as 'add={{\"a\": 1}}'")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a tool with arguments such as 'add={{\"a\": 1}}'")
     return name, arguments

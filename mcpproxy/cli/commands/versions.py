@@ -1,4 +1,4 @@
-"""``mcpproxy versions``: list from recordings which implementation used which protocol revision."""
+"""``mcpproxy versions``: list which implementation used which protocol revision, by recordings."""
 
 import json
 from collections import defaultdict
@@ -9,10 +9,10 @@ from mcpproxy.base import paths
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.opt_in.implementations import Spoken, collected
+from mcpproxy.checks.opt_in.implementations import SpokenRevision, collector
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
 from mcpproxy.opening import open_trace
@@ -22,8 +22,8 @@ from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 
 EPILOG: Final = """\
-The numbers count recordings. To hold peers to versions, write the ranges that you have tested into
-a file, one table per revision (or any), and let check read it:
+The numbers count recordings. To have check report other versions than those you have tested, write
+ranges of versions into a file, one table per revision (or any):
 
   ["2025-11-25"]
   files = ">=1.2,<3"
@@ -44,14 +44,16 @@ def run(argv: list[str]) -> int:
     named: list[str] = options.paths or find_traces.recent(paths.state_dir())
     if not named:
         raise UsageError("versions", "nothing has been recorded yet", "name a trace, or record one first")
-    found = find_traces.whole([trace for path in named for trace in find_traces.expand(path)])
-    matrix, unreadable = gather(list(dict.fromkeys(found)))
-    emit(as_json(matrix) if options.format == "json" else as_table(matrix, style()))
+    found = find_traces.one_path_per_recording(
+        [trace for path in named for trace in find_traces.expand(path)]
+    )
+    matrix, unreadable = version_matrix(list(dict.fromkeys(found)))
+    emit(as_json(matrix) if options.format == "json" else as_table(matrix, terminal_style()))
     return 2 if unreadable else 0
 
 
-def gather(named: list[str]) -> tuple[Matrix, int]:
-    """Return the matrix of these recordings, and how many could not be read."""
+def version_matrix(named: list[str]) -> tuple[Matrix, int]:
+    """Return the matrix of the recordings ``named``, and how many of them could not be read."""
     matrix: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     unreadable = 0
     for path in named:
@@ -66,30 +68,30 @@ def gather(named: list[str]) -> tuple[Matrix, int]:
     return matrix, unreadable
 
 
-def implementations(path: str) -> set[Spoken]:
+def implementations(path: str) -> set[SpokenRevision]:
     """Return the implementations that take part in one recording.
 
     Raises:
         TraceError: it cannot be read.
     """
-    trace, seen = open_trace(path), set[Spoken]()
-    observer = Observer(catalogue.load(), Dispatch([collected(seen.add)]), joined_late=trace.joined_late)
+    trace, seen = open_trace(path), set[SpokenRevision]()
+    observer = Observer(catalogue.load(), Dispatch([collector(seen.add)]), joined_late=trace.joined_late)
     for event in trace.events():
         if not isinstance(event, Finding):
             observer.observe(event)
     return seen
 
 
-def as_table(matrix: Matrix, look: Style) -> Iterator[str]:
+def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
     """Return a line per implementation, with a column per revision."""
     if not matrix:
-        yield "no implementation presented itself in these recordings"
+        yield "no implementation gave its name in these recordings"
         return
     rows: list[tuple[str, ...]] = [("NAME", "VERSION", "ROLE", *REVISIONS)]
     for (name, version, role), spoken in sorted(matrix.items()):
         counts = (str(spoken[revision]) if revision in spoken else "-" for revision in REVISIONS)
         rows.append((visible(name), visible(version), role, *counts))
-    yield from table(rows, look)
+    yield from table(rows, style)
 
 
 def as_json(matrix: Matrix) -> list[str]:

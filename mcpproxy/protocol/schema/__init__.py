@@ -1,1 +1,1 @@
-"""JSON Schema: is a schema sound, does a value fit it, and what does finding out cost."""
+"""JSON Schema: whether a schema is valid, whether a value matches it, and how much work that check is."""

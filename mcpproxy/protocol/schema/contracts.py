@@ -1,13 +1,13 @@
 """Check values against the JSON Schemas that were declared for them.
 
-Arguments against a tool's ``inputSchema``, structured content against its ``outputSchema``, the content
-of a form against the schema that was asked for. In doubt the answer is that it does: a schema that is
-unsound, too large, of an unknown dialect, or refers to what stands elsewhere judges nothing. ``format``
-and the content keywords are annotations. Nothing is fetched and no file is read; what peers send
-bounds neither time nor memory, so that is bounded here (see ``effort``).
+These are the arguments of a call (the tool's ``inputSchema``), structured content (its ``outputSchema``) and
+the content of a form. A mismatch is reported only if it is certain: every value matches a schema that is
+invalid, too large, of an unknown dialect, or that refers to another document. ``format`` and the content
+keywords are annotations. Nothing is fetched and no file is read. Peers can send schemas and values that would
+take any time and memory, so both are bounded (see ``effort``).
 
-The work is done by jsonschema-rs, which takes 20 ms to load: so a few values are first held against the
-words that a schema has, if those are plain.
+Values are checked by jsonschema-rs, which takes 20 ms to load. So the first values are checked without it if
+the schema is simple (see ``fast_path``).
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#json-schema-usage
 """
@@ -23,8 +23,8 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.schema.dialects import DEFAULT, Dialect, named
 from mcpproxy.protocol.schema.effort import Effort, survey
-from mcpproxy.protocol.schema.fast_path import fitting
-from mcpproxy.protocol.schema.mismatches import Mismatch, is_sure, told
+from mcpproxy.protocol.schema.fast_path import make_test
+from mcpproxy.protocol.schema.mismatches import Mismatch, is_sure, mismatch_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -41,65 +41,68 @@ MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
 MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
-"""Bounds: a schema's size; how many values a judged value holds and how deep they nest; so much work
-(schemas tried, times values) is done to judge it, and so much to say where it fails."""
+"""Bounds: the size of a schema in bytes; the number and the depth of the values within a value; the work
+(schemas tried, times values) of checking a value, and of finding where it does not match."""
 
-PLAIN: Final = 1000
-"""How many values that fit are held against a schema of plain words before the library is loaded for it."""
+MAX_FAST_TESTS: Final = 1000
+"""How many values are checked against a simple schema without the library; after that, loading it pays."""
 
-PLAIN_STEPS: Final = 20_000
-"""So much work is that at most; the library is faster."""
+MAX_FAST_STEPS: Final = 20_000
+"""The work of such a check at most; for more, the library is faster."""
 
-REMEMBERED: Final = 128
-"""Schemas kept ready for the next value."""
+MAX_CONTRACTS: Final = 128
+"""How many prepared schemas are cached."""
 
-_DIALECT_SETTLED: Final = since("2025-11-25")
-"""The revisions that say which dialect a schema without ``$schema`` is written in."""
+_WITH_DEFAULT_DIALECT: Final = since("2025-11-25")
+"""The revisions that define the dialect of a schema without ``$schema``."""
 
-_EITHER: Final[tuple[Dialect, ...]] = ("draft-07", DEFAULT)
-"""Before, authors had one of these in mind: only what fits neither is said not to fit."""
+_OLD_DIALECTS: Final[tuple[Dialect, ...]] = ("draft-07", DEFAULT)
+"""The dialects that authors may have meant before: a value that matches either of them is correct."""
 
 
 def breaks(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
-    """How ``value`` fails ``schema``, at most ``LIMIT`` ways; empty if it fits or cannot be judged.
+    """Return how ``value`` does not match ``schema``; empty if it matches, or if that cannot be checked.
 
-    ``revision`` is the protocol revision in force. Whatever the two are, this does not raise.
+    At most ``LIMIT`` mismatches are returned. ``revision`` is the protocol revision of the message. This does
+    not raise, whatever ``value`` and ``schema`` are.
     """
     found = contract(schema, revision)
     return found.breaks(value) if found is not None else ()
 
 
 def contract(schema: JSON, revision: str) -> "Contract | None":
-    """``schema`` made ready, to be kept by those who ask about it often; ``None`` if it judges nothing."""
+    """Return ``schema`` prepared for checking many values; ``None`` if it cannot be used for that."""
     if not isinstance(schema, dict):
         return None
     try:
         text = orjson.dumps(schema)
     except (TypeError, ValueError, RecursionError):
-        return None  # half a character, a number beyond 64 bits, hundreds of levels
-    return _ready(text, revision in _DIALECT_SETTLED) if len(text) <= MAX_SCHEMA_BYTES else None
+        return None  # a lone surrogate, a number beyond 64 bits, hundreds of levels
+    return (
+        _cached_contract(text, revision in _WITH_DEFAULT_DIALECT) if len(text) <= MAX_SCHEMA_BYTES else None
+    )
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _ready(text: bytes, settled: bool) -> "Contract | None":
+@lru_cache(maxsize=MAX_CONTRACTS)
+def _cached_contract(text: bytes, has_default: bool) -> "Contract | None":
     schema: JSONObject = orjson.loads(text)
-    dialects: tuple[Dialect | None, ...] = (DEFAULT,) if settled else _EITHER
+    dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default else _OLD_DIALECTS
     if "$schema" in schema:
         dialects = (named(schema["$schema"]),)
-    readings: list[_Reading] = []
+    dialect_schemas: list[_DialectSchema] = []
     for dialect in dialects:
         effort = survey(schema, dialect) if dialect is not None else None
         if dialect is None or effort is None:
             return None
-        readings.append(_Reading(schema, dialect, effort))
-    plainly = fitting(schema)
-    if plainly is None and any(reading.validator is None for reading in readings):
+        dialect_schemas.append(_DialectSchema(schema, dialect, effort))
+    fast_test = make_test(schema)
+    if fast_test is None and any(dialect_schema.validator is None for dialect_schema in dialect_schemas):
         return None
-    return Contract(tuple(readings), plainly)
+    return Contract(tuple(dialect_schemas), fast_test)
 
 
-class _Reading:
-    """A schema as one dialect reads it."""
+class _DialectSchema:
+    """A schema in one dialect."""
 
     def __init__(self, schema: JSONObject, dialect: Dialect, effort: Effort) -> None:
         self._schema = schema
@@ -108,79 +111,83 @@ class _Reading:
 
     @cached_property
     def validator(self) -> "Validator | None":
-        """``None`` if the schema is unsound, and judges nothing."""
+        """The validator of the library; ``None`` if the schema is invalid."""
         return _validator(self._schema, self._dialect)
 
 
 class Contract:
     """A schema prepared for checking values."""
 
-    def __init__(self, readings: tuple[_Reading, ...], plainly: Callable[[JSON], bool] | None) -> None:
-        self._readings = readings
-        self._plainly = plainly  # until it was asked often
-        self._asked = 0
-        steps = readings[0].effort.steps(MAX_DEPTH)
-        self._little = min(MAX_NODES, MAX_STEPS // (2 * steps))
-        self._least = PLAIN_STEPS // steps
+    def __init__(
+        self, dialect_schemas: tuple[_DialectSchema, ...], fast_test: Callable[[JSON], bool] | None
+    ) -> None:
+        self._dialect_schemas = dialect_schemas
+        self._fast_test = fast_test  # ``None`` once it was used often
+        self._times_tested = 0
+        steps = dialect_schemas[0].effort.steps(MAX_DEPTH)
+        self._max_short_text = min(MAX_NODES, MAX_STEPS // (2 * steps))
+        self._max_fast_size = MAX_FAST_STEPS // steps
 
     @cached_property
     def _fits(self) -> Callable[[JSON], bool]:
-        validator = self._readings[0].validator
+        validator = self._dialect_schemas[0].validator
         return validator.is_valid if validator is not None else lambda _: False
 
-    def _fits_plainly(self, value: JSON, text: bytes | None) -> bool:
-        """Whether the value is seen to fit without the library."""
-        self._asked += 1
-        if self._plainly is None or self._asked > PLAIN:
-            self._plainly = None
+    def _passes_fast_test(self, value: JSON, text: bytes | None) -> bool:
+        """Whether the check without the library shows that the value matches."""
+        self._times_tested += 1
+        if self._fast_test is None or self._times_tested > MAX_FAST_TESTS:
+            self._fast_test = None
             return False
         if text is None:
             levels = _levels(value)
-            return levels is not None and sum(map(len, levels)) <= self._least and self._plainly(value)
-        return len(text) <= self._least and self._plainly(value)
+            return (
+                levels is not None and sum(map(len, levels)) <= self._max_fast_size and self._fast_test(value)
+            )
+        return len(text) <= self._max_fast_size and self._fast_test(value)
 
-    def _is_little(self, text: bytes) -> bool:
-        """Whether all that is written in ``text`` is within the bounds.
+    def _is_within_bounds(self, text: bytes) -> bool:
+        """Whether every value in the JSON ``text`` is certainly within the bounds.
 
-        A value holds no more values, and no more text, than the bytes it is written in, and a bracket opens
-        for each level.
+        Each value and each character takes at least one byte of the text, and each level an opening bracket.
         """
-        if len(text) > self._little:
+        if len(text) > self._max_short_text:
             return False
         return len(text) <= 2 * MAX_DEPTH or text.count(b"{") + text.count(b"[") <= MAX_DEPTH
 
     def breaks(self, value: JSON, text: bytes | None = None) -> tuple[Mismatch, ...]:
-        """See ``breaks``. ``text`` is JSON in which ``value`` stands, if it is at hand.
+        """Return how ``value`` does not match, as the function ``breaks`` does.
 
-        A short text bounds what there is to judge, which then need not be counted.
+        ``text`` is JSON that contains ``value``, if the caller has it. If it is short, the values in
+        ``value`` need not be counted.
         """
-        if self._plainly is not None and self._fits_plainly(value, text):
+        if self._fast_test is not None and self._passes_fast_test(value, text):
             return ()
-        if text is not None and self._is_little(text) and _guarded(self._fits, value) is True:
+        if text is not None and self._is_within_bounds(text) and _call_safely(self._fits, value) is True:
             return ()
         levels = _levels(value)
         if levels is None:
             return ()
         found: list[tuple[Mismatch, ...]] = []
-        for reading in self._readings:
-            effort, validator = reading.effort, reading.validator
+        for dialect_schema in self._dialect_schemas:
+            effort, validator = dialect_schema.effort, dialect_schema.validator
             size = sum(map(_size, levels)) if effort.patterns else sum(map(len, levels))
             work = effort.steps(len(levels)) * size
-            if validator is None or work > MAX_STEPS or _guarded(validator.is_valid, value) is not False:
+            if validator is None or work > MAX_STEPS or _call_safely(validator.is_valid, value) is not False:
                 return ()
             if not (mismatches := _explained(value, effort, validator, work)):
                 return ()
             found.append(mismatches)
         first, *others = found
         agreed = tuple(m for m in first if all(m in other for other in others))
-        return agreed or (_SOMEHOW,)
+        return agreed or (_UNEXPLAINED,)
 
 
-_SOMEHOW: Final = Mismatch("", "does not fit the schema")
+_UNEXPLAINED: Final = Mismatch("", "does not fit the schema")
 
 
 def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
-    import jsonschema_rs as js  # 12 ms, which sessions without schemas are spared
+    import jsonschema_rs as js  # Imported here: it takes 12 ms, and sessions without schemas do not need it.
 
     kinds: dict[Dialect, type[Validator]] = {
         "draft-04": js.Draft4Validator,
@@ -189,27 +196,27 @@ def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
         "2019-09": js.Draft201909Validator,
         "2020-12": js.Draft202012Validator,
     }
-    # Patterns run in linear time; those that look around or back may try so often and no more.
+    # Patterns run in linear time; for lookaround and backreferences, the number of attempts is limited.
     patterns = js.FancyRegexOptions(backtrack_limit=10_000, size_limit=1 << 21, dfa_size_limit=1 << 21)
     make = kinds[dialect]
-    return _guarded(lambda: make(schema, offline=True, validate_formats=False, pattern_options=patterns))
+    return _call_safely(lambda: make(schema, offline=True, validate_formats=False, pattern_options=patterns))
 
 
-def _guarded(do: Callable[..., T], *values: JSON) -> T | None:
-    """What ``do`` gives; ``None`` where the library gives up: half a character, an unsound schema."""
+def _call_safely(call: Callable[..., T], *values: JSON) -> T | None:
+    """Return what ``call`` returns; ``None`` if the library fails: a lone surrogate, an invalid schema."""
     try:
-        return do(*values)
+        return call(*values)
     except Exception:
         return None
     except BaseException as error:
-        # A panic in Rust is no Exception, and there is no name to catch it by.
+        # A panic in Rust is not an Exception, and its class cannot be imported.
         if type(error).__name__ != "PanicException":
             raise
         return None
 
 
 def _levels(value: JSON) -> list[list[JSON]] | None:
-    """All values in ``value``, level by level, unless there are too many."""
+    """Return all values in ``value``, level by level; ``None`` if there are too many."""
     levels: list[list[JSON]] = []
     nodes, level = 1, [value]
     while level:
@@ -228,20 +235,20 @@ def _levels(value: JSON) -> list[list[JSON]] | None:
 
 
 def _size(level: list[JSON]) -> int:
-    """How much there is on one level, with the text that a pattern may search."""
+    """Return the number of values on one level plus the length of their strings, which patterns search."""
     texts = [text for item in level for text in (item if isinstance(item, dict) else [item])]
     return len(level) + sum(len(text) for text in texts if isinstance(text, str))
 
 
 def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -> tuple[Mismatch, ...]:
-    """Return where ``value`` does not fit, as far as the work limit allows."""
+    """Return where ``value`` does not match, as far as the limit of work allows."""
     if work <= MAX_EXPLAINED:
-        errors = _guarded(lambda: list(islice(validator.iter_errors(value), LIMIT)))
+        errors = _call_safely(lambda: list(islice(validator.iter_errors(value), LIMIT)))
     elif not effort.choices:
-        errors = _guarded(lambda: _first(validator, value))
+        errors = _call_safely(lambda: _first(validator, value))
     else:
-        return (_SOMEHOW,)
-    found = [told(error, value) for error in errors or () if is_sure(error)]
+        return (_UNEXPLAINED,)
+    found = [mismatch_of(error, value) for error in errors or () if is_sure(error)]
     return tuple(dict.fromkeys(found))
 
 

@@ -1,8 +1,8 @@
-"""JSON Schema dialects: which value each keyword takes in which of them.
+"""JSON Schema dialects: the kind of value that each keyword takes in each dialect.
 
-The table says what the dialects' own meta-schemas ask, but for three things: whether a pattern is a
-regular expression, whether a reference is a URI, and whether the choices of a draft-04 ``enum`` are
-distinct. A keyword that a dialect does not know takes any value, as do those left out here.
+The table says what the meta-schemas of the dialects require, except for three things: that a pattern is a
+regular expression, that a reference is a URI, and that the values of a draft-04 ``enum`` are distinct.
+A keyword that is not in the table, or that the dialect does not define, takes any value.
 
 Source: https://json-schema.org/specification-links (the meta-schema of each dialect)
 """
@@ -17,7 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 Dialect: TypeAlias = Literal["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"]
 
 DEFAULT: Final = "2020-12"
-"""What a schema without ``$schema`` is written in."""
+"""The dialect of a schema without ``$schema``."""
 
 URIS: Final[Mapping[str, Dialect]] = MappingProxyType(
     {
@@ -30,9 +30,9 @@ URIS: Final[Mapping[str, Dialect]] = MappingProxyType(
 )
 
 TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
-"""The type names, alike in all dialects."""
+"""The type names, which are the same in all dialects."""
 
-Takes: TypeAlias = Literal[
+ValueKind: TypeAlias = Literal[
     "string",
     "boolean",
     "number",
@@ -44,7 +44,7 @@ Takes: TypeAlias = Literal[
     "array",
     "choices",  # a non-empty array
     "schema",
-    "schema?",  # a schema, or a boolean where booleans are no schemas yet
+    "schema?",  # a schema, or a boolean in a dialect where booleans are not schemas
     "schemas",  # a non-empty array of schemas
     "items",  # a schema, or a non-empty array of schemas
     "map",  # an object whose values are schemas
@@ -56,7 +56,7 @@ Takes: TypeAlias = Literal[
     "name_",  # a plain name, a leading underscore allowed
 ]
 
-# "=" is what stands to the left, "-" a keyword that the dialect does not judge.
+# "=": the same as in the column to the left. "-": the dialect does not define the keyword.
 _KEYWORDS: Final = """
 keyword                draft-04  draft-06  draft-07  2019-09  2020-12
 
@@ -130,20 +130,20 @@ writeOnly              -         -         boolean   =        =
 deprecated             -         -         -         boolean  =
 """
 
-GOES_WITH: Final[Mapping[str, str]] = MappingProxyType(
+PARTNERS: Final[Mapping[str, str]] = MappingProxyType(
     {"exclusiveMaximum": "maximum", "exclusiveMinimum": "minimum"}
 )
-"""In draft-04 these keywords stand only beside those."""
+"""In draft-04, each of these keywords is allowed only together with the other one."""
 
-IN_PLACE: Final = frozenset(
+SAME_VALUE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
-"""Keywords whose schemas judge the same instance as the schema that holds them."""
+"""Keywords whose subschemas apply to the same value as the schema that contains them."""
 
-SHELVES: Final = frozenset({"$defs", "definitions"})
-"""Keywords whose schemas judge nothing until a reference leads to them."""
+DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+"""Keywords whose subschemas apply only where a reference names them."""
 
-SUPPLIERS: Final = (
+PROPERTY_SOURCES: Final = (
     "patternProperties",
     "$ref",
     "$dynamicRef",
@@ -159,28 +159,28 @@ SUPPLIERS: Final = (
 
 
 def named(uri: JSON) -> Dialect | None:
-    """The dialect that a ``$schema`` value names, ``None`` for one that is not in the table.
+    """Return the dialect that a ``$schema`` value names; ``None`` if it is not in the table.
 
-    The scheme and an empty fragment make no difference: both are written either way in practice.
+    The scheme (http or https) and an empty fragment make no difference, because authors write either form.
     """
     if not isinstance(uri, str):
         return None
     return URIS.get(uri.removesuffix("#").removeprefix("https://").removeprefix("http://"))
 
 
-def keywords(dialect: Dialect) -> Mapping[str, Takes]:
-    """What each keyword of ``dialect`` takes."""
+def keywords(dialect: Dialect) -> Mapping[str, ValueKind]:
+    """Return the kind of value that each keyword of ``dialect`` takes."""
     return _table()[dialect]
 
 
 @cache
-def _table() -> Mapping[Dialect, Mapping[str, Takes]]:
+def _table() -> Mapping[Dialect, Mapping[str, ValueKind]]:
     (_, *columns), *rows = (line.split() for line in _KEYWORDS.splitlines() if line)
-    table: dict[Dialect, dict[str, Takes]] = {cast("Dialect", column): {} for column in columns}
+    table: dict[Dialect, dict[str, ValueKind]] = {cast("Dialect", column): {} for column in columns}
     for keyword, *cells in rows:
         takes = "-"
         for dialect, cell in zip(table, cells, strict=True):
             takes = takes if cell == "=" else cell
             if takes != "-":
-                table[dialect][keyword] = cast("Takes", takes)
+                table[dialect][keyword] = cast("ValueKind", takes)
     return table

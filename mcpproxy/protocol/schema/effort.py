@@ -1,12 +1,12 @@
-"""Estimate the work of validating a value against a schema before it is done.
+"""Estimate the work of validating a value against a schema, before it is done.
 
-Peers write both. References that fan out double the work with every step, schemas that meet themselves
-double it with every level of the value, and a validator once started cannot be told to stop. So the
-schema is walked first: for a value that nests ``k`` levels deep, ``Effort.steps(k)`` bounds how often
-any schema is tried on the way from its root to one of its leaves.
+Peers write both. References that branch double the work with every step, recursive schemas double it with
+every level of the value, and a running validator cannot be stopped. So the schema is walked first: for a
+value that is nested ``k`` levels deep, ``Effort.steps(k)`` is an upper bound of the number of schemas that
+are tried on the way from its root to one of its leaves.
 
-``survey`` refuses a schema that cannot be judged from what stands in it: a reference that leads
-elsewhere, an unknown kind of reference, one that only comes back to itself.
+``survey`` returns ``None`` for a schema that does not define by itself what is valid: one with a reference to
+another document, a reference of an unknown kind, or a reference that leads back to itself on the same value.
 """
 
 from collections.abc import Iterator
@@ -14,33 +14,36 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.schema.dialects import IN_PLACE, SHELVES, Dialect, keywords
+from mcpproxy.protocol.schema.dialects import DEFINITIONS, SAME_VALUE, Dialect, keywords
 
 MAX_SCHEMAS: Final = 5_000
 MAX_DEPTH: Final = 100
-"""Subschemas of one schema, and how deep they nest; what is beyond is not judged."""
+"""Bounds: the number of subschemas of a schema, and their depth. Larger schemas are not used."""
 
-MUCH: Final = 10**9
+COUNT_LIMIT: Final = 10**9
 """Counting stops at this number."""
 
 
 @slotted()
 class _Node:
-    """One subschema: what it tries on the same value, on a member by name, and on any part of it."""
+    """One subschema, and the subschemas that it applies to parts of its value.
+
+    ``here``: to the same value; ``named``: to the member of a name; ``parts``: to any member or item.
+    """
 
     weight: int = 1
     here: "list[_Node]" = field(default_factory=list["_Node"])
     named: "list[_Node]" = field(default_factory=list["_Node"])
     parts: "list[_Node]" = field(default_factory=list["_Node"])
-    doubled: bool = False  # unevaluated… looks at everything here a second time
+    doubled: bool = False  # unevaluatedProperties or unevaluatedItems tries everything here a second time
     steps: int = 1
 
 
 class Effort:
-    """What a survey found.
+    """The result of a survey.
 
-    ``patterns``: texts are searched, so their length counts. ``choices``: there is an anyOf or a
-    oneOf, whose failures take long to explain.
+    ``patterns`` is whether strings are searched, so that their length counts. ``choices`` is whether there is
+    an anyOf or a oneOf, whose failures take long to explain.
     """
 
     def __init__(self, root: _Node, order: list[_Node], *, patterns: bool, choices: bool) -> None:
@@ -52,25 +55,25 @@ class Effort:
         self._settled = False
 
     def steps(self, depth: int) -> int:
-        """At most so many schemas are tried along one path of a value that nests ``depth`` levels."""
+        """Return how many schemas are tried at most on one path of a value that is ``depth`` levels deep."""
         while len(self._by_depth) <= depth and not self._settled:
-            self._go_deeper()
+            self._add_depth()
         return self._by_depth[min(depth, len(self._by_depth) - 1)]
 
-    def _go_deeper(self) -> None:
+    def _add_depth(self) -> None:
         before = [node.steps if len(self._by_depth) > 1 else 0 for node in self._order]
         shallower = {id(node): steps for node, steps in zip(self._order, before, strict=True)}
         for node in self._order:
             here = sum(other.steps for other in node.here)
             below = max((shallower[id(other)] for other in node.named), default=0)
             below += sum(shallower[id(other)] for other in node.parts)
-            node.steps = min(MUCH, node.weight + (2 * here if node.doubled else here) + below)
+            node.steps = min(COUNT_LIMIT, node.weight + (2 * here if node.doubled else here) + below)
         self._settled = before == [node.steps for node in self._order]
         self._by_depth.append(self._root.steps)
 
 
 def survey(schema: JSONObject, dialect: Dialect) -> Effort | None:
-    """Return the effort that ``schema`` takes, ``None`` if it cannot be judged."""
+    """Return the effort that ``schema`` takes; ``None`` if values cannot be checked against it."""
     return _Survey(schema, dialect).effort()
 
 
@@ -81,7 +84,7 @@ class _Survey:
         self._dialect_uri = schema.get("$schema")
         self._id = "id" if dialect == "draft-04" else "$id"
         self._nodes: dict[int, _Node] = {}
-        self._patterns = self._choices = self._refers = self._renamed = False
+        self._patterns = self._choices = self._has_reference = self._has_inner_id = False
 
     def effort(self) -> Effort | None:
         root = _Node()
@@ -89,9 +92,9 @@ class _Survey:
         todo = [(self._schema, root, 0)]
         while todo:
             schema, node, depth = todo.pop()
-            if len(self._nodes) > MAX_SCHEMAS or depth > MAX_DEPTH or not self._plain(schema):
+            if len(self._nodes) > MAX_SCHEMAS or depth > MAX_DEPTH or not self._is_supported(schema):
                 return None
-            node.weight = 1 + sum(_length(schema.get(keyword)) for keyword in _GONE_THROUGH)
+            node.weight = 1 + sum(_length(schema.get(keyword)) for keyword in _COUNTED_KEYWORDS)
             node.doubled = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
             self._patterns |= "pattern" in schema or "patternProperties" in schema
             self._choices |= "anyOf" in schema or "oneOf" in schema
@@ -103,20 +106,20 @@ class _Survey:
                 )
                 if target is None:
                     return None
-                self._refers = True
+                self._has_reference = True
                 if isinstance(target, dict):
-                    # A reference starts anew: how deep a chain of them goes, its number bounds.
-                    self._join(node.here, target, 0, todo)
+                    # The depth starts again at 0: the number of schemas bounds a chain of references.
+                    self._add_edge(node.here, target, 0, todo)
             for edges, child in self._children(schema, node):
-                self._join(edges, child, depth + 1, todo)
-        if self._refers and self._renamed:
-            return None  # A name in the middle changes what references mean.
-        order = self._inside_out()
+                self._add_edge(edges, child, depth + 1, todo)
+        if self._has_reference and self._has_inner_id:
+            return None  # An id in a subschema changes what references in it mean.
+        order = self._topological_order()
         if order is None:
             return None
         return Effort(root, order, patterns=self._patterns, choices=self._choices)
 
-    def _join(
+    def _add_edge(
         self,
         edges: list[_Node],
         schema: JSONObject,
@@ -129,10 +132,10 @@ class _Survey:
             todo.append((schema, node, depth))
         edges.append(node)
 
-    def _plain(self, schema: JSONObject) -> bool:
-        """Whether a subschema is of the root's dialect and has no references of the rarest kind."""
+    def _is_supported(self, schema: JSONObject) -> bool:
+        """Whether a subschema has the root's dialect and no reference of the kind ``$recursiveRef``."""
         if schema is not self._schema:
-            self._renamed |= self._id in schema
+            self._has_inner_id |= self._id in schema
             if "$schema" in schema and schema["$schema"] != self._dialect_uri:
                 return False
         return "$recursiveRef" not in schema
@@ -163,7 +166,7 @@ class _Survey:
         return found[0] if len(found) == 1 else None
 
     def _target(self, reference: JSON) -> JSONObject | bool | None:
-        """The schema that a reference within the document names."""
+        """Return the schema that a reference names; ``None`` if it is not a path in this document."""
         if not isinstance(reference, str):
             return None
         if not reference.startswith("#"):
@@ -172,11 +175,11 @@ class _Survey:
             return None
         found: JSON = self._schema
         if reference != "#":
-            from urllib.parse import unquote  # 3 ms, which most sessions are spared
+            from urllib.parse import unquote  # Imported here: it takes 3 ms, and few sessions need it.
 
             first, *names = unquote(reference[1:]).split("/")
             if first:
-                return None  # a plain name
+                return None  # a plain name, which is not a path
             for name in names:
                 name = name.replace("~1", "/").replace("~0", "~")
                 if isinstance(found, dict) and name in found:
@@ -190,9 +193,9 @@ class _Survey:
     def _children(self, schema: JSONObject, node: _Node) -> Iterator[tuple[list[_Node], JSONObject]]:
         for keyword, value in schema.items():
             takes = self._table.get(keyword)
-            if takes not in _HOLDS_SCHEMAS or keyword in SHELVES:
+            if takes not in _HOLDS_SCHEMAS or keyword in DEFINITIONS:
                 continue
-            edges = node.here if keyword in IN_PLACE else node.parts
+            edges = node.here if keyword in SAME_VALUE else node.parts
             if keyword == "properties":
                 edges = node.named
             if isinstance(value, list):
@@ -203,24 +206,24 @@ class _Survey:
                 found = [value]
             yield from ((edges, child) for child in found if isinstance(child, dict))
 
-    def _inside_out(self) -> list[_Node] | None:
-        """All nodes, each after those that it tries on the same value; ``None`` if they go in circles."""
+    def _topological_order(self) -> list[_Node] | None:
+        """Return all nodes, each after those it tries on the same value; ``None`` if there is a cycle."""
         order: list[_Node] = []
-        state: dict[int, bool] = {}  # False while a node is being gone through
+        finished: dict[int, bool] = {}  # by the id of a node; false while it is on the stack
         for start in self._nodes.values():
-            stack = [(start, iter(start.here))] if id(start) not in state else []
-            state.setdefault(id(start), False)
+            stack = [(start, iter(start.here))] if id(start) not in finished else []
+            finished.setdefault(id(start), False)
             while stack:
                 node, others = stack[-1]
                 other = next(others, None)
                 if other is None:
-                    state[id(node)] = True
+                    finished[id(node)] = True
                     order.append(node)
                     stack.pop()
-                elif id(other) not in state:
-                    state[id(other)] = False
+                elif id(other) not in finished:
+                    finished[id(other)] = False
                     stack.append((other, iter(other.here)))
-                elif not state[id(other)]:
+                elif not finished[id(other)]:
                     return None
         return order
 
@@ -241,7 +244,7 @@ def _length(value: JSON) -> int:
     return len(value) if isinstance(value, dict | list) else 0
 
 
-_GONE_THROUGH: Final = (
+_COUNTED_KEYWORDS: Final = (
     "enum",
     "required",
     "properties",
@@ -250,6 +253,6 @@ _GONE_THROUGH: Final = (
     "dependentRequired",
     "dependentSchemas",
 )
-"""Keywords that hold many things, each of which is looked for."""
+"""Keywords whose validation takes a step for each of their entries."""
 
 _HOLDS_SCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")

@@ -1,7 +1,7 @@
-"""Schemas so simple that values can be accepted without a validator.
+"""Accept values for simple schemas without a validator.
 
-Most tools describe their arguments in a dozen words of JSON Schema that mean the same in every dialect.
-This module accepts values that fit such a schema; all other values and schemas are left to ``contract``.
+Most tools describe their arguments with a dozen keywords of JSON Schema that mean the same in every dialect.
+The tests made here accept values that match such a schema. A value that they reject may still match.
 """
 
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
-__all__ = ["fitting"]
+__all__ = ["make_test"]
 
 Fits: TypeAlias = Callable[[JSON], bool]
-"""Whether a value fits for certain."""
+"""Returns whether a value certainly matches."""
 
 MAX_DEPTH: Final = 16
 
-_SAYS_NOTHING: Final = frozenset(
+_IGNORED: Final = frozenset(
     ("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly")
 )
 
-# The parser makes no other types for these, but for numbers beyond 64 bits. 1.0 may pass for an integer.
+# The Python types of parsed values. 1.0, which may also be an integer, is left to the validator.
 _TYPES: Final[dict[JSON, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -32,24 +32,26 @@ _TYPES: Final[dict[JSON, tuple[type, ...]]] = {
 }
 
 
-def fitting(schema: JSONObject) -> Fits | None:
-    """What tells the values that fit ``schema``; ``None`` if more words are in it than are known here."""
-    return _fitting({word: said for word, said in schema.items() if word != "$schema"}, MAX_DEPTH)
+def make_test(schema: JSONObject) -> Fits | None:
+    """Return a test for values of ``schema``; ``None`` if it has keywords that are not known here."""
+    return _make_test(
+        {keyword: setting for keyword, setting in schema.items() if keyword != "$schema"}, MAX_DEPTH
+    )
 
 
-def _fitting(schema: JSON, depth: int) -> Fits | None:
+def _make_test(schema: JSON, depth: int) -> Fits | None:
     if not isinstance(schema, dict) or not depth:
         return None
     tests: list[Fits] = []
     members: JSONObject = {}
-    for word, said in schema.items():
-        if word in _SAYS_NOTHING:
+    for keyword, setting in schema.items():
+        if keyword in _IGNORED:
             continue
-        if word in ("properties", "additionalProperties"):
-            members[word] = said
+        if keyword in ("properties", "additionalProperties"):
+            members[keyword] = setting
             continue
-        make = _WORDS.get(word)
-        test = make(said, depth - 1) if make is not None else None
+        make = _KEYWORDS.get(keyword)
+        test = make(setting, depth - 1) if make is not None else None
         if test is None:
             return None
         tests.append(test)
@@ -63,59 +65,59 @@ def _fitting(schema: JSON, depth: int) -> Fits | None:
     return lambda value: all(fits(value) for fits in tests)
 
 
-def _type(said: JSON, _: int) -> Fits | None:
-    names = said if isinstance(said, list) else [said]
+def _type(setting: JSON, _: int) -> Fits | None:
+    names = setting if isinstance(setting, list) else [setting]
     if not all(isinstance(name, str) and name in _TYPES for name in names):
         return None
-    types = frozenset(known for name in names for known in _TYPES[name])  # pyright: ignore[reportArgumentType] # texts all
+    types = frozenset(known for name in names for known in _TYPES[name])  # pyright: ignore[reportArgumentType] # all are strings
     return lambda value: type(value) in types
 
 
-def _enum(said: JSON, _: int) -> Fits | None:
-    # Texts are equal or not. Of numbers, false and 0, or 1 and 1.0, that cannot be said.
-    if not isinstance(said, list) or not all(isinstance(item, str) for item in said):
+def _enum(setting: JSON, _: int) -> Fits | None:
+    # Only strings: Python and JSON Schema do not agree on the equality of false and 0, or of 1 and 1.0.
+    if not isinstance(setting, list) or not all(isinstance(item, str) for item in setting):
         return None
-    texts = frozenset(item for item in said if isinstance(item, str))
+    texts = frozenset(item for item in setting if isinstance(item, str))
     return lambda value: type(value) is str and value in texts
 
 
-def _required(said: JSON, _: int) -> Fits | None:
-    if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
+def _required(setting: JSON, _: int) -> Fits | None:
+    if not isinstance(setting, list) or not all(isinstance(name, str) for name in setting):
         return None
-    names = frozenset(name for name in said if isinstance(name, str))
+    names = frozenset(name for name in setting if isinstance(name, str))
     return lambda value: type(value) is not dict or value.keys() >= names
 
 
-def _items(said: JSON, depth: int) -> Fits | None:
-    each = _fitting(said, depth)
+def _items(setting: JSON, depth: int) -> Fits | None:
+    each = _make_test(setting, depth)
     if each is None:
         return None
     return lambda value: type(value) is not list or all(each(item) for item in value)
 
 
-def _any_of(said: JSON, depth: int) -> Fits | None:
-    if not isinstance(said, list) or not said:
+def _any_of(setting: JSON, depth: int) -> Fits | None:
+    if not isinstance(setting, list) or not setting:
         return None
-    found = [_fitting(choice, depth) for choice in said]
+    found = [_make_test(choice, depth) for choice in setting]
     choices = [fits for fits in found if fits is not None]
     if len(choices) < len(found):
         return None
     return lambda value: any(fits(value) for fits in choices)
 
 
-def _members(said: JSONObject, depth: int) -> Fits | None:
-    """What ``properties`` and ``additionalProperties`` say together."""
-    named = said.get("properties", {})
-    others = said.get("additionalProperties", True)
+def _members(setting: JSONObject, depth: int) -> Fits | None:
+    """Return the test of ``properties`` and ``additionalProperties`` together."""
+    named = setting.get("properties", {})
+    others = setting.get("additionalProperties", True)
     if not isinstance(named, dict):
         return None
     tests: dict[str, Fits] = {}
     for name, schema in named.items():
-        test = _fitting(schema, depth)
+        test = _make_test(schema, depth)
         if test is None:
             return None
         tests[name] = test
-    other = _all_or_none(others) if isinstance(others, bool) else _fitting(others, depth)
+    other = _constant(others) if isinstance(others, bool) else _make_test(others, depth)
     if other is None:
         return None
     return lambda value: (
@@ -123,11 +125,11 @@ def _members(said: JSONObject, depth: int) -> Fits | None:
     )
 
 
-def _all_or_none(fits: bool) -> Fits:
+def _constant(fits: bool) -> Fits:
     return lambda _: fits
 
 
-_WORDS: Final[dict[str, Callable[[JSON, int], Fits | None]]] = {
+_KEYWORDS: Final[dict[str, Callable[[JSON, int], Fits | None]]] = {
     "type": _type,
     "enum": _enum,
     "required": _required,

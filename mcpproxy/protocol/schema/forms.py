@@ -1,7 +1,7 @@
 """Check the content of a filled-in form against the form's schema.
 
-The schema is judged as any other (see ``contract``). Forms also name the format of a text, which JSON Schema
-lets a validator pass over; what is said of it says so.
+The content is checked as any other value (see ``contracts``). In addition, the schema may name the format of
+a string. JSON Schema lets a validator ignore formats, so these mismatches are marked as ``annotated``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema
 """
@@ -23,11 +23,14 @@ FORMATS: Final[Mapping[JSON, re.Pattern[str]]] = {
         r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z"
     ),
 }
-"""What a text of each format looks like, generously."""
+"""Patterns that accept every string of a format, and some others."""
 
 
 class Misfit(NamedTuple):
-    """Where a form does not match, as a JSON Pointer, and how. ``annotated``: by its format alone."""
+    """Where a form does not match, as a JSON Pointer, and how.
+
+    ``annotated`` is whether only the format is wrong.
+    """
 
     pointer: str
     what: str
@@ -35,7 +38,10 @@ class Misfit(NamedTuple):
 
 
 def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit]:
-    """How ``content`` does not match ``schema``, leaving out values that no form can have at all."""
+    """Yield how ``content`` does not match ``schema``, except for null and objects.
+
+    No form may contain these; the check of the result's shape reports them.
+    """
     impossible = tuple(token(name) for name, value in content.items() if isinstance(value, dict | None))
     for mismatch in breaks(content, schema, revision):
         if "/" + mismatch.pointer[1:].partition("/")[0] not in impossible:

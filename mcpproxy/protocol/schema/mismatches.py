@@ -1,6 +1,6 @@
-"""Describe how a value fails a schema: the place, the expected value and the actual value.
+"""Describe how a value does not match a schema: the place, the expected value and the actual value.
 
-The library's own messages repeat whole values and differ in style from our other findings.
+The messages of jsonschema-rs quote whole values and differ in style from other findings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Mismatch(NamedTuple):
-    """Where a value does not fit, as a JSON Pointer from its root, and how: ``should be a string, is 3``.
+    """Where a value does not match, as a JSON Pointer from its root, and how: ``should be a string, is 3``.
 
-    A missing member is pointed at where it would stand.
+    For a missing member, the pointer is the place where the member would be.
     """
 
     pointer: str
@@ -25,8 +25,8 @@ class Mismatch(NamedTuple):
 
 
 def is_sure(error: "ValidationError") -> bool:
-    """Whether a failure rests neither on what the library could not finish nor on a mere annotation."""
-    return not any(type(leaf.kind).__name__ in _UNSURE or _whole(leaf) for leaf in _leaves(error))
+    """Whether a failure is certain: the library did not give up, and an annotation did not cause it."""
+    return not any(type(leaf.kind).__name__ in _UNSURE or _is_whole_number(leaf) for leaf in _leaves(error))
 
 
 _UNSURE: Final = frozenset(
@@ -43,8 +43,8 @@ _UNSURE: Final = frozenset(
 )
 
 
-def _whole(error: "ValidationError") -> bool:
-    """Draft-04 takes 1.0 for no integer, yet the peers' languages do not all tell it from 1."""
+def _is_whole_number(error: "ValidationError") -> bool:
+    """Whether draft-04 rejects a number like 1.0 as an integer: many languages cannot tell it from 1."""
     return (
         type(error.kind).__name__ == "Type"
         and isinstance(error.instance, float)
@@ -54,7 +54,7 @@ def _whole(error: "ValidationError") -> bool:
 
 
 def _leaves(error: "ValidationError") -> "Iterator[ValidationError]":
-    """The failures at the bottom of a failure, itself if nothing is below."""
+    """Yield the failures that caused a failure; the failure itself if it has no causes."""
     branches = cast("list[list[ValidationError]]", getattr(error.kind, "context", []))
     inner = [failure for branch in branches for failure in branch]
     if not inner:
@@ -63,57 +63,57 @@ def _leaves(error: "ValidationError") -> "Iterator[ValidationError]":
         yield from _leaves(failure)
 
 
-def told(error: "ValidationError", value: JSON) -> Mismatch:
-    """Where in ``value`` a failure lies, and what it is."""
-    name, says = error.kind.name, error.kind.as_dict()
+def mismatch_of(error: "ValidationError", value: JSON) -> Mismatch:
+    """Return the place of a failure in ``value``, and its description."""
+    name, details = error.kind.name, error.kind.as_dict()
     path, found = "", value
     for step in error.instance_path:
         path += token(step)
         found = cast("JSON", found[step])  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript, reportUnknownVariableType]
     if name == "required":
-        return Mismatch(path + token(says["property"]), "is missing")
-    unexpected = says.get("unexpected")
+        return Mismatch(path + token(details["property"]), "is missing")
+    unexpected = details.get("unexpected")
     if name == "falseSchema" and error.schema_path[-1] == "additionalProperties" and isinstance(found, dict):
-        unexpected = list(found)  # Where no member is allowed at all, the object is named for them.
+        unexpected = list(found)  # If no member is allowed, the library names none of them.
     if unexpected:
         return Mismatch(path + token(unexpected[0]), "is not allowed")
-    return Mismatch(path, _clause(error, name, says, found))
+    return Mismatch(path, _clause(error, name, details, found))
 
 
-def _clause(error: "ValidationError", name: str, says: Mapping[str, JSON], found: JSON) -> str:
+def _clause(error: "ValidationError", name: str, details: Mapping[str, JSON], found: JSON) -> str:
     if name in ("anyOf", "oneOf", "type"):
         if type(error.kind).__name__ == "OneOfMultipleValid":
             return "fits more than one of the schemas under oneOf"
         types = _types(error)
         if not types:
             return f"fits none of the schemas under {name}"
-        is_ = shown(found) if isinstance(found, float) and "integer" in types else kind(found)
-        return f"should be {either([_TYPES.get(t, t) for t in types])}, is {is_}"
+        actual = shown(found) if isinstance(found, float) and "integer" in types else kind(found)
+        return f"should be {either([_TYPES.get(t, t) for t in types])}, is {actual}"
     if name in ("enum", "const"):
-        options = cast("list[JSON]", says.get("options", [says.get("expected_value")]))
+        options = cast("list[JSON]", details.get("options", [details.get("expected_value")]))
         if not options:
             return "has no value to be"
         most = [shown(option) for option in options[:6]] + ["…"] * (len(options) > 6)
         return f"should be {either(most)}, is {shown(found)}"
     if name in _LIMITS:
         phrase, unit = _LIMITS[name]
-        limit = shown(says.get("limit", says.get("multiple_of")))
+        limit = shown(details.get("limit", details.get("multiple_of")))
         if not unit:
             return f"should be {phrase} {limit}, is {shown(found)}"
         return f"should have {phrase} {limit} {unit}, has {len(cast('str', found))}"
     if name == "pattern":
-        return f"should match {shown(says.get('pattern'))}, is {shown(found)}"
+        return f"should match {shown(details.get('pattern'))}, is {shown(found)}"
     return _PHRASES.get(name, f"does not fit {name}")
 
 
 def _types(error: "ValidationError") -> list[str] | None:
-    """The types that would do, where the type is all that is wrong."""
+    """Return the types that the value may have; ``None`` if something else is wrong with it, too."""
     types: list[str] = []
     for leaf in _leaves(error):
         if type(leaf.kind).__name__ != "Type" or leaf.instance_path != error.instance_path:
             return None
         types += cast("list[str]", leaf.kind.value)
-    # null goes last: it is what else may be.
+    # null goes last: "a string or null" reads better than "null or a string".
     return sorted(dict.fromkeys(types), key=lambda name: name == "null")
 
 

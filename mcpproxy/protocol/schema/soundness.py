@@ -1,12 +1,11 @@
-"""Is a tool's ``inputSchema`` or ``outputSchema`` a sound schema? Facts only, no verdict.
+"""Find the flaws of a tool's ``inputSchema`` or ``outputSchema``.
 
-What counts as a fault depends on the protocol revision, which the checks know and this module does
-not: it names every flaw it finds and what kind it is. The walk visits schema positions alone, so a
-property called ``type`` is not the keyword, and what stands in ``const``, ``enum``, ``default`` or
-``examples`` is data. A dialect that is not in the table is unsupported, not invalid: of such a
-schema only those keywords at the root are looked at that MCP itself describes.
+Whether a flaw breaks a requirement depends on the protocol revision, so the checks decide that; this module
+yields every flaw with its kind. Only subschemas are visited: a property called ``type`` is not the keyword,
+and the values of ``const``, ``enum``, ``default`` and ``examples`` are data. Of a schema in an unknown
+dialect, only the keywords that MCP itself describes are looked at, at the root.
 
-No input makes it raise; depth and size of what is visited are bounded.
+Nothing here raises, whatever the schema is. The number and the depth of the visited subschemas are bounded.
 """
 
 import re
@@ -17,45 +16,45 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.schema.dialects import (
     DEFAULT,
-    GOES_WITH,
-    IN_PLACE,
-    SHELVES,
-    SUPPLIERS,
+    DEFINITIONS,
+    PARTNERS,
+    PROPERTY_SOURCES,
+    SAME_VALUE,
     TYPES,
     Dialect,
-    Takes,
+    ValueKind,
     keywords,
     named,
 )
 from mcpproxy.protocol.wording import kind, shown, token
 
 MAX_SCHEMAS: Final = 20_000
-"""Subschemas visited of one schema; what lies beyond is not judged."""
+"""How many subschemas of a schema are visited at most."""
 
 MAX_DEPTH: Final = 256
 
 FlawKind: TypeAlias = Literal[
-    "not-an-object",  # the root is no object
+    "not-an-object",  # the root is not an object
     "missing-root-type",
     "root-type-not-object",
     "bad-type-name",
     "properties-not-object",
     "property-not-schema",
-    "boolean-property",  # true or false for a property of the root: JSON Schema, but not MCP's shape
+    "boolean-property",  # a property of the root is true or false: valid JSON Schema, but MCP wants an object
     "required-not-strings",
     "required-unknown-property",
-    "required-forbidden-property",  # unknown, and additionalProperties false: nothing satisfies it
+    "required-forbidden-property",  # unknown, and additionalProperties is false: no value can match
     "no-properties",
-    "dialect",  # anything else that the meta-schema refuses
+    "dialect",  # anything else that the meta-schema rejects
 ]
 
 
 @slotted(frozen=True)
 class SchemaFlaw:
-    """One thing about a schema. ``pointer`` leads from the schema's root to the value concerned.
+    """One flaw of a schema. ``pointer`` is a JSON Pointer from the schema's root to the faulty value.
 
-    A missing member is pointed at where it would stand. ``what`` is a clause about the value there:
-    ``should be a string, is 3``.
+    For a missing member, it is the place where the member would be. ``what`` is a clause about the value
+    there: ``should be a string, is 3``.
     """
 
     pointer: str
@@ -64,15 +63,15 @@ class SchemaFlaw:
     kind: FlawKind
 
 
-Place: TypeAlias = Literal["root", "own", "composed", "shelf"]
+Place: TypeAlias = Literal["root", "own", "composed", "definition"]
 
 
 @slotted(frozen=True)
-class _Spot:
-    """A schema to be visited. ``place`` is what it says about the instance it will judge.
+class _Subschema:
+    """A subschema to visit. ``place`` is how much it says about a value that it applies to.
 
-    ``own``: everything. ``composed``: a part, others say the rest (somewhere above is an anyOf or
-    its like). ``shelf``: whatever the references that lead here make of it.
+    ``root`` and ``own``: everything. ``composed``: a part, because it is somewhere below a keyword like
+    anyOf. ``definition``: that depends on the references to it.
     """
 
     pointer: str
@@ -83,21 +82,21 @@ class _Spot:
 
 
 def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
-    """What is to be said about ``schema``, in the order of the document's branches.
+    """Yield the flaws of ``schema`` in the order of the document, depth first.
 
-    ``object_root`` is whether its root has to have the type "object", as it has for every schema of
-    a tool but the ``outputSchema`` of 2026-07-28.
+    ``object_root`` is whether the type of its root must be "object". That is so for every schema of a tool
+    except the ``outputSchema`` of 2026-07-28.
     """
     if not isinstance(schema, dict):
         yield SchemaFlaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
         return
-    stack = [_Spot("", schema, _dialect(schema, DEFAULT), "root", 0)]
+    stack = [_Subschema("", schema, _dialect(schema, DEFAULT), "root", 0)]
     visited = 0
     while stack and visited < MAX_SCHEMAS:
-        spot = stack.pop()
+        subschema = stack.pop()
         visited += 1
-        yield from _own_flaws(spot, object_root=object_root)
-        stack.extend(reversed(list(_children(spot))))
+        yield from _own_flaws(subschema, object_root=object_root)
+        stack.extend(reversed(list(_children(subschema))))
 
 
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
@@ -105,43 +104,43 @@ def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
     return named(uri) if isinstance(uri, str) else inherited
 
 
-def _own_flaws(spot: _Spot, *, object_root: bool) -> Iterator[SchemaFlaw]:
-    schema, dialect = spot.schema, spot.dialect
-    at_root = spot.place == "root"
-    table: Mapping[str, Takes] = _ROOT_ONLY if dialect is None else keywords(dialect)
+def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFlaw]:
+    schema, dialect = subschema.schema, subschema.dialect
+    at_root = subschema.place == "root"
+    table: Mapping[str, ValueKind] = _ROOT_ONLY if dialect is None else keywords(dialect)
     if dialect is None and not at_root:
         return
-    typed_root = at_root and object_root
-    if typed_root and "type" not in schema:
+    needs_object = at_root and object_root
+    if needs_object and "type" not in schema:
         yield SchemaFlaw("/type", "type", "is missing", "missing-root-type")
     for keyword, value in schema.items():
         takes = table.get(keyword)
         if takes is None:
             continue
-        pointer = spot.pointer + token(keyword)
+        pointer = subschema.pointer + token(keyword)
         if keyword == "type":
-            yield from _type_flaws(pointer, value, typed_root=typed_root, judged=dialect is not None)
+            yield from _type_flaws(pointer, value, needs_object=needs_object, is_known=dialect is not None)
         elif keyword == "properties":
             yield from _properties_flaws(pointer, value, dialect, at_root=at_root)
         elif keyword == "required" and not _is_strings(value):
-            what = f"should be an array of strings, is {_found(value)}"
+            what = f"should be an array of strings, is {_shown_value(value)}"
             yield SchemaFlaw(pointer, keyword, what, "required-not-strings")
         elif dialect is not None:
-            for below, what in _wrong(value, takes, dialect):
+            for below, what in _value_faults(value, takes, dialect):
                 yield SchemaFlaw(pointer + below, keyword, what, "dialect")
-            if dialect == "draft-04" and (partner := GOES_WITH.get(keyword, keyword)) not in schema:
+            if dialect == "draft-04" and (partner := PARTNERS.get(keyword, keyword)) not in schema:
                 yield SchemaFlaw(pointer, keyword, f"stands without {partner}", "dialect")
-    if dialect is not None and spot.place != "composed":
-        yield from _hints(spot)
+    if dialect is not None and subschema.place != "composed":
+        yield from _likely_mistakes(subschema)
 
 
-def _type_flaws(pointer: str, value: JSON, *, typed_root: bool, judged: bool) -> Iterator[SchemaFlaw]:
-    if typed_root:
+def _type_flaws(pointer: str, value: JSON, *, needs_object: bool, is_known: bool) -> Iterator[SchemaFlaw]:
+    if needs_object:
         if value != "object":
-            what = f'should be "object", is {_found(value)}'
+            what = f'should be "object", is {_shown_value(value)}'
             yield SchemaFlaw(pointer, "type", what, "root-type-not-object")
-    elif judged and not _is_type(value):
-        what = f"should be a type name or an array of distinct type names, is {_found(value)}"
+    elif is_known and not _is_type(value):
+        what = f"should be a type name or an array of distinct type names, is {_shown_value(value)}"
         yield SchemaFlaw(pointer, "type", what, "bad-type-name")
 
 
@@ -161,25 +160,25 @@ def _properties_flaws(
             yield SchemaFlaw(pointer + token(name), "properties", what, "boolean-property")
 
 
-def _hints(spot: _Spot) -> Iterator[SchemaFlaw]:
-    """Legal, but hardly meant: an object without properties, a required property nobody defines."""
-    schema = spot.schema
+def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
+    """Yield likely mistakes in a valid schema: an object without properties, an unknown required property."""
+    schema = subschema.schema
     properties = schema.get("properties", {})
     others = schema.get("additionalProperties")
-    supplied = isinstance(others, dict) or any(name in schema for name in SUPPLIERS)
+    supplied = isinstance(others, dict) or any(name in schema for name in PROPERTY_SOURCES)
     if supplied or not isinstance(properties, dict):
         return
     if "properties" not in schema:
-        if spot.place == "shelf":
+        if subschema.place == "definition":
             return
         if schema.get("type") == "object" and others is not False:
-            yield SchemaFlaw(spot.pointer + "/properties", "properties", "is missing", "no-properties")
+            yield SchemaFlaw(subschema.pointer + "/properties", "properties", "is missing", "no-properties")
     required = schema.get("required")
     if not isinstance(required, list):
         return
     for index, name in enumerate(required):
         if isinstance(name, str) and name not in properties:
-            pointer = f"{spot.pointer}/required/{index}"
+            pointer = f"{subschema.pointer}/required/{index}"
             what = f"names {shown(name)}, which is not under properties"
             if others is False:
                 what += " and which additionalProperties false forbids"
@@ -188,19 +187,19 @@ def _hints(spot: _Spot) -> Iterator[SchemaFlaw]:
                 yield SchemaFlaw(pointer, "required", what, "required-unknown-property")
 
 
-def _children(spot: _Spot) -> Iterator[_Spot]:
-    if spot.dialect is None or spot.depth == MAX_DEPTH:
+def _children(subschema: _Subschema) -> Iterator[_Subschema]:
+    if subschema.dialect is None or subschema.depth == MAX_DEPTH:
         return
-    table = keywords(spot.dialect)
-    for keyword, value in spot.schema.items():
+    table = keywords(subschema.dialect)
+    for keyword, value in subschema.schema.items():
         takes = table.get(keyword)
         if takes not in _HOLDS_SCHEMAS:
             continue
         place: Place = "own"
-        if keyword in IN_PLACE or spot.place == "composed":
+        if keyword in SAME_VALUE or subschema.place == "composed":
             place = "composed"
-        elif keyword in SHELVES:
-            place = "shelf"
+        elif keyword in DEFINITIONS:
+            place = "definition"
         found: list[tuple[str, JSON]] = [("", value)]
         if isinstance(value, list):
             found = [(token(index), item) for index, item in enumerate(value)]
@@ -208,14 +207,14 @@ def _children(spot: _Spot) -> Iterator[_Spot]:
             found = [(token(name), item) for name, item in value.items()]
         for below, schema in found:
             if isinstance(schema, dict):
-                pointer = spot.pointer + token(keyword) + below
-                dialect = _dialect(schema, spot.dialect)
-                yield _Spot(pointer, schema, dialect, place, spot.depth + 1)
+                pointer = subschema.pointer + token(keyword) + below
+                dialect = _dialect(schema, subschema.dialect)
+                yield _Subschema(pointer, schema, dialect, place, subschema.depth + 1)
 
 
 _HOLDS_SCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
 
-_ROOT_ONLY: Final[Mapping[str, Takes]] = {"type": "type", "properties": "map", "required": "names"}
+_ROOT_ONLY: Final[Mapping[str, ValueKind]] = {"type": "type", "properties": "map", "required": "names"}
 
 
 def _is_number(value: JSON) -> TypeGuard[int | float]:
@@ -223,7 +222,7 @@ def _is_number(value: JSON) -> TypeGuard[int | float]:
 
 
 def _is_count(value: JSON) -> bool:
-    # 2.0 is an integer: JSON knows numbers only.
+    # 2.0 is an integer: JSON has only one type of numbers.
     return _is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
 
 
@@ -253,16 +252,16 @@ def _matches(pattern: str, value: JSON) -> bool:
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
-def _found(value: JSON) -> str:
+def _shown_value(value: JSON) -> str:
     if not isinstance(value, list):
         return shown(value)
     return "[" + ", ".join(map(shown, value[:3])) + (", …]" if len(value) > 3 else "]")
 
 
-Wrong: TypeAlias = "Iterator[tuple[str, str]]"
-"""Pointers below a keyword, and what is wrong there."""
+ValueFaults: TypeAlias = "Iterator[tuple[str, str]]"
+"""JSON Pointers from the value of a keyword, each with what is wrong there."""
 
-_PLAIN: Final[Mapping[Takes, tuple[str, Callable[[JSON], bool]]]] = {
+_SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "boolean": ("a boolean", lambda value: isinstance(value, bool)),
     "number": ("a number", _is_number),
@@ -281,36 +280,36 @@ _PLAIN: Final[Mapping[Takes, tuple[str, Callable[[JSON], bool]]]] = {
 }
 
 
-def _wrong(value: JSON, takes: Takes, dialect: Dialect) -> Wrong:
-    """Where ``value`` is not what a keyword takes, as far as it can be told without going deeper."""
+def _value_faults(value: JSON, takes: ValueKind, dialect: Dialect) -> ValueFaults:
+    """Yield where ``value`` is not what a keyword takes, without looking into subschemas."""
     match takes:
         case "schema" | "schema?":
             if not _is_schema(value, dialect) and not (takes == "schema?" and isinstance(value, bool)):
-                yield "", f"should be a schema, is {_found(value)}"
+                yield "", f"should be a schema, is {_shown_value(value)}"
         case "schemas" | "items":
             if takes == "items" and _is_schema(value, dialect):
                 return
             if not isinstance(value, list) or not value:
                 either = "a schema or " if takes == "items" else ""
-                yield "", f"should be {either}a non-empty array of schemas, is {_found(value)}"
+                yield "", f"should be {either}a non-empty array of schemas, is {_shown_value(value)}"
                 return
             for index, item in enumerate(value):
-                yield from _below(token(index), _wrong(item, "schema", dialect))
+                yield from _prefixed(token(index), _value_faults(item, "schema", dialect))
         case "map" | "needs" | "either" | "flags":
             if not isinstance(value, dict):
-                yield "", f"should be an object, is {_found(value)}"
+                yield "", f"should be an object, is {_shown_value(value)}"
                 return
             inner = _INNER[takes]
             for name, item in value.items():
                 if takes != "either" or not _is_names(item) or (dialect == "draft-04" and not item):
-                    yield from _below(token(name), _wrong(item, inner, dialect))
+                    yield from _prefixed(token(name), _value_faults(item, inner, dialect))
         case _:
-            expected, is_right = _PLAIN[takes]
+            expected, is_right = _SIMPLE_VALUES[takes]
             if not is_right(value):
-                yield "", f"should be {expected}, is {_found(value)}"
+                yield "", f"should be {expected}, is {_shown_value(value)}"
 
 
-_INNER: Final[Mapping[str, Takes]] = {
+_INNER: Final[Mapping[str, ValueKind]] = {
     "map": "schema",
     "needs": "names",
     "either": "schema",
@@ -318,6 +317,6 @@ _INNER: Final[Mapping[str, Takes]] = {
 }
 
 
-def _below(pointer: str, wrong: Wrong) -> Wrong:
-    for rest, what in wrong:
+def _prefixed(pointer: str, faults: ValueFaults) -> ValueFaults:
+    for rest, what in faults:
         yield pointer + rest, what

@@ -1,6 +1,6 @@
 """The types of what a server asks of a client: roots, sampling, elicitation, and the results.
 
-Written, named and taken from the specification as ``shapes.types`` says, of which this is a part.
+This table is a part of ``shapes.types``, which explains its notation, its names and its source.
 """
 
 from typing import Final
@@ -115,7 +115,7 @@ BooleanSchema
     description?       string
     default?           boolean
 
-# From 2025-11-25 on there is a variant without enumNames, which leaves the member free.
+# From 2025-11-25 on there is a variant without enumNames, so this member may have any value.
 EnumSchema
     title?             string
     description?       string
@@ -152,7 +152,7 @@ TitledChoice
     const              string
     title              string
 
-# Embedded in other results, and in what is asked again: 2026-07-28
+# Input requests in results, and the responses in the repeated request: 2026-07-28
 
 InputRequiredResult
     inputRequests?     {InputRequest}

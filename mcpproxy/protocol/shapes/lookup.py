@@ -1,8 +1,8 @@
 """Check that params and results have the members and types of their method in a revision.
 
 Shapes are built once per revision, on first use, from the tables in ``shapes.types``, ``shapes.input_types``
-and ``shapes.messages``. Members that no table lists are lawful. Of several variants the one is reported
-that the message was evidently meant to be.
+and ``shapes.messages``. Members that no table lists are allowed. Where a value may have one of several
+shapes, its violations are those of the shape that its sender most likely meant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,6 @@ from mcpproxy.protocol.shapes.messages import MESSAGES
 from mcpproxy.protocol.shapes.nodes import (
     ANY,
     Array,
-    By,
     Map,
     Object,
     OneOf,
@@ -26,7 +25,8 @@ from mcpproxy.protocol.shapes.nodes import (
     Shape,
     ShapeViolation,
     Test,
-    With,
+    VariantByMember,
+    VariantByValue,
     either,
     is_integer,
     is_number,
@@ -45,50 +45,50 @@ Part: TypeAlias = Literal["params", "result"]
 def violations(
     value: "JSON | Absent", shape: str | tuple[str, Part], revision: str
 ) -> Iterable[ShapeViolation]:
-    """What is wrong with ``value``, at most ``LIMIT`` things; nothing if it is as it should be.
+    """Return what is wrong with ``value``, at most ``LIMIT`` violations; none if it has the shape.
 
-    ``shape`` is the name of a type (``ClientCapabilities``), or a method and which part of it
-    ``value`` is. Pointers lead from the message (``/params/name``) or, for a type, from the value.
-    Nothing is wrong with what belongs to a method that ``revision`` does not define.
+    ``shape`` is the name of a type (``ClientCapabilities``), or a method and the part of its message that
+    ``value`` is. Pointers start at the message (``/params/name``) or, for a type, at the value. For a method
+    that ``revision`` does not define, every value is correct.
 
     Raises:
-        LookupError: there is no type of that name in ``revision``.
+        LookupError: ``revision`` has no type of that name.
     """
     built, prefix = _shape(shape, revision)
     if value is ABSENT:
         missing = ShapeViolation(prefix, built.expected, "missing", "missing")
-        return (missing,) if built.insistent else ()
+        return (missing,) if built.mandatory else ()
     return () if built.test(value) else islice(built.report(value, prefix), LIMIT)
 
 
 class Expected(NamedTuple):
-    """What tells whether a part of a message has no ``violations``, without saying which.
+    """Tests of whether a part of a message has ``violations``, without finding out which.
 
-    ``fits`` tests its value, ``None`` if that may be anything; ``fits_besides_meta`` takes its ``_meta`` as
-    it is. ``insists`` is whether it may not be left out.
+    ``fits`` tests the value, and is ``None`` if any value is correct; ``fits_without_meta`` does not look at
+    its ``_meta``. ``mandatory`` is whether the part is required.
     """
 
     fits: Test | None
-    fits_besides_meta: Test | None
-    insists: bool
+    fits_without_meta: Test | None
+    mandatory: bool
 
 
 def expected(method: str, part: Part, revision: str) -> Expected:
-    """What that part of a message of ``method`` is held against."""
+    """Return the tests for that part of a message of ``method``."""
     built, _ = _shape((method, part), revision)
     if built is ANY:
-        return Expected(None, None, built.insistent)
+        return Expected(None, None, built.mandatory)
     if not isinstance(built, Object):
-        return Expected(built.test, built.test, built.insistent)
+        return Expected(built.test, built.test, built.mandatory)
     others = {name: shape for name, shape in built.members.items() if name != "_meta"}
-    besides = Object(others, built.required - {"_meta"}, insistent=built.insistent)
-    return Expected(built.test, besides.test, built.insistent)
+    without_meta = Object(others, built.required - {"_meta"}, mandatory=built.mandatory)
+    return Expected(built.test, without_meta.test, built.mandatory)
 
 
 def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[str]:
-    """JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
+    """Return JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
 
-    Legal, all of them: its objects are open. ``shape`` and the errors raised are as for ``violations``.
+    Such members are allowed. ``shape`` and the errors raised are as for ``violations``.
     """
     built, prefix = _shape(shape, revision)
     return iter(()) if value is ABSENT else islice(built.extras(value, prefix), LIMIT)
@@ -96,7 +96,7 @@ def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str)
 
 @lru_cache(maxsize=4096)  # peers choose the names of methods
 def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
-    """A shape, and the pointer that leads to what has it."""
+    """Return a shape, and the JSON Pointer of the value that should have it."""
     if isinstance(shape, str):
         return _named(shape, revision), ""
     method, part = shape
@@ -108,28 +108,30 @@ def _message(method: str, part: Part, revision: str) -> Shape:
     if method in INPUT_REQUESTS.get(revision, ()):
         return _build(own, revision) if own else ANY
     found = defined(method, revision)
-    common = _block(_messages(), f"{found.kind} {part}", revision) if found else None
-    if common is None:
-        return ANY  # nobody defines the method, or it is a notification, which has no result
-    every = _object(common, revision)
+    common_block = _block(_messages(), f"{found.kind} {part}", revision) if found else None
+    if common_block is None:
+        return ANY  # the method is not defined, or it is a notification, which has no result
+    common = _object(common_block, revision)
     if own is None:
-        return every
-    return _with_members(_build(own, revision), every)
+        return common
+    return _add_members(_build(own, revision), common)
 
 
-def _with_members(shape: Shape, every: Object) -> Shape:
-    """``shape``, each variant of it with the members of ``every`` besides its own."""
+def _add_members(shape: Shape, common: Object) -> Shape:
+    """Return ``shape`` with the members of ``common`` added to each of its variants."""
     match shape:
         case Object():
-            required = shape.required | (every.required - shape.members.keys())
-            members = {**every.members, **shape.members}
-            return Object(members, required, insistent=shape.insistent)
-        case By():
-            return By(shape.member, {k: _with_members(v, every) for k, v in shape.variants.items()})
-        case With():
-            return With({k: _with_members(v, every) for k, v in shape.variants.items()})
+            required = shape.required | (common.required - shape.members.keys())
+            members = {**common.members, **shape.members}
+            return Object(members, required, mandatory=shape.mandatory)
+        case VariantByValue():
+            return VariantByValue(
+                shape.member, {k: _add_members(v, common) for k, v in shape.variants.items()}
+            )
+        case VariantByMember():
+            return VariantByMember({k: _add_members(v, common) for k, v in shape.variants.items()})
         case _:
-            return every  # an object that may hold anything
+            return common  # an object with any members
 
 
 @cache
@@ -153,9 +155,9 @@ def _build(block: Block, revision: str) -> Shape:
         case "alias":
             return _type(block.word, revision)
         case "by":
-            return By(block.word, _variants(block, revision))
+            return VariantByValue(block.word, _variants(block, revision))
         case _:
-            return With(_variants(block, revision))
+            return VariantByMember(_variants(block, revision))
 
 
 def _variants(block: Block, revision: str) -> Mapping[str, Shape]:
@@ -177,7 +179,7 @@ def _object(block: Block, revision: str) -> Object:
             members[row.name] = shape
             if not row.optional:
                 required.add(row.name)
-    return Object(members, frozenset(required), insistent=block.insistent)
+    return Object(members, frozenset(required), mandatory=block.mandatory)
 
 
 @cache

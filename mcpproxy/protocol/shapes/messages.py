@@ -1,9 +1,9 @@
 """The params and the result of every method, in every revision, as text.
 
-How to read it is told in ``shapes.notation``; the types are in ``shapes.types``. The first three
-blocks hold for every request, result and notification; a method's own row for a member goes before.
-A method without a block has nothing of its own to say. What a server asks for inside a result has
-no part in the first three: it is a request in name only.
+``shapes.notation`` explains the notation; the types are in ``shapes.types``. The first three blocks apply to
+every request, result and notification; if the block of a method has a row for the same member, that row
+applies instead. A method without a block has no members of its own. The first three blocks do not apply to
+the requests that a server makes inside a result.
 
 Source: ``schema.ts`` of each revision.
 """
@@ -41,7 +41,7 @@ server/discover result
     capabilities       ServerCapabilities
     instructions?      string
 
-# The id may be left out in 2025-11-25, by the schema; the params may not.
+# The schema of 2025-11-25 makes the id optional, but not the params.
 notifications/cancelled params!
     requestId          Id                      -           2025-11-25
     requestId?         Id                      2025-11-25  2026-07-28

@@ -1,6 +1,6 @@
 """The kinds of shape: how each tests a value and reports what is wrong with it.
 
-A test is a closure that returns true or false; a correct message costs only that. ``report`` is called
+A test is a closure that returns true or false; nothing else runs for a correct message. ``report`` is called
 only after a failed test, so it may be slow.
 """
 
@@ -20,9 +20,9 @@ Test: TypeAlias = Callable[[JSON], bool]
 class ShapeViolation:
     """One member that does not match its shape.
 
-    ``pointer`` is a JSON Pointer into the message, or into the value where a type was asked for by
-    name; a missing member is pointed at where it would stand. ``expected`` and ``found`` are noun
-    phrases. Of kind ``unknown-variant`` is a discriminating member with a value no variant has.
+    ``pointer`` is a JSON Pointer into the message, or into the value if the shape is a named type; for a
+    missing member it is the place where the member would be. ``expected`` and ``found`` are noun phrases. The
+    kind is ``unknown-variant`` if the member should select a variant and no variant has its value.
     """
 
     pointer: str
@@ -39,39 +39,40 @@ class ShapeViolation:
 class Shape(ABC):
     """A shape in one revision.
 
-    ``expected`` is a noun phrase. ``json`` are the Python types of the values that may have this
-    shape. ``insistent`` is whether params of this shape may not be left out.
+    ``test`` returns whether a value has the shape. ``expected`` is a noun phrase for error messages. ``json``
+    are the Python types of the values that may have the shape. ``mandatory`` is whether params of this shape
+    are required.
     """
 
     test: Test
     expected: str
     json: tuple[type, ...]
-    insistent = False
+    mandatory = False
 
     @abstractmethod
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
-        """What is wrong with a value that has failed the test."""
+        """Yield what is wrong with a value that has failed the test."""
 
-    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # those with parts do
-        """JSON Pointers of the members of ``value`` that are not of this shape, however deep."""
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # shapes with parts use them
+        """Yield JSON Pointers of the members of ``value``, at any depth, that this shape does not list."""
         return iter(())
 
     def mismatch(self, value: JSON, pointer: str) -> ShapeViolation:
-        """Another value, or another kind of value, than expected."""
+        """Return the violation of a value, or of a kind of value, that is not the expected one."""
         found = wording.shown(value) if type(value) in self.json else wording.kind(value)
         return ShapeViolation(pointer, self.expected, found, "mismatch")
 
 
 class Scalar(Shape):
-    """A value without parts, or one whose parts are nobody's business.
+    """A value without parts, or whose parts may be anything.
 
-    Without a ``test`` the JSON type decides.
+    Without a ``test``, only the JSON type decides.
     """
 
     def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
         self.expected = expected
         self.json = json
-        self.told_by_type = test is None
+        self.type_decides = test is None
         self.test = test or (lambda value: type(value) in json)
 
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
@@ -129,15 +130,15 @@ class Map(Shape):
 
 
 class Object(Shape):
-    """An object with ``members``, of which those in ``required`` must be there."""
+    """An object with ``members``, of which those in ``required`` must be present."""
 
     expected = "an object"
     json = (dict,)
 
-    def __init__(self, members: Mapping[str, Shape], required: frozenset[str], *, insistent: bool) -> None:
+    def __init__(self, members: Mapping[str, Shape], required: frozenset[str], *, mandatory: bool) -> None:
         self.members = members
         self.required = required
-        self.insistent = insistent or bool(required)
+        self.mandatory = mandatory or bool(required)
         plans = _Plans(self)
 
         def test(value: JSON) -> bool:
@@ -173,16 +174,16 @@ class Object(Shape):
             shape = self.members.get(name)
             if shape is None:
                 yield where
-            elif name not in OPEN:
+            elif name not in OPEN_MEMBERS:
                 yield from shape.extras(item, where)
 
 
 class _Plans(dict[tuple[str | type, ...], "_Plan"]):
-    """What is left to test of an object, by the names of its members followed by their types.
+    """The tests that an object needs, by the names of its members followed by the types of their values.
 
-    Peers write the same few objects again and again. What names and types decide is decided once: that it
-    cannot have the shape (``None``), or which members need a look of their own. Bounded, since peers choose
-    the names.
+    Most objects of a peer have the same few sets of names and types. These alone may show that an object
+    cannot have the shape (``None``), and they show which members need a test of their values. So that is
+    found once for each set. The number of sets is bounded, because peers choose the names.
     """
 
     def __init__(self, shape: Object) -> None:
@@ -191,8 +192,8 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
 
     def __missing__(self, key: "tuple[str | type, ...]") -> "_Plan":
         plan = self._plan(key)
-        if len(key) <= 2 * _MOST_NAMES:
-            if len(self) >= _MOST_PLANS:
+        if len(key) <= 2 * _MAX_NAMES:
+            if len(self) >= _MAX_PLANS:
                 self.clear()
             self[key] = plan
         return plan
@@ -208,24 +209,24 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
                 continue
             if kind not in shape.json:
                 return None
-            if not (isinstance(shape, Scalar) and shape.told_by_type):
+            if not (isinstance(shape, Scalar) and shape.type_decides):
                 left.append((cast("str", name), shape.test))
         return tuple(left)
 
 
 _Plan: TypeAlias = "tuple[tuple[str, Test], ...] | None"
 
-_MOST_PLANS: Final = 64
-_MOST_NAMES: Final = 32
-"""So many plans are kept for one shape, of objects that have no more members than this."""
+_MAX_PLANS: Final = 64
+_MAX_NAMES: Final = 32
+"""Bounds of the cache of one shape: its entries, and the members of an object that is cached."""
 
 
-class By(Shape):
-    """One of several objects, told by the value of a member."""
+class VariantByValue(Shape):
+    """One of several objects, selected by the value of a member."""
 
     expected = "an object"
     json = (dict,)
-    insistent = True
+    mandatory = True
 
     def __init__(self, member: str, variants: Mapping[str, Shape]) -> None:
         self.member = member
@@ -270,16 +271,16 @@ class By(Shape):
         if isinstance(value, dict):
             key = value.get(self.member)
             shape = self._named.get(key, self._other) if isinstance(key, str) else self._absent
-            told_by = pointer + wording.token(self.member)
+            selector = pointer + wording.token(self.member)
             if shape is not None:
-                yield from (extra for extra in shape.extras(value, pointer) if extra != told_by)
+                yield from (extra for extra in shape.extras(value, pointer) if extra != selector)
 
 
-class With(Shape):
-    """One of several objects, told by a member that is there; what fits any of them will do."""
+class VariantByMember(Shape):
+    """One of several objects, selected by a member that is present; a value that matches any is correct."""
 
     json = (dict,)
-    insistent = True
+    mandatory = True
 
     def __init__(self, variants: Mapping[str, Shape]) -> None:
         self.variants = variants
@@ -307,13 +308,13 @@ class With(Shape):
         yield ShapeViolation(pointer, self.expected, "one without", "mismatch")
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:
-        """Those of the variant that explains the most."""
+        """Yield the extras of the variant that leaves the fewest."""
         fitting = [shape for shape in self.variants.values() if shape.test(value)]
         yield from min((list(shape.extras(value, pointer)) for shape in fitting), key=len, default=())
 
 
 class OneOf(Shape):
-    """Alternatives that are told apart by their JSON type."""
+    """Alternatives that differ in their JSON type."""
 
     def __init__(self, shapes: list[Shape]) -> None:
         self._shapes = shapes
@@ -345,14 +346,14 @@ def _never(_: JSON) -> bool:
 
 
 def either(words: Sequence[str]) -> str:
-    """``a, b or c``."""
+    """Return the words as a list of alternatives: ``a, b or c``."""
     *most, last = words
     return f"{', '.join(most)} or {last}" if most else last
 
 
 def is_integer(value: JSON) -> bool:
     """Whether ``value`` is a whole number."""
-    # 1.0 and 1 are the same number; True is none, whatever isinstance says.
+    # 1.0 and 1 are the same number. True is not a number, although bool is a subclass of int.
     return type(value) is int or (type(value) is float and value.is_integer())
 
 
@@ -361,7 +362,7 @@ def is_number(value: JSON) -> bool:
     return type(value) is int or type(value) is float
 
 
-OPEN: Final = frozenset({"_meta", "inputSchema", "outputSchema", "requestedSchema"})
-"""Members that are made to hold anything: names of others, and JSON Schemas."""
+OPEN_MEMBERS: Final = frozenset({"_meta", "inputSchema", "outputSchema", "requestedSchema"})
+"""Members whose value may have any members: metadata, and JSON Schemas."""
 
 ANY: Final = Scalar("any value", (), lambda _: True)

@@ -1,30 +1,32 @@
-"""The notation that the shape tables are written in, and its reader.
+"""The notation of the shape tables, and its parser.
 
-A block describes one thing: a named type, or the params or result of a method. It opens at the
-margin and ends with an empty line::
+A block describes a named type, or the params or result of a method. It begins at the margin and ends with an
+empty line::
 
     Icon                                an object with these members
-        src        string               a member that must be there
-        theme?     'light'|'dark'       a member that may be left out
-        icons?     Icon[]    2025-11-25              since that revision
-        task?      object    2025-11-25  2026-07-28  and until, not including, that one
-        roots?     object    -           2026-07-28  until then from the first on
-        ...Other             2026-07-28              the members of Other
+        src        string               a required member
+        theme?     'light'|'dark'       an optional member
+        icons?     Icon[]    2025-11-25              from that revision on
+        task?      object    2025-11-25  2026-07-28  up to, not including, the second one
+        roots?     object    -           2026-07-28  the same, from the first revision on
+        ...Other             2026-07-28              all members of Other
 
-    ContentBlock by type                one of several, told by the member ``type``,
-        text       TextContent          which is not written again in each of them;
-        -          Fallback             "-" when the member is absent,
-        *          object               "*" when it is any other string
+    ContentBlock by type                one of several objects, by the value of the member ``type``
+        text       TextContent          (which TextContent does not list again);
+        -          Fallback             "-": the member is absent;
+        *          object               "*": it is any other string
 
-    Contents with                       one of several, told by a member that is there
-        text       TextContents         (it may be any of them: members not listed are lawful);
-        -          Fallback             "-" when none is
+    Contents with                       one of several objects, by a member that is present:
+        text       TextContents         an error is reported for the first row whose member is present,
+        -          Fallback             or for "-"; a value that matches any row is correct
 
     Id = string|integer                 another name for a type
 
+    method params!                      the params are required, even if all their members are optional
+
 Types: ``string number boolean integer null object any``, ``count`` (an integer of 0 or more), ``0..1``
 (a number in that range), ``'text'`` (that string), ``T[]``, ``{T}`` (an object whose values are T),
-``T|U`` and the name of a block. Objects are open: a member that is not listed may hold anything.
+``T|U`` and the name of a block. Objects are open: a member that is not listed may have any value.
 Lines that begin with ``#`` are comments.
 """
 
@@ -40,7 +42,7 @@ Form: TypeAlias = Literal["object", "by", "with", "alias"]
 
 @slotted(frozen=True)
 class ShapeRow:
-    """A line of a block: a member, or a variant under the key that tells it."""
+    """A line of a block: a member, or a variant and the key that selects it."""
 
     name: str
     type: str
@@ -50,10 +52,10 @@ class ShapeRow:
 
 @slotted(frozen=True)
 class Block:
-    """What stands for a name in some revisions.
+    """The meaning of a name in some revisions.
 
-    ``form`` says how to read the rows. ``word`` is the member that a ``by`` goes by, or the type an
-    alias stands for. ``insistent`` params must be there even when no member of theirs must.
+    ``form`` says how to read the rows. ``word`` is the member that selects the variant of a ``by``, or the
+    type that an alias names. ``mandatory`` params are required even if all their members are optional.
     """
 
     name: str
@@ -61,11 +63,11 @@ class Block:
     word: str
     rows: tuple[ShapeRow, ...]
     revisions: tuple[str, ...]
-    insistent: bool = False
+    mandatory: bool = False
 
 
 def read(text: str) -> Mapping[str, tuple[Block, ...]]:
-    """The blocks of a table by name; a name may have several, each for revisions of its own."""
+    """Return the blocks of a table by name. A name may have several, each for other revisions."""
     blocks: dict[str, tuple[Block, ...]] = {}
     for paragraph in _paragraphs(text):
         block = _block(paragraph)
@@ -78,7 +80,7 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
     for line in [*text.splitlines(), ""]:
         if line.startswith("#"):
             continue
-        # A line at the margin opens a block, so that aliases need no empty line between them.
+        # A line at the margin begins a block, so that aliases need no empty line between them.
         if lines and not line.startswith(" "):
             yield lines
             lines = []

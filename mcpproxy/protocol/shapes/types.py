@@ -1,16 +1,16 @@
 """The types that params and results are made of, in every revision, as text.
 
-How to read it is told in ``shapes.notation``. Names are those of the specification, or, for an object
-that the specification writes in place, our own. What a server asks of a client is in ``shapes.input_types``.
+``shapes.notation`` explains the notation. Names are those of the specification; types without a name there
+have one of ours. The types of what a server asks of a client are in ``shapes.input_types``.
 
-Source: ``schema.ts`` of each revision. Where the JSON Schema generated from it is narrower (integers
-for numbers), the TypeScript wins. Ranges are those of its ``@minimum`` and ``@maximum``.
+Source: ``schema.ts`` of each revision. Where the JSON Schema generated from it is stricter (integers
+for numbers), the TypeScript counts. Ranges are those of its ``@minimum`` and ``@maximum``.
 """
 
 from typing import Final
 
 TYPES: Final = """
-# Ids are integers by the prose of the base protocol; every other number may have a fraction.
+# The text of the base protocol says that numeric ids are integers; every other number may have a fraction.
 Id = string|integer
 Role = 'user'|'assistant'
 LoggingLevel = 'debug'|'info'|'notice'|'warning'|'error'|'critical'|'alert'|'emergency'
@@ -34,7 +34,7 @@ SubscriptionsListenResultMeta
     ...ResultMeta
     io.modelcontextprotocol/subscriptionId      Id
 
-# Who is speaking, and what it can do
+# Implementations and their capabilities
 
 Implementation
     name               string

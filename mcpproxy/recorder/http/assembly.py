@@ -1,8 +1,9 @@
-"""From the journal of connections to events: the assembly of a recording over HTTP.
+"""Turn the journal of HTTP connections into events.
 
 An ``Http1Connection`` parses the bytes of each connection; its pieces become heads, frames and ends. Heads
-and frames, which findings refer to, are numbered by one counter in the order of their completion. Exchanges
-are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them."""
+and frames, to which findings refer, are numbered by one counter in the order in which they are complete.
+Exchanges are counted over all connections. Credentials are masked here: neither the trace nor the judge sees
+them."""
 
 import re
 from collections.abc import Iterator
@@ -45,13 +46,18 @@ from mcpproxy.trace.members import member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
-"""Bytes that are not HTTP are recorded as a count, each time this many have passed and at the end."""
+"""Bytes that are not HTTP are only counted; a record has the count after this many of them and at the end."""
 
 _LOOK_BYTES: Final = 2 << 20
-"""How much content may come until the amount that is held is checked again."""
+"""How much content may come before the amount of held content is checked again."""
 
 _CONNECTION_COST: Final = 4 << 10
 """About how many bytes an open connection takes in a checkpoint."""
+
+_EXCHANGE_COST: Final = 4 << 10
+"""About how many bytes of memory an open exchange takes, those of the judge included."""
+
+_TOO_MUCH_HELD: Final = f"incomplete heads and open requests take more than {HELD_BYTES >> 20} MiB"
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
 _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
@@ -60,8 +66,8 @@ _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
 class HttpAssembly:
     """All connections of one recording.
 
-    ``take`` reads the records of the journal one after another and gives the events that are complete with
-    each. ``start`` is the payload of the START record."""
+    ``take`` reads the journal's records one by one and returns the events that each completes. ``start`` is
+    the payload of the START record."""
 
     TRANSIENT = ("_mask", "_heads", "_contents")
 
@@ -90,24 +96,24 @@ class HttpAssembly:
         self._contents = Contents(self._mask, self._budget, self._held)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                for half, _ in exchange.halves:
-                    for data, _ in half.kept or ():
-                        half.feed_again(data)
+                for side, _ in exchange.sides:
+                    for data, _ in side.kept or ():
+                        side.feed_again(data)
 
     @property
     def held_bytes(self) -> int:
         """About how many bytes a checkpoint would take."""
         total = 0
         for connection in self._connections.values():
-            total += _CONNECTION_COST
+            total += _CONNECTION_COST + connection.http.held_bytes
             for exchange in connection.exchanges.values():
-                for half in (exchange.client, exchange.server):
-                    total += half.kept_bytes + (half.body.held_bytes if half.body else 0)
+                for side in (exchange.client, exchange.server):
+                    total += side.kept_bytes + (side.body.held_bytes if side.body else 0)
         return total
 
     @property
     def open_exchanges(self) -> int:
-        """How many exchanges are under way."""
+        """How many exchanges have not ended yet."""
         return sum(len(connection.exchanges) for connection in self._connections.values())
 
     @property
@@ -120,19 +126,20 @@ class HttpAssembly:
         )
 
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """The events of a record of the journal, made as they are asked for.
+        """Return the events of one journal record, as an iterator that makes them when they are needed.
 
-        All of them must be asked for before the next record is taken.
+        It must be exhausted before the next record is taken.
         """
         self.at_ns = at_ns
         if kind not in _BYTES:
             return self._from_relay(kind, payload, at_ns, number)
         self._budget.passed(len(payload))
+        self._contents.grown += len(payload)
         found = self._bytes(kind, payload, at_ns, number)
-        return found if self._contents.grown < _LOOK_BYTES else self._then_spill(found, at_ns)
+        return found if self._contents.grown < _LOOK_BYTES else self._with_spills(found, at_ns)
 
     def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """The events of bytes of a connection."""
+        """Return the events of bytes that passed on a connection."""
         connection = self._connection(number)
         if connection.is_lost and not self._is_found_again(connection, kind, payload):
             side: Side = "client" if kind == journal.CLIENT else "server"
@@ -145,37 +152,56 @@ class HttpAssembly:
         return self._read(connection, http.proxy(payload, at_ns))
 
     def _held(self) -> int:
-        """How many bytes are held of bodies and events that have not ended yet."""
-        return sum(size for size, _ in self._holding())
+        """How many bytes are held of what has not ended yet."""
+        return sum(size for size, _ in self._holders())
 
-    def _holding(self) -> list[tuple[int, ContentOwner]]:
-        return [
+    def _holders(self) -> list[tuple[int, ContentOwner | Connection]]:
+        """Return what holds bytes: each content, and each connection for its heads and exchanges."""
+        contents: list[tuple[int, ContentOwner | Connection]] = [
             (
-                half.kept_bytes * (half.kept is not None) + half.body.held_bytes,
-                ContentOwner(connection, exchange, half, of),
+                side.kept_bytes * (side.kept is not None) + side.body.held_bytes,
+                ContentOwner(connection, exchange, side, of),
             )
             for connection in self._connections.values()
             for exchange in connection.exchanges.values()
-            for half, of in exchange.halves
-            if half.body is not None
+            for side, of in exchange.sides
+            if side.body is not None
+        ]
+        # Every open connection may have one exchange: how many are open is limited elsewhere.
+        return contents + [
+            (connection.http.held_bytes + _EXCHANGE_COST * (len(connection.exchanges) - 1), connection)
+            for connection in self._connections.values()
+            if connection.exchanges
         ]
 
-    def _then_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
-        """``found``, then the longest bodies and events that are held, if they are too much by now."""
+    def _with_spills(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
+        """Yield ``found``, then the longest held bodies and events until the rest is within the limit.
+
+        Connections that hold more in heads and exchanges are not followed any further.
+        """
         yield from found
         self._contents.grown = 0
-        holding = sorted(self._holding(), key=itemgetter(0))
+        holding = sorted(self._holders(), key=itemgetter(0))
         held = sum(size for size, _ in holding)
         while held > HELD_BYTES:
-            size, owner = holding.pop()
+            size, holder = holding.pop()
             held -= size
-            for event in self._contents.spill(owner, at_ns):
+            if isinstance(holder, Connection):
+                yield from self._stop_following(holder, at_ns)
+                continue
+            for event in self._contents.spill(holder, at_ns):
                 if type(event) is Frame:
                     event.seq = self.seq = self.seq + 1
                 yield event
 
+    def _stop_following(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
+        """Treat the rest of a connection as bytes, and its exchanges as cut."""
+        yield Note(connection.number, "not-judged", _TOO_MUCH_HELD, at_ns)
+        connection.reasons = dict.fromkeys(("client", "server", "proxy"), _TOO_MUCH_HELD)
+        yield from self._read(connection, connection.http.opaque(at_ns, _TOO_MUCH_HELD))
+
     def _from_relay(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """The events of a record that the relay wrote on a connection."""
+        """Yield the events of a record that says what happened to a connection."""
         if kind == journal.CONNECT:
             peers = object_of(payload)
             self._connections[number] = Connection(number)
@@ -191,8 +217,8 @@ class HttpAssembly:
             yield from self._read(connection, connection.http.opaque(at_ns))
 
     def gap(self, at_ns: int) -> list[Recorded]:
-        """Bytes are missing and their connection is unknown: exchanges under way are not followed any
-        further."""
+        """Bytes are missing and their connection is unknown, so all exchanges that have not ended are
+        dropped."""
         found: list[Recorded] = []
         self._had_gap = True
         for connection in self._connections.values():
@@ -206,20 +232,20 @@ class HttpAssembly:
         return found
 
     def end(self) -> list[Recorded]:
-        """The journal is over. Exchanges under way have not ended; they are not followed any further."""
+        """The journal is over: return what is held of the exchanges that have not ended."""
         found: list[Recorded] = []
         for connection in self._connections.values():
             found += self._abandoned(connection, None)
-            found += self._tell_opaque(connection, self.at_ns)
+            found += self._report_opaque(connection, self.at_ns)
         return found
 
-    def refeed(self, record: Encoded) -> None:
-        """After a checkpoint: feed a decoder again the encoded bytes that it had read, from the trace."""
+    def feed_again(self, record: Encoded) -> None:
+        """Feed a decoder encoded bytes that it had read before the checkpoint, from a record of the trace."""
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                half = exchange.client if record.sender == CLIENT else exchange.server
-                if exchange.number == record.exchange and half.body is not None:
-                    half.feed_again(record.data)
+                side = exchange.client if record.sender == CLIENT else exchange.server
+                if exchange.number == record.exchange and side.body is not None:
+                    side.feed_again(record.data)
 
     # Connections
 
@@ -230,9 +256,9 @@ class HttpAssembly:
         return connection
 
     def _is_found_again(self, connection: Connection, kind: int, payload: bytes) -> bool:
-        """Whether a request begins here, on a connection of which something is missing.
+        """Whether a request begins here, on a connection of which bytes are missing.
 
-        Clients wait for the answer before the next request, so request and answer can be followed again.
+        Clients wait for the answer before the next request, so the connection can be parsed again from here.
         """
         if kind != journal.CLIENT or not _REQUEST_LINE.match(payload):
             return False
@@ -247,7 +273,7 @@ class HttpAssembly:
         if not connection.ended:
             connection.first = "proxy" if payload == journal.DROPPED else side
         http = connection.http
-        # We closed the connection of a peer that may have had more to send: to the framing that is a reset.
+        # If we closed the connection, the peer may have had more to send. The framing treats that as a reset.
         pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
         connection.ended += (side,)
         by_us = connection.ended[0] if connection.first == "proxy" else ""
@@ -257,7 +283,7 @@ class HttpAssembly:
         yield from self._abandoned(connection, at_ns)
         for exchange in connection.exchanges.values():
             yield ExchangeEnd(exchange.number, connection.number, True, _blame(connection.first), at_ns)
-        yield from self._tell_opaque(connection, at_ns)
+        yield from self._report_opaque(connection, at_ns)
         who = "mcpproxy" if connection.first == "proxy" else f"the {connection.first}"
         yield Note(connection.number, "closed", f"{who} ended it first", at_ns)
         self._forget(connection)
@@ -269,11 +295,11 @@ class HttpAssembly:
         connection.exchanges.clear()
 
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
-        """What is held of messages that will not be complete."""
+        """Yield what is held of messages that will not be complete."""
         for exchange in connection.exchanges.values():
-            for half, of in exchange.halves:
-                if not half.is_over and half.body is not None:
-                    owner = ContentOwner(connection, exchange, half, of)
+            for side, of in exchange.sides:
+                if not side.is_over and side.body is not None:
+                    owner = ContentOwner(connection, exchange, side, of)
                     for event in self._contents.end(owner, at_ns, is_whole=False):
                         if type(event) is Frame:
                             event.seq = self.seq = self.seq + 1
@@ -287,20 +313,20 @@ class HttpAssembly:
         for piece in pieces:
             if type(piece) is BodyPart:
                 exchange = connection.exchanges[piece.exchange]
-                half = exchange.client if piece.of == CLIENT else exchange.server
-                owner = ContentOwner(connection, exchange, half, piece.of)
+                side = exchange.client if piece.of == CLIENT else exchange.server
+                owner = ContentOwner(connection, exchange, side, piece.of)
                 for event in self._contents.feed(owner, piece.data, piece.at_ns):
                     if type(event) is Frame:
                         event.seq = self.seq = self.seq + 1
                     yield event
             elif type(piece) is BodyEnd:
-                yield from self._side_over(connection, piece.exchange, piece.of, piece.at_ns, "")
+                yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, "")
             elif type(piece) is RequestStart:
                 yield self._request(connection, piece)
             elif type(piece) is ResponseStart:
                 yield self._response(connection, piece)
             elif type(piece) is Cut:
-                yield from self._side_over(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
+                yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
             elif type(piece) is Broken:
                 yield Note(connection.number, "not-http", f"the {piece.of}: {piece.why}", piece.at_ns)
                 yield from self._opaque(connection, piece.of, len(piece.data), piece.why, piece.at_ns)
@@ -311,6 +337,7 @@ class HttpAssembly:
         exchange = connection.exchanges.get(local)
         if exchange is None:
             self._exchange += 1
+            self._contents.grown += _EXCHANGE_COST
             exchange = connection.exchanges[local] = OpenExchange(self._exchange)
         return exchange
 
@@ -325,12 +352,12 @@ class HttpAssembly:
             self.seq,
             exchange.number,
             connection.number,
-            start.method,
-            head.target,
-            head.headers,
-            head.endpoint,
-            start.version,
-            start.at_ns,
+            method=start.method,
+            target=head.target,
+            headers=head.headers,
+            endpoint=head.endpoint,
+            version=start.version,
+            observed_at_ns=start.at_ns,
         )
 
     def _response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
@@ -345,33 +372,33 @@ class HttpAssembly:
             self.seq,
             exchange.number,
             connection.number,
-            start.status,
-            head.headers,
-            start.reason,
-            start.version,
-            start.by == "proxy",
-            start.at_ns,
+            status=start.status,
+            headers=head.headers,
+            reason=start.reason,
+            version=start.version,
+            by_proxy=start.by == "proxy",
+            observed_at_ns=start.at_ns,
         )
 
     def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
-        """Whether the body after a head may hold credentials."""
+        """Whether the body that follows a head may contain credentials."""
         if self._keep:
             return False
         # In forward mode the endpoint is a guess: a body that is not JSON-RPC is masked there too.
         return not exchange.endpoint or (self._is_forward and not head.streams)
 
-    def _side_over(
+    def _end_side(
         self, connection: Connection, local: int, of: Side, at_ns: int, cut_by: str
     ) -> Iterator[Recorded]:
         exchange = self._exchange_of(connection, local)
-        half = exchange.client if of == CLIENT else exchange.server
-        if half.body is not None:
-            owner = ContentOwner(connection, exchange, half, of)
+        side = exchange.client if of == CLIENT else exchange.server
+        if side.body is not None:
+            owner = ContentOwner(connection, exchange, side, of)
             for event in self._contents.end(owner, at_ns, is_whole=not cut_by):
                 if type(event) is Frame:
                     event.seq = self.seq = self.seq + 1
                 yield event
-        half.is_over = True
+        side.is_over = True
         exchange.cut_by = exchange.cut_by or cut_by
         if exchange.client.is_over and exchange.server.is_over:
             self._budget.spent -= exchange.cost
@@ -390,9 +417,9 @@ class HttpAssembly:
         total = opaque[of] = opaque.get(of, 0) + size
         if not connection.has_told_opaque or total >= OPAQUE_BYTES:
             connection.has_told_opaque = True
-            yield from self._tell_opaque(connection, at_ns)
+            yield from self._report_opaque(connection, at_ns)
 
-    def _tell_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
+    def _report_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
         usual = "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
         opaque, connection.opaque = connection.opaque or {}, None
         for of, size in opaque.items():
@@ -402,7 +429,7 @@ class HttpAssembly:
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:
-    """A cut that the framing attributes to the peer whose connection we closed first."""
+    """Return ``piece``; a cut is attributed to us if its connection is that which we closed, ``by_us``."""
     return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == by_us else piece
 
 

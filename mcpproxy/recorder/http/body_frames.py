@@ -1,7 +1,7 @@
-"""From the content of an HTTP message to frames: one for a body, one for each event of an event stream.
+"""Turn the content of HTTP messages into frames: one for a body, one for each event of an event stream.
 
-A compressed body is decoded here, in the recorder's copy. What is too long to hold, or would take too much
-memory to judge, becomes several pieces: it is recorded completely and not judged."""
+A compressed body is decoded here, in the recorder's copy. A body or event that is too long to hold, or that
+would take too much memory to judge, becomes several pieces: it is recorded completely, but not judged."""
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
@@ -26,7 +26,7 @@ class WholeBody:
 
     def __init__(self, sender: Sender) -> None:
         self._sender: Sender = sender
-        self._first = b""  # all of the body, as long as it came in one part
+        self._first = b""  # the whole body, if it has come in one part so far
         self._held: BytesIO | None = None  # getvalue does not copy the content
         self._at_ns = 0
 
@@ -35,7 +35,7 @@ class WholeBody:
         return len(self._first) if self._held is None else self._held.tell()
 
     def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
-        """Take the next part of the content; the frames that are complete with it."""
+        """Take the next part of the content; returns the frames that it completes."""
         if self.held_bytes or len(data) > BODY_BYTES:
             return self._feed(data, at_ns)
         self._first, self._at_ns = data, at_ns
@@ -58,12 +58,14 @@ class WholeBody:
         self._held.write(data)
 
     def spill(self) -> Iterator[Frame]:
-        """Give what is held as a piece of a longer body, because there is no more room to hold it."""
+        """Yield what is held as a piece of a longer body, because there is no more room to hold it."""
         if self.held_bytes:
             yield self._frame(self._at_ns, is_whole=False, continues=True)
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> tuple[Frame, ...]:
-        """The content has ended or was cut. Without a time, the time of its last part is used."""
+        """End the content; ``is_whole`` is false if it was cut. Returns the frame of what is held, if any.
+
+        Without ``at_ns``, the frame gets the time of the last part."""
         if not self.held_bytes:
             return ()
         return (self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False),)
@@ -86,24 +88,24 @@ class EventBody:
         self.held_bytes = 0
 
     def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
-        """Take the next part of the stream; the frames that are complete with it."""
+        """Take the next part of the stream; returns the frames that it completes."""
         self._at_ns = at_ns
         blocks = self._framer.feed(data, at_ns)
         self.held_bytes += len(data)
         if len(blocks) != 1:
             return self._frames(blocks)
-        block = blocks[0]  # as servers mostly send them
+        block = blocks[0]  # the usual case: a chunk is one event
         self.held_bytes -= len(block.raw)
         return (event_frame(self._sender, block),)
 
     def spill(self) -> Iterator[Frame]:
-        """Give what is held as a piece of a longer event, because there is no more room to hold it."""
+        """Yield what is held as a piece of a longer event, because there is no more room to hold it."""
         if raw := self._framer.spill():
             self.held_bytes -= len(raw)
             yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
-        """The stream has ended. What no blank line ended is not an event, however the stream ended."""
+        """End the stream. A block without its blank line is not an event, however the stream ended."""
         del is_whole
         return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
 
@@ -122,17 +124,17 @@ class EventBody:
 
 _FEW_BLOCKS: Final = 4
 _BARE_BYTES: Final = 16
-"""Short comments and blank lines that came together become one frame: a record for each would be fifty times
-its size."""
+"""Short comments and blank lines that came in one chunk become one frame: a record of its own would be fifty
+times as long as such a block."""
 
 
 def _is_bare(block: SseBlock) -> bool:
-    """Whether a block means nothing to a client: a comment or blank lines."""
+    """Whether a block is without any field: a comment or a blank line."""
     return block.complete and block.data is block.id is block.event is block.retry is None
 
 
 def event_frame(sender: Sender, block: SseBlock) -> Frame:
-    """The frame of one block of an event stream."""
+    """Return the frame of one block of an event stream."""
     raw, data, span = block.raw, block.data, block.data_span
     if data is None:
         if not block.complete and len(raw) > PIECE_BYTES:  # a piece of an event too long to hold
@@ -151,7 +153,7 @@ _PIECE: Final = Malformed(Flaw.NOT_JSON)
 
 
 def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
-    """The same bytes in at least ``at_least`` frames of up to ``PIECE_BYTES``, which are not judged."""
+    """Split a frame into at least ``at_least`` frames of up to ``PIECE_BYTES``, which are not judged."""
     raw, event = frame.raw, frame.event
     if event is not None:
         raw = event.before + (b"" if event.after is None else raw + event.after)
@@ -160,17 +162,18 @@ def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
     size = min(PIECE_BYTES, -(-end // at_least))
     while start < end:
         stop = _between_characters(raw, start, min(start + size, end))
-        goes_on = frame.continues or stop < end
-        is_whole = frame.terminated and not goes_on
-        piece = Frame(0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, goes_on, event=event)
-        yield piece.understood(
-            _PIECE
-        )  # marked so that nobody parses it, which would take the memory that the pieces save
+        continues = frame.continues or stop < end
+        is_whole = frame.terminated and not continues
+        piece = Frame(
+            0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, continues, event=event
+        )
+        # With its meaning set, nobody parses it, which would take the memory that the pieces save.
+        yield piece.with_message(_PIECE)
         start = stop
 
 
 def _between_characters(raw: bytes, start: int, stop: int) -> int:
-    """``stop``, or up to three bytes before it so as not to split a UTF-8 character."""
+    """Return ``stop``, or up to three bytes less so that no UTF-8 character is split."""
     for back in range(4):
         if stop - back <= start:
             break
@@ -183,10 +186,10 @@ Body = WholeBody | EventBody
 
 
 class ContentDecoder:
-    """Decodes the content coding of one body. ``why`` says why it cannot, empty while it can."""
+    """Decodes the content coding of one body. ``why`` says why it cannot be decoded; empty while it can."""
 
     TRANSIENT = ("_decoder",)
-    """Not in a checkpoint: it is fed again the encoded bytes that the trace holds."""
+    """Not in a checkpoint: after a restart it is fed the encoded bytes that are in the trace."""
 
     def __init__(self, coding: str) -> None:
         self.coding = coding
@@ -195,25 +198,25 @@ class ContentDecoder:
         self.begin()
 
     def begin(self) -> None:
-        """Begin with the first byte, also after a checkpoint was read."""
+        """Make a decoder for the whole body; also called after a checkpoint was read."""
         self._decoder = decoder(self.coding)
         if self._decoder is None:
             self.why = f"the content coding {self.coding} cannot be undone here"
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decoded content of ``data``, part by part; nothing once ``why`` is set."""
+        """Yield the decoded content of ``data`` in parts; nothing once ``why`` is set."""
         if self._decoder is not None:
             yield from self._decoder.parts(data)
             self.why = self._decoder.why
 
     def end(self) -> None:
-        """The body has ended. ``why`` is set if its content is incomplete."""
+        """End the body; ``why`` is set if its content is incomplete."""
         if self._decoder is not None:
             self._decoder.end()
             self.why = self._decoder.why
 
 
 def coding_of(field: str | None) -> str:
-    """The codings that a Content-Encoding field names; empty if there are none."""
+    """Return the codings that a Content-Encoding field names, as a list; empty if there are none."""
     names = [name.strip(" \t").lower() for name in (field or "").split(",")]
     return ", ".join(name for name in names if name not in ("", "identity"))

@@ -1,6 +1,6 @@
-"""Open connections: what each side of each exchange has sent so far, and what was done with it.
+"""The state of open connections: what each side of each exchange has sent so far, and what was done with it.
 
-Plain state, all of which a checkpoint keeps (see ``mcpproxy.recorder.checkpoint_state``).
+A checkpoint contains all of it (see ``mcpproxy.recorder.checkpoint_state``).
 """
 
 from collections.abc import Iterable
@@ -13,35 +13,35 @@ from mcpproxy.recorder.masking import ID_LENGTH
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 
 _IDS: Final = 8
-"""How many session ids of a connection, the latest ones, are looked for in its messages."""
+"""The number of session ids, the latest of a connection, that are searched for in its messages."""
 
 
 @dataclass(slots=True)
 class ExchangeSide:
     """What one side sends in an exchange.
 
-    ``is_masked``: its content may hold credentials. ``kept`` holds back the encoded bytes until it is known
-    whether something in them is masked. ``is_noted``: a note says that something was masked.
+    ``is_masked``: its content may contain credentials. ``kept``: encoded bytes that are not recorded before
+    it is known whether something in them is masked. ``is_noted``: a note says that something was masked.
     """
 
     body: Body | None = None
     decoder: ContentDecoder | None = None
     is_over: bool = False
-    is_long: bool = False  # a piece of it is recorded, and another one follows
+    is_long: bool = False  # the last frame was a piece, and another piece follows
     is_masked: bool = False
     is_noted: bool = False
     kept: list[tuple[bytes, int]] | None = None
     kept_bytes: int = 0
 
     def begin(self, body: Body, coding: str, *, is_masked: bool) -> None:
-        """The head was read, and this body follows."""
+        """Expect ``body``, which follows a head."""
         self.body = body
         self.is_over = False
         self.is_masked = is_masked
         self.decoder = ContentDecoder(coding) if coding else None
 
     def feed_again(self, data: bytes) -> None:
-        """Feed the decoder again what it had read before the checkpoint."""
+        """Feed the decoder what it had read before the checkpoint."""
         for _ in self.decoder.feed(data) if self.decoder is not None else ():
             pass
 
@@ -55,15 +55,15 @@ class OpenExchange:
     client: ExchangeSide = field(default_factory=lambda: ExchangeSide(is_over=True))
     server: ExchangeSide = field(default_factory=ExchangeSide)
     cut_by: str = ""
-    cost: int = 0  # bytes of the budget for what the judge remembers while this is under way
+    cost: int = 0  # bytes of the budget for what the judge remembers until the exchange ends
 
     @property
     def is_over(self) -> bool:
         return self.client.is_over and self.server.is_over
 
     @property
-    def halves(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
-        """The client's side, and the server's, where we may answer in its place."""
+    def sides(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
+        """The client's side and the server's side, which has our own answers too."""
         return (self.client, CLIENT), (self.server, SERVER)
 
 

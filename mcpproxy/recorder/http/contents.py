@@ -1,7 +1,7 @@
-"""Contents of HTTP messages on their way into the trace: decoded, masked and, where necessary, in pieces.
+"""Decode and mask the contents of HTTP messages, and split those that are too long, before they are recorded.
 
 A compressed body is recorded twice: the bytes that passed as ``Encoded`` records, and the decoded frames.
-Where masking changes the frames, the encoded bytes are left out. A note tells of each masked body."""
+Where masking changes the frames, the encoded bytes are left out. A note says which bodies were masked."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -15,21 +15,21 @@ from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
 from mcpproxy.trace.records import Encoded, Recorded
 
 _RECORD_BYTES: Final = 160
-"""About how many bytes the record of a frame takes beside its content."""
+"""About how many bytes the record of a frame takes besides its content."""
 
 _SLICE_BYTES: Final = 16 << 10
-"""How much of a decoded event stream is cut into frames at a time: it may hold thousands of events."""
+"""How much of a decoded event stream is split into frames at a time: it may contain thousands of events."""
 
 _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
 _TOO_MUCH_HELD: Final = f"what is not over yet takes more than {HELD_BYTES >> 20} MiB: recorded in pieces"
 
 
 class ContentOwner(NamedTuple):
-    """Where a content belongs: one side of an exchange on a connection, and who sends it."""
+    """The owner of a content: one side of an exchange on a connection, and who sends it."""
 
     connection: Connection
     exchange: OpenExchange
-    half: ExchangeSide
+    side: ExchangeSide
     of: Side
 
     @property
@@ -49,62 +49,60 @@ class ContentOwner(NamedTuple):
 class Contents:
     """Turns the contents of all connections into frames, which have no number yet.
 
-    ``mask`` masks credentials, ``budget`` limits the memory for judging, and ``held`` gives the number of
-    bytes that are held of bodies and events that have not ended."""
+    ``mask`` masks credentials, ``budget`` limits the memory for judging, and ``held`` returns how many bytes
+    are held of bodies and events that have not ended."""
 
     def __init__(self, mask: Masker, budget: Budget, held: Callable[[], int]) -> None:
         self._mask = mask
         self._budget = budget
         self._held = held
         self.grown = 0
-        """How much content came since the amount that is held was last checked."""
+        """How many bytes came or were decoded since the amount of held content was checked."""
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
-        """Take the next bytes of a content, without transfer coding. The caller must ask for all the
-        events."""
-        half = owner.half
-        if half.decoder is not None:
-            return self._feed_decoder(owner, half.decoder, data, at_ns)
-        if half.body is None:
+        """Take the next bytes of a content, without transfer coding. The caller must exhaust the result."""
+        side = owner.side
+        if side.decoder is not None:
+            return self._feed_decoder(owner, side.decoder, data, at_ns)
+        if side.body is None:
             return ()
-        self.grown += len(data)
-        frames = half.body.feed(data, at_ns)
+        frames = side.body.feed(data, at_ns)
         return self._framed(owner, frames) if frames else ()
 
     def spill(self, owner: ContentOwner, at_ns: int) -> Iterator[Recorded]:
-        """Give what is held of a content that goes on. It is not judged then."""
-        half = owner.half
-        if half.body is None:
+        """Yield what is held of a content that has not ended. The content is not judged then."""
+        side = owner.side
+        if side.body is None:
             return
-        if not half.is_long:
+        if not side.is_long:
             yield owner.note("not-judged", _TOO_MUCH_HELD, at_ns)
-        if half.decoder is not None and not isinstance(half.body, EventBody):
-            half.kept_bytes = max(half.kept_bytes, BODY_BYTES + 1)
-            yield from self._file_kept(owner)
-        yield from self._framed(owner, half.body.spill())
+        if side.decoder is not None and not isinstance(side.body, EventBody):
+            side.kept_bytes = max(side.kept_bytes, BODY_BYTES + 1)
+            yield from self._record_kept(owner)
+        yield from self._framed(owner, side.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
-        """The content has ended or was cut. Without a time, the time of its last bytes is used."""
-        half = owner.half
-        body, half.body = half.body, None
+        """End a content; ``is_whole`` is false if it was cut. Without ``at_ns``, its last time counts."""
+        side = owner.side
+        body, side.body = side.body, None
         if body is None:
             return ()
-        if half.decoder is not None:
-            return self._end_decoder(owner, half.decoder, body, at_ns, is_whole)
+        if side.decoder is not None:
+            return self._end_decoder(owner, side.decoder, body, at_ns, is_whole)
         return self._framed(owner, body.end(at_ns, is_whole=is_whole))
 
     def _end_decoder(
         self, owner: ContentOwner, decoder: ContentDecoder, body: Body, at_ns: int | None, is_whole: bool
     ) -> Iterator[Recorded]:
-        half = owner.half
+        side = owner.side
         if is_whole:
             decoder.end()
             if decoder.why and at_ns is not None:
                 yield owner.note("not-decoded", decoder.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
-        kept, half.kept = half.kept, None
-        if kept and half.kept_bytes <= BODY_BYTES:
+        kept, side.kept = side.kept, None
+        if kept and side.kept_bytes <= BODY_BYTES:
             frames = list(frames)
             if all(self._masked(owner, frame) == frame.raw for frame in frames):
                 for data, when_ns in kept:
@@ -114,12 +112,12 @@ class Contents:
     def _feed_decoder(
         self, owner: ContentOwner, decoder: ContentDecoder, data: bytes, at_ns: int
     ) -> Iterator[Recorded]:
-        half = owner.half
-        if half.body is None:
-            if not half.is_masked and not half.is_noted:
+        side = owner.side
+        if side.body is None:
+            if not side.is_masked and not side.is_noted:
                 yield owner.encoded(data, at_ns)
             return
-        is_stream = isinstance(half.body, EventBody)
+        is_stream = isinstance(side.body, EventBody)
         if not is_stream:
             yield from self._keep_back(owner, data, at_ns)
         why = ""
@@ -128,17 +126,17 @@ class Contents:
                 why = _TOO_MUCH_DECODED
                 break
             self.grown += len(part)
-            for event in self._framed(owner, half.body.feed(part, at_ns)):
+            for event in self._framed(owner, side.body.feed(part, at_ns)):
                 self._budget.decoded_left -= _RECORD_BYTES
                 yield event
         # By now it is known whether something in an event is masked.
-        if is_stream and not half.is_masked and not half.is_noted:
+        if is_stream and not side.is_masked and not side.is_noted:
             yield owner.encoded(data, at_ns)
         if why := why or decoder.why:
-            yield from self._unreadable(owner, why, data, at_ns)
+            yield from self._record_undecodable(owner, why, data, at_ns)
 
     def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
-        """Decoded content, part by part. An empty part means that the rest is too much to be recorded."""
+        """Yield decoded content in parts. An empty part means that the rest is too much to be recorded."""
         for content in contents:
             size = _SLICE_BYTES if is_stream else len(content)
             for start in range(0, len(content), size):
@@ -152,44 +150,45 @@ class Contents:
     def _keep_back(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterator[Encoded]:
         """Keep encoded bytes until it is known whether something in them is masked.
 
-        If a body is too long for that, its encoded bytes are left out if they may hold credentials, and
+        If a body is too long to be kept, its encoded bytes are left out if they may contain credentials, and
         recorded if they may only repeat a session id."""
-        half = owner.half
-        if half.kept_bytes <= BODY_BYTES:
-            half.kept = half.kept or []
-            half.kept.append((data, at_ns))
-            half.kept_bytes += len(data)
-        elif not half.is_masked:
+        side = owner.side
+        if side.kept_bytes <= BODY_BYTES:
+            side.kept = side.kept or []
+            side.kept.append((data, at_ns))
+            side.kept_bytes += len(data)
+        elif not side.is_masked:
             yield owner.encoded(data, at_ns)
-        if half.kept_bytes > BODY_BYTES or not (half.is_masked or owner.connection.ids):
-            yield from self._file_kept(owner)
+        if side.kept_bytes > BODY_BYTES or not (side.is_masked or owner.connection.ids):
+            yield from self._record_kept(owner)
 
-    def _file_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
-        """Give what was kept back, unless it may hold credentials."""
-        half = owner.half
-        kept, half.kept = half.kept, None
-        if not half.is_masked:
+    def _record_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
+        """Yield what was kept, unless it may contain credentials."""
+        side = owner.side
+        kept, side.kept = side.kept, None
+        if not side.is_masked:
             for data, at_ns in kept or ():
                 yield owner.encoded(data, at_ns)
 
-    def _unreadable(self, owner: ContentOwner, why: str, data: bytes, at_ns: int) -> Iterator[Recorded]:
-        """A body cannot be decoded. Its frame is marked as incomplete, so that nothing is concluded from
-        it."""
-        owner.half.body = None
-        yield from self._file_kept(owner)
+    def _record_undecodable(
+        self, owner: ContentOwner, why: str, data: bytes, at_ns: int
+    ) -> Iterator[Recorded]:
+        """Record bytes that cannot be decoded, as an incomplete frame: nothing is concluded from it."""
+        owner.side.body = None
+        yield from self._record_kept(owner)
         yield owner.note("not-decoded", why, at_ns)
-        if owner.half.is_masked:  # nothing can be masked in what cannot be decoded
+        if owner.side.is_masked:  # nothing can be masked in what cannot be decoded
             yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:
             piece = Frame(0, owner.sender, data, at_ns, terminated=False, continues=True)
             yield from self._framed(owner, [piece])
 
     def _framed(self, owner: ContentOwner, frames: Iterable[Frame]) -> Iterator[Recorded]:
-        half, exchange, connection = owner.half, owner.exchange, owner.connection
+        side, exchange, connection = owner.side, owner.exchange, owner.connection
         by_proxy = owner.of == "proxy"
         for whole in frames:
-            if self._mask_frame(owner, whole) and not half.is_noted:
-                half.is_noted = True
+            if self._mask_frame(owner, whole) and not side.is_noted:
+                side.is_noted = True
                 why = f"credentials in what the {owner.of} sent"
                 yield owner.note("masked", why, whole.observed_at_ns)
             for frame in self._affordable(owner, whole):
@@ -198,10 +197,10 @@ class Contents:
                 yield frame
 
     def _affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
-        """A frame, or its pieces if there is not enough memory to judge it."""
-        half, exchange = owner.half, owner.exchange
-        if frame.continues or half.is_long:
-            half.is_long = frame.continues
+        """Return the frame, or its pieces if there is not enough memory to judge it."""
+        side, exchange = owner.side, owner.exchange
+        if frame.continues or side.is_long:
+            side.is_long = frame.continues
             return in_pieces(frame)
         cost = self._budget.cost(frame.raw, self._held)
         if cost is None:
@@ -212,7 +211,7 @@ class Contents:
         return (frame,)
 
     def _mask_frame(self, owner: ContentOwner, frame: Frame) -> bool:
-        """Mask a frame and the event around it; whether that changed anything."""
+        """Mask a frame and the event around it; returns whether that changed anything."""
         raw, event = frame.raw, frame.event
         frame.raw = self._masked(owner, frame)
         ids = owner.connection.ids
@@ -220,7 +219,7 @@ class Contents:
         if event is None or not (is_changed or ids):
             return is_changed
         mask, before, after = self._mask, event.before, event.after
-        # Without ``after``, these bytes repeat the frame.
+        # If ``after`` is None, ``before`` repeats the frame.
         before = b"" if is_changed and after is None else mask.ids(before, ids)
         after = None if after is None else mask.ids(after, ids)
         id = None if event.id is None else mask.text(event.id, ids)
@@ -233,10 +232,10 @@ class Contents:
         return is_changed
 
     def _masked(self, owner: ContentOwner, frame: Frame) -> bytes:
-        """The bytes of a frame with credentials masked."""
+        """Return the bytes of a frame with credentials masked."""
         connection = owner.connection
         if frame.event is not None and frame.event.name == "endpoint":
             connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))
             return self._mask.endpoint(frame.raw)
-        raw = self._mask.body(frame.raw) if owner.half.is_masked else frame.raw
+        raw = self._mask.body(frame.raw) if owner.side.is_masked else frame.raw
         return self._mask.ids(raw, connection.ids)

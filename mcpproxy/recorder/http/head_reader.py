@@ -1,4 +1,4 @@
-"""Heads of HTTP messages on their way into the trace: masked, and with what the assembly needs to know.
+"""Read the heads of HTTP messages: mask them, and find out what the assembly needs to know.
 
 Peers repeat their heads, so a head that equals an earlier one byte for byte is not read again.
 """
@@ -18,7 +18,7 @@ _REMEMBERED: Final = 256
 
 @slotted()
 class MaskedHead:
-    """What is known of a head.
+    """A head that was read.
 
     ``headers`` and ``target`` (of a request) are masked. ``ids`` are the session ids in them, unmasked, to
     look for elsewhere. ``streams`` says whether the body is an event stream, ``coding`` its content coding,
@@ -44,7 +44,7 @@ class HeadReader:
         self._known: dict[bytes, MaskedHead] = {}
 
     def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
-        """What is known of a head on a connection whose session ids up to now are ``ids``."""
+        """Read a head on a connection whose session ids so far are ``ids``."""
         if self._mask.has_learned:  # then masking a URL depends on more than its bytes
             return self._read(start, ids)
         head = self._known.get(start.raw)
@@ -79,7 +79,7 @@ class HeadReader:
     def _is_endpoint(self, start: RequestStart, fields: Fields) -> bool:
         """Whether a request goes to the MCP endpoint.
 
-        As a reverse proxy there is one path. In forward mode every server has its own, so a request that
+        For a reverse proxy there is one path. In forward mode every server has its own, so a request that
         accepts an event stream or names a session counts too."""
         path = start.target.partition("?")[0]
         if not self._is_forward:

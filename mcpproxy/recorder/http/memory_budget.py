@@ -1,8 +1,8 @@
 """Estimate the memory that it takes to judge a text, before it is parsed.
 
 The recorder shares its memory limit with the relay, and in a container the limit is often small. Parsing may
-take three times the length of a body (one long string) or forty times (many small objects). So the content
-decides, not the length."""
+take three times the length of a body (one long string) or forty times (many small objects). So the estimate
+depends on the content, not on the length alone."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,9 @@ SMALL_BYTES: Final = 256 << 10
 """A text up to this length is always judged: it takes some 10 MiB at worst."""
 
 HELD_BYTES: Final = 24 << 20
-"""How many bytes may be held of bodies and events that have not ended, over all connections."""
+"""How many bytes may be held of heads, bodies and events that have not ended, over all connections.
+
+Requests that wait for an answer count as well, apart from one on each connection."""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
@@ -77,7 +79,7 @@ def cost(raw: bytes) -> int:
     factor = _READ_AGAIN_FACTOR if _is_read_again(raw) else 1
     if text + factor * rough <= BUDGET_BYTES:
         return text + factor * rough
-    # Many of these signs may stand within strings, where they cost nothing.
+    # Many of these characters may be within strings, where they cost nothing.
     total = text
     for found in _STRUCTURE.finditer(raw):
         total += factor * _EACH_BYTES.get(found[0], 0)

@@ -32,9 +32,9 @@ class LengthCounter:
 
     def feed(self, data: bytes, start: int) -> int:
         """Count ``data`` from ``start`` on, at least one byte; returns where the body or ``data`` ends."""
-        had = len(data) - start
-        if had < self.left:
-            self.left -= had
+        available = len(data) - start
+        if available < self.left:
+            self.left -= available
             return len(data)
         self.is_over = True
         return start + self.left
@@ -53,10 +53,10 @@ class ChunkedCounter:
         self.is_over = False
 
     def feed(self, data: bytes, start: int) -> int:
-        """As `LengthCounter.feed`.
+        """Like `LengthCounter.feed`.
 
         Raises:
-            Refusal: it is not chunked coding, or could be read in two ways.
+            Refusal: the bytes are not chunked coding, or two parsers could read them differently.
         """
         at, size = start, len(data)
         while at < size:
@@ -107,7 +107,7 @@ BodyCounter = LengthCounter | ChunkedCounter
 
 
 def body_counter(length: int) -> BodyCounter | None:
-    """What counts a body of ``length`` bytes (``CHUNKED``: in chunked coding); ``None`` if there is none."""
+    """A counter for a body of ``length`` bytes (``CHUNKED``: in chunked coding); ``None`` without a body."""
     if length == CHUNKED:
         return ChunkedCounter()
     return LengthCounter(length) if length else None

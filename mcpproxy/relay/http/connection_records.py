@@ -1,4 +1,4 @@
-"""The journal records of one connection: numbered with its first record, and ended once on each side."""
+"""Write the journal records of one connection: CONNECT first, one EOF record for each side last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Records:
-    """What one connection writes into the journal of ``proxy``; ``client`` is its ``ip:port``."""
+    """Writes the records of one connection into the journal of ``proxy``; ``client`` is its ``ip:port``."""
 
     __slots__ = ("_client", "_ends", "_proxy", "number")
 
@@ -49,7 +49,7 @@ class Records:
             self.add(kind, at_ns, how)
 
     def close(self, at_ns: int) -> None:
-        """The connection is over. What comes after this is recorded as another connection."""
+        """Write the ends that are missing. What is written later is recorded as another connection."""
         self.end(journals.CLIENT_EOF, at_ns, DROPPED)
         self.end(journals.SERVER_EOF, at_ns, DROPPED)
         self.number = self._ends = 0

@@ -68,6 +68,7 @@ class Dial:
         self._is_cancelled = False
 
     def start(self) -> None:
+        """Begin the attempt: look up the addresses, then try one after another."""
         self._dialer.resolver.ask(self._upstream.host, self._upstream.port, self._on_addresses)
         self._is_started = True
 
@@ -86,10 +87,10 @@ class Dial:
             return
         self._addresses = list(answer)
         self._timeout_s = self._dialer.timeout_s / len(answer)
-        self._next(0)
+        self._try_next_address(0)
 
-    def _next(self, error: int) -> None:
-        """Try the next address; ``error`` is the error number of the last one."""
+    def _try_next_address(self, error: int) -> None:
+        """Try the next address; ``error`` is the error number of the attempt before, or 0."""
         while self._addresses:
             self._address = family, address = self._addresses.pop(0)
             try:
@@ -121,10 +122,10 @@ class Dial:
                 self._release()
                 self._pending = None
                 sock.close()
-                self._next(error)
+                self._try_next_address(error)
                 return
             sock.getpeername()
-        except OSError:  # not yet
+        except OSError:  # not connected yet
             return
         self._on_connected(sock)
 
@@ -139,7 +140,7 @@ class Dial:
             return
         try:
             self._pending = tls.wrap(sock, self._upstream.host)
-        except OSError as error:  # it has answered and closed already
+        except OSError as error:  # the server has closed the connection already
             self._pending = None
             sock.close()
             self._fail_handshake(error)
@@ -152,20 +153,20 @@ class Dial:
         if tls is None or isinstance(tls, socket.socket):
             return
         try:
-            wanted = tls.handshake()
+            event = tls.handshake()
         except OSError as error:
             self._release()
             tls.close()
             self._pending = None
             self._fail_handshake(error)
             return
-        if not wanted:
+        if not event:
             self._release()
             self._succeed(tls)
         elif self._watched < 0:
-            self._watch(wanted, self._on_handshake)
+            self._watch(event, self._on_handshake)
         else:
-            self._dialer.loop.change(self._watched, wanted)
+            self._dialer.loop.change(self._watched, event)
 
     def _watch(self, events: int, handler: Callable[[int], None]) -> None:
         assert self._pending is not None
@@ -187,7 +188,7 @@ class Dial:
         if self._pending is not None:
             self._pending.close()
             self._pending = None
-        self._next(errno.ETIMEDOUT)
+        self._try_next_address(errno.ETIMEDOUT)
 
     def _succeed(self, sock: Sock) -> None:
         self._pending = None

@@ -1,9 +1,10 @@
-"""Access control: no pages of foreign sites, and no targets that were not allowed.
+"""Access control: refuse requests from pages of foreign sites, and connections to hosts that are not allowed.
 
-A browser lets any page send requests to 127.0.0.1. Where the page's own name is made to point there
-(DNS rebinding) it may even read the answers. But the Host field still names that site, and Origin names the
-site of the page. So a proxy on loopback accepts only requests for loopback names, and only from pages of such
-names. In forward mode the same rule keeps web pages from reaching other networks through the proxy.
+A browser lets any page send requests to 127.0.0.1. If the page's own host name is made to resolve to that
+address (DNS rebinding), the page can even read the answers. But the Host field still contains that name, and
+Origin names the site of the page. So a proxy on loopback accepts only requests for loopback names, and only
+from pages of such names. In forward mode the same rule keeps web pages from reaching other networks through
+the proxy.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Refuses what comes from a foreign site.
+    """Refuses requests from pages of foreign sites.
 
     Args:
-        is_on: false if we listen on more than loopback, where we cannot know our own names.
+        is_on: false if we listen on more than loopback, where we cannot know all our names.
         own_names: host names of this proxy besides those of loopback.
         origins: origins that are allowed (``https://app.example``); ``*`` for all.
     """
@@ -47,11 +48,11 @@ class Guard:
         for origin in self._origins:
             try:
                 self._hosts.add(split_authority(origin.partition("://")[2].encode("ascii", "replace"))[0])
-            except ValueError:  # "null"
+            except ValueError:  # the origin "null" has no host
                 pass
 
     def check(self, head: ParsedHead, target_host: str = "") -> None:
-        """Accept or refuse a request. ``target_host`` is the host that it is for, if that is not us.
+        """Accept or refuse a request. ``target_host`` is the server that a request in forward mode names.
 
         Raises:
             Refusal: its Host or its Origin is foreign.
@@ -63,7 +64,8 @@ class Guard:
             if not self._is_ours(host):
                 raise Refusal(
                     403,
-                    f"Host {host} is no name of this machine (DNS rebinding?); --allow-origin would allow it",
+                    f"Host {host} is not a name of this machine (DNS rebinding?); "
+                    "--allow-origin would allow it",
                 )
         origin = (head.value(b"origin") or b"").decode("latin-1").lower()
         if origin and origin not in self._origins:
@@ -79,7 +81,7 @@ class Guard:
 
 
 class Targets:
-    """Where forward mode may connect to: this machine, and the hosts that were named.
+    """The servers that forward mode may connect to: this machine, and the hosts that are allowed.
 
     Args:
         allowed: ``host`` (any port) or ``host:port``; ``*`` for everywhere.

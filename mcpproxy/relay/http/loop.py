@@ -1,4 +1,4 @@
-"""Event loop over descriptors, level-triggered: epoll on Linux, the module selectors elsewhere.
+"""A level-triggered event loop over descriptors: epoll on Linux, the module selectors elsewhere.
 
 A handler may be called although its descriptor is not ready any more, or for an event of another descriptor
 that had the same number and was closed earlier in the same turn. So a handler must expect that a read or
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 READ: Final = 1
 WRITE: Final = 4
 BROKEN: Final = 8 | 16
-"""Error or hang-up, reported without being asked for. These are the numbers of epoll."""
+"""Error or hang-up, which are reported for every watched descriptor. The values are those of epoll."""
 
-_EVENTS_A_TURN: Final = 256
+_EVENTS_PER_TURN: Final = 256
 
 
 class EpollLoop:
-    """Calls a handler per descriptor, with the events that are ready.
+    """Calls the handler of each ready descriptor with its events.
 
-    With no event asked for, a handler is only called when the connection breaks (where the system reports
-    it)."""
+    The handler of a descriptor that is watched for no events (0) is called only when the connection
+    breaks."""
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
@@ -61,7 +61,7 @@ class EpollLoop:
     def turn(self, timeout_s: float | None) -> None:
         """Wait until something is ready, at most ``timeout_s`` seconds, and call its handlers."""
         handlers = self._handlers
-        for fd, events in self._epoll.poll(timeout_s, _EVENTS_A_TURN):
+        for fd, events in self._epoll.poll(timeout_s, _EVENTS_PER_TURN):
             handler = handlers.get(fd)
             if handler is not None:  # an earlier handler of this turn may have closed it
                 try:
@@ -71,7 +71,7 @@ class EpollLoop:
 
 
 class SelectorLoop:
-    """The same for systems without epoll. A break is only reported where an event is asked for."""
+    """The same for systems without epoll. It does not report that a descriptor without events breaks."""
 
     def __init__(self, on_fault: OnFault) -> None:
         import selectors
@@ -109,11 +109,11 @@ class SelectorLoop:
     def _unregister(self, fd: int) -> None:
         try:
             self._selector.unregister(fd)
-        except KeyError:  # paused
+        except KeyError:  # it is watched for no events
             pass
 
 
-# What selectors calls EVENT_READ is 1, EVENT_WRITE is 2.
+# The values on the selectors side: EVENT_READ is 1, EVENT_WRITE is 2.
 _TO_SELECTORS: Final = {READ: 1, WRITE: 2, READ | WRITE: 3}
 _FROM_SELECTORS: Final = {1: READ, 2: WRITE, 3: READ | WRITE}
 
@@ -121,44 +121,45 @@ Loop = EpollLoop | SelectorLoop
 
 
 def make_loop(on_fault: OnFault) -> Loop:
-    """The best loop that this system has."""
+    """The loop for this system: epoll where it exists."""
     return EpollLoop(on_fault) if hasattr(select, "epoll") else SelectorLoop(on_fault)
 
 
 class Timer:
-    """Work to be done later, unless it is stopped."""
+    """A function to be called later, unless the timer is stopped."""
 
-    __slots__ = ("at", "work")
+    __slots__ = ("due_s", "work")
 
-    def __init__(self, at: float, work: Callable[[], None]) -> None:
-        self.at = at
+    def __init__(self, due_s: float, work: Callable[[], None]) -> None:
+        self.due_s = due_s
         self.work: Callable[[], None] | None = work
 
     def stop(self) -> None:
         self.work = None
 
     def __lt__(self, other: Timer) -> bool:
-        return self.at < other.at
+        return self.due_s < other.due_s
 
 
 class Timers:
-    """All timers, as a heap. Without timers the loop does not wake up."""
+    """All timers of the loop, as a heap."""
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
         self._timers: list[Timer] = []
 
     def start(self, after_s: float, work: Callable[[], None]) -> Timer:
+        """Call ``work`` in ``after_s`` seconds."""
         timer = Timer(time.monotonic() + after_s, work)
         heapq.heappush(self._timers, timer)
         return timer
 
     def run(self) -> float | None:
-        """Do the work that is due; returns the seconds until the next timer, ``None`` if there is none."""
+        """Call what is due; returns the seconds until the next timer, ``None`` if there is none."""
         timers = self._timers
         while timers:
             if timers[0].work is not None:
-                left = timers[0].at - time.monotonic()
+                left = timers[0].due_s - time.monotonic()
                 if left > 0:
                     return left
             work = heapq.heappop(timers).work

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.dial import Dial
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.request_reader import RequestReader
-    from mcpproxy.relay.http.socket import End
+    from mcpproxy.relay.http.socket import TunnelSocket
 
 
 class Pair:
@@ -34,28 +34,30 @@ class Pair:
         "_upstream",
     )
 
-    def __init__(self, proxy: ProxyInterface, client: End, records: Records, requests: RequestReader) -> None:
+    def __init__(
+        self, proxy: ProxyInterface, client: TunnelSocket, records: Records, requests: RequestReader
+    ) -> None:
         self._proxy = proxy
         self._client = client
         self._records = records
         self._requests = requests
-        self._upstream: End | None = None
+        self._upstream: TunnelSocket | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
         self._is_over = False
-        self._is_client_unread = False  # we do not read the client any more
+        self._is_client_unread = False  # upstream takes no more bytes, so we do not read the client any more
 
     def start(self) -> None:
         """Begin to read the client."""
         self._watch()
 
     def stop(self, why: str) -> None:
-        """End it from our side."""
+        """Close both connections from our side; ``why`` is recorded."""
         if self._records.number:
             self._note("closed", why, time.monotonic_ns())
         self._close()
 
     def abandon(self, why: str) -> None:
-        """End it after a fault of ours, whatever state it is in."""
+        """Close both connections after a fault of ours, whatever state they are in."""
         now = time.monotonic_ns()
         was_over, self._is_over = self._is_over, True
         self._proxy.forget(self)
@@ -81,7 +83,7 @@ class Pair:
 
     # Ends.
 
-    def _on_broken(self, end: End) -> None:
+    def _on_broken(self, end: TunnelSocket) -> None:
         """``end`` takes no more bytes. What a server sent before is still read and delivered."""
         end.broken = True
         end.rest = None
@@ -91,7 +93,7 @@ class Pair:
         self._is_client_unread = True
         self._watch()
 
-    def _on_reset(self, end: End) -> None:
+    def _on_reset(self, end: TunnelSocket) -> None:
         """``end`` has reset its connection, so we reset the other one."""
         kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
         self._records.end(kind, time.monotonic_ns(), RESET)
@@ -102,10 +104,10 @@ class Pair:
 
     def _close_if_done(self) -> None:
         upstream = self._upstream
-        is_up_done = (self._client.ended or self._is_client_unread) and (
+        is_upstream_done = (self._client.ended or self._is_client_unread) and (
             self._dial is None if upstream is None else upstream.finished or upstream.broken
         )
-        if is_up_done and self._client.finished:
+        if is_upstream_done and self._client.finished:
             self._close()
 
     def _close(self) -> None:
@@ -119,7 +121,7 @@ class Pair:
 
     # Readiness.
 
-    def _is_readable(self, end: End, events: int) -> bool:
+    def _is_readable(self, end: TunnelSocket, events: int) -> bool:
         """Handle all events except readability; returns whether ``end`` is to be read now."""
         if events & WRITE and end.rest is not None:
             self._flush(end)
@@ -130,11 +132,11 @@ class Pair:
         if events & BROKEN:
             if end.ended and not end.finished:
                 self._on_reset(end)  # it had only closed its sending side before
-            else:  # closed in both directions, or it has to wait for the other end and is watched again then
+            else:  # closed in both directions, or paused until the other end has room
                 end.unwatch()
         return False
 
-    def _flush(self, end: End) -> None:
+    def _flush(self, end: TunnelSocket) -> None:
         rest = end.rest
         assert rest is not None
         try:
@@ -172,14 +174,14 @@ class Pair:
     # The journal.
 
     def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
-        self._records.begin(at_ns, self._where())
+        self._records.begin(at_ns, self._upstream_address())
         self._records.add(kind, at_ns, payload)
 
     def _note(self, what: str, why: str, at_ns: int) -> None:
-        self._records.begin(at_ns, self._where())
+        self._records.begin(at_ns, self._upstream_address())
         self._records.note(what, why, at_ns)
 
-    def _where(self) -> str:
-        """The server that the last request was for, else the only one; empty if it is not known."""
+    def _upstream_address(self) -> str:
+        """The address of the server that the last request was for, else of the only server, else empty."""
         route = self._requests.route
         return self._proxy.upstream if route is None else route.upstream.address

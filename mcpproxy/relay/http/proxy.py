@@ -1,21 +1,21 @@
 """The proxy before an HTTP server: one process, one loop, a `Tunnel` for each client connection.
 
-What stands where:
+The modules of this package:
 
-    tunnel    one client connection and its upstream connection: the data path
-    pair      its two sockets: when each is read, and how both end
-    socket    one of these sockets
-    request_reader  what the client sends there: finds heads, counts bodies
-    request_head    the head of a request, parsed strictly
-    body_end  where a request's body ends
-    route     where a request goes, and its head as it goes there
-    guard     which requests and targets are allowed
-    dial      opens the upstream connection (resolve: addresses, tls: TLS)
-    reply     the answers that we give ourselves
-    upgrade   whether a server agreed to an upgrade
-    rewrite   addresses in answers that would lead the client past us
-    records   the journal records of one connection
-    stderr_log      lines for stderr
+    tunnel              one client connection and its upstream connection: the data path
+    pair                its two sockets: when each is read, and how both are closed
+    socket              one of these sockets
+    request_reader      reads what the client sends: finds heads, counts bodies
+    request_head        parses the head of a request, strictly
+    body_end            finds where a body ends
+    route               decides where a request goes, and rewrites its head for that server
+    guard               decides which requests and targets are allowed
+    dial                opens the upstream connection (resolve: addresses, tls: TLS)
+    reply               makes our own answers
+    upgrade             finds out whether a server agreed to an upgrade
+    rewrite             rewrites addresses in answers that would lead the client past us
+    connection_records  writes the journal records of one connection
+    stderr_log          writes lines to stderr
 
 This module accepts connections, receives signals, and owns the journal and the recorder.
 """
@@ -61,10 +61,10 @@ RECORDER_S: Final = 5.0
 """How long the end waits for the recorder: longer than on stdio, where a host waits for the exit."""
 
 _BACKLOG: Final = 4096
-_ACCEPTS_A_TURN: Final = 64
-_RESOLVED: Final = (
-    0  # a byte in the wake-up pipe, where signals have other numbers: the resolver has an answer
-)
+_ACCEPTS_PER_TURN: Final = 64
+_RESOLVED: Final = 0
+"""Written into the wake-up pipe when the resolver has an answer; no signal has this number."""
+
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ACCEPT_AGAIN_S: Final = 0.1
 _FAULTS_REPORTED: Final = 20
@@ -84,8 +84,8 @@ class Settings:
         connect_s: how long an upstream may take to accept a connection.
         recorder_s: how long the end waits for the recorder to complete the trace.
         is_quiet: write nothing to stderr.
-        greetings: the lines to write there when the proxy is ready.
-        make: makes the ``Proxy``, if another class is to be used.
+        greetings: the lines to write to stderr when the proxy is ready.
+        make_proxy: makes the `Proxy`, if a subclass is to be used.
     """
 
     def __init__(self, router: Router, upstream: str = "") -> None:
@@ -98,7 +98,7 @@ class Settings:
         self.recorder_s = RECORDER_S
         self.is_quiet = False
         self.greetings: list[str] = []
-        self.make: Callable[[Settings, socket.socket, Journal | None], Proxy] | None = None
+        self.make_proxy: Callable[[Settings, socket.socket, Journal | None], Proxy] | None = None
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -132,7 +132,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run(
     settings: Settings, listener: socket.socket, journal: Journal | None, recorder_main: RecorderMain | None
 ) -> int:
-    """Serve until told to stop by SIGINT, SIGTERM or SIGHUP; returns the exit code, which is 0.
+    """Serve until SIGINT, SIGTERM or SIGHUP arrives; returns the exit code, which is 0.
 
     Args:
         settings: how the proxy is to behave.
@@ -142,13 +142,13 @@ def run(
     """
     occupy_standard()
     _raise_limit()
-    proxy = (settings.make or Proxy)(settings, listener, journal)
+    proxy = (settings.make_proxy or Proxy)(settings, listener, journal)
     if recorder_main is not None:
         try:
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
         except OSError as fault:
             proxy.stderr_log.say(
-                f"no recorder ({fault.strerror}); the next mcpproxy command files the journal"
+                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
             )
     for greeting in settings.greetings:
         proxy.stderr_log.say(greeting)
@@ -168,8 +168,7 @@ class Proxy:
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
         self.stderr_log = StderrLog(self.loop, settings.is_quiet)
-        self._wakeup = _catch_signals()
-        self._written = self._wakeup[1]
+        self._wakeup_r, self._wakeup_w = _catch_signals()
         self._resolver = Resolver(self._wake, self._on_fault)
         self.dialer = Dialer(self.loop, self.timers, self._resolver, settings.tls_up, settings.connect_s)
         self._tls = settings.tls_down
@@ -183,7 +182,7 @@ class Proxy:
         self._tunnels: set[StoppableTunnel] = set()
         self._last_number = 0
         self._is_stopped = False
-        self._is_stop_repeated = False  # told to stop for the second time
+        self._is_stop_repeated = False  # a second signal to stop has come
         self._faults: set[str] = set()  # faults of ours that were reported
         if journal is not None:
             journal.on_notice = self.stderr_log.say
@@ -192,17 +191,17 @@ class Proxy:
                 self.keep_until_journaled = CrashBuffer(journal, LONGEST_BYTES).store
             except OSError:
                 pass  # the disk is full; then a kill may lose the last chunk
-        self.loop.watch(self._wakeup[0], READ, self._on_wakeup)
+        self.loop.watch(self._wakeup_r, READ, self._on_wakeup)
         self.loop.watch(listener.fileno(), READ, self._on_listener)
 
     def attach_recorder(self, recorder: Recorder) -> None:
         """Wake this recorder from now on, and forward its lines to stderr."""
         self._recorder = recorder
         self._asleep = recorder.asleep
-        self.stderr_log.pass_on(recorder.notes, self._on_recorder_gone)
+        self.stderr_log.forward_notes(recorder.notes, self._on_recorder_gone)
 
     def serve(self) -> None:
-        """Serve until told to stop."""
+        """Serve until a signal to stop has come."""
         while not self._is_stopped:
             self._turn(None)
 
@@ -226,16 +225,16 @@ class Proxy:
             except Exception as fault:
                 self._on_fault(tunnel.stop, fault)
         now = time.monotonic_ns()
-        owed = b""
+        unwritten = b""
         if self._journal is not None:
             self._journal.append(journals.EXIT, now, exit_payload(0))
-            owed = self._journal.close(now)
+            unwritten = self._journal.close(now)
             self.record = self.keep_until_journaled = _forget
         if self._recorder is not None:
-            self._await_recorder(self._recorder, owed)
+            self._await_recorder(self._recorder, unwritten)
 
-    def _await_recorder(self, recorder: Recorder, owed: bytes) -> None:
-        recorder.leave(owed)
+    def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
+        recorder.leave(unwritten)
         self._recorder = None
         try:
             os.kill(recorder.pid, signal.SIGCONT)
@@ -249,7 +248,7 @@ class Proxy:
                 return
             self._turn(left)
 
-    # For tunnels.
+    # Called by tunnels.
 
     def next_number(self) -> int:
         """A number for a connection that has something to record."""
@@ -257,14 +256,14 @@ class Proxy:
         return self._last_number
 
     def forget(self, tunnel: StoppableTunnel) -> None:
-        """This tunnel has ended."""
+        """Remove a tunnel that has ended."""
         self._tunnels.discard(tunnel)
 
     # Readiness.
 
     def _on_listener(self, events: int) -> None:
         del events
-        for _ in range(_ACCEPTS_A_TURN):
+        for _ in range(_ACCEPTS_PER_TURN):
             try:
                 sock, address = self._listener.accept()
             except BlockingIOError:
@@ -301,7 +300,7 @@ class Proxy:
             self._on_fault(tunnel.start, fault)
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Let clients wait in the backlog until others have closed their connections."""
+        """Let new clients wait in the backlog until others have closed their connections."""
         self.stderr_log.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
         self.loop.change(self._listener.fileno(), 0)
         self.timers.start(_ACCEPT_AGAIN_S, self._go_on_accepting)
@@ -313,8 +312,8 @@ class Proxy:
     def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
         """Limit a fault of ours to one connection.
 
-        ``work``, which raised, is a method of an object that belongs to one connection and has ``abandon``,
-        or of one that serves all connections; then the proxy goes on."""
+        ``work`` is the callback that raised. If it is a method of an object with ``abandon``, that object
+        belongs to one connection, which is closed. Otherwise nothing is closed."""
         why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
         abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
         if why not in self._faults and len(self._faults) < _FAULTS_REPORTED:
@@ -333,7 +332,7 @@ class Proxy:
     def _on_wakeup(self, events: int) -> None:
         del events
         try:
-            numbers = os.read(self._wakeup[0], 64)
+            numbers = os.read(self._wakeup_r, 64)
         except BlockingIOError:
             return
         for number in numbers:
@@ -361,44 +360,43 @@ class Proxy:
 
     def _wake(self) -> None:
         try:
-            os.write(self._written, bytes((_RESOLVED,)))
+            os.write(self._wakeup_w, bytes((_RESOLVED,)))
         except BlockingIOError:  # the pipe is full, so the loop wakes up anyway
             pass
 
 
 def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
-    """Used in place of a journal if there is none."""
+    """Takes the place of the journal if there is none."""
 
 
 def _no_connection() -> None:
-    """Used in place of the callback for a fault while abandoning: there is no connection left to abandon."""
+    """Stands for the callback of a fault in ``abandon``: there is no connection left to abandon."""
 
 
 def _place(fault: Exception) -> str:
     """File and line of a fault, for the report."""
-    at = fault.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return f" ({os.path.basename(at.tb_frame.f_code.co_filename)}, line {at.tb_lineno})" if at else ""
+    last = fault.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return f" ({os.path.basename(last.tb_frame.f_code.co_filename)}, line {last.tb_lineno})" if last else ""
 
 
 def _catch_signals() -> tuple[int, int]:
-    """Have signals written into a pipe that the loop reads; returns both its ends."""
-    wakeup, written = os.pipe()
-    os.set_blocking(wakeup, False)
-    os.set_blocking(written, False)
-    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _noted)
+    """Have signals written into a pipe that the loop reads; returns its reading and its writing end."""
+    wakeup_r, wakeup_w = os.pipe()
+    os.set_blocking(wakeup_r, False)
+    os.set_blocking(wakeup_w, False)
+    signal.set_wakeup_fd(wakeup_w, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _do_nothing)
     for number in ENDING:
-        if (
-            signal.getsignal(number) != signal.SIG_IGN
-        ):  # a signal that we were started to ignore stays ignored
-            signal.signal(number, _noted)
-    return wakeup, written
+        # A signal that the host had us ignore stays ignored.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _do_nothing)
+    return wakeup_r, wakeup_w
 
 
-def _noted(number: int, frame: object) -> None:
-    """The handler of every signal: its number is in the wake-up pipe already."""
+def _do_nothing(number: int, frame: object) -> None:
+    """The handler of every signal. It does nothing, because the number is in the wake-up pipe already."""
 
 
 def _raise_limit() -> None:

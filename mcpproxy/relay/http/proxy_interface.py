@@ -18,11 +18,11 @@ class StoppableTunnel(Protocol):
     """What the proxy needs of a tunnel."""
 
     def stop(self, why: str) -> None:
-        """End it from our side."""
+        """Close both connections from our side; ``why`` is recorded."""
         ...
 
     def abandon(self, why: str) -> None:
-        """End it after a fault of ours, whatever state it is in."""
+        """Close both connections after a fault of ours, whatever state they are in."""
         ...
 
 
@@ -43,5 +43,5 @@ class ProxyInterface(Protocol):
         ...
 
     def forget(self, tunnel: StoppableTunnel) -> None:
-        """Called by a tunnel that has ended."""
+        """Remove a tunnel that has ended."""
         ...

@@ -1,6 +1,6 @@
 """Our answer in the server's place: an HTTP response with a JSON-RPC error that names mcpproxy.
 
-The error has no id: it answers the HTTP request. We have not read the JSON-RPC messages in it.
+The error has no id: it answers the HTTP request, whose JSON-RPC messages we have not read.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _too_long() -> Refusal:
 
 
 def _why_unreadable(raw: bytes) -> str:
-    """What is wrong with a head that does not match, the most helpful reason first."""
+    """What is wrong with a head that cannot be parsed, the most helpful reason first."""
     if _BARE_LINE_END.search(raw):
         return "a line of the head does not end with CR LF"
     if _CONTROL.search(raw):

@@ -1,4 +1,4 @@
-"""Read what the client of a tunnel sends, as far as necessary: find and rewrite heads, count bodies.
+"""Read what the client of a tunnel sends: find and rewrite heads, count bodies.
 
 This module does no I/O. The beginning of a head is held until the head is complete. After a request that may
 end HTTP (CONNECT, an upgrade), the following bytes are held until the answer decides.
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 class Forwardable:
-    """What may be forwarded: ``out`` in the place of ``data``, which is what the client sent. ``out`` may be
-    empty.
+    """Bytes that may be forwarded: ``out`` instead of ``data``, which the client sent. ``out`` may be empty.
 
     After a ``refusal`` nothing more is forwarded; ``has_body`` is false if it answers a HEAD.
     """
@@ -107,7 +106,7 @@ class RequestReader:
         return Forwardable(out, buffer[:at])
 
     def _begin(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
-        """A request begins. ``is_behind_another``: it came in one read with the end of the request before."""
+        """Begin a request. ``is_behind_another``: it came in one chunk with the end of the request before."""
         last = self.route
         is_pipelined = last is not None and (is_behind_another or self.answers == self._answers_at_bytes)
         if is_pipelined and route.is_last:
@@ -123,18 +122,18 @@ class RequestReader:
         self._begins(route, leaves, is_pipelined, at_ns)
 
     def sent(self) -> None:
-        """Called when bytes were sent to upstream."""
+        """Note that bytes were sent to upstream."""
         self._answers_at_bytes = self.answers
 
     def resume(self) -> bytes:
-        """The answer has decided whether HTTP ends; returns the bytes that were held until then."""
+        """Stop waiting, because an answer has decided whether HTTP ends; returns the bytes that were held."""
         self.waits = False
         held, self.held = self.held, b""
         return held
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held that the client is not to be read."""
+        """Whether so much is held that the client must not be read."""
         return len(self.held) >= LIMIT_BYTES
 
     @property

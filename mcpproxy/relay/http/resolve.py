@@ -1,7 +1,8 @@
 """Find the addresses of a host without making the loop wait for a name server.
 
-A literal address needs no look-up. A name is looked up in a thread of its own, once for all that ask for it
-in the meantime, and the answer is kept for a few seconds. Every caller gets an answer, also after a fault.
+A literal address needs no look-up. Each name is looked up in a separate thread. Callers that ask for the same
+name meanwhile share its answer, which is cached for a few seconds. Every caller gets an answer, even after a
+fault.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     Answer = list[Address] | OSError
     OnAnswer = Callable[[Answer], None]
 
-KEPT_S: Final = 10.0
-"""How long the addresses of a name are kept."""
+CACHED_S: Final = 10.0
+"""How long the addresses of a name are cached."""
 
-_KEPT: Final = 1024
+_CACHED_NAMES: Final = 1024
 
 
 class Resolver:
@@ -39,7 +40,7 @@ class Resolver:
         self._on_fault = on_fault
         self._waiting: dict[tuple[str, int], list[OnAnswer]] = {}
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
-        self._found: list[tuple[tuple[str, int], Answer]] = []
+        self._finished: list[tuple[tuple[str, int], Answer]] = []
 
     def ask(self, host: str, port: int, on_answer: OnAnswer) -> None:
         """Call ``on_answer`` with the addresses or with the error, now or later."""
@@ -57,11 +58,11 @@ class Resolver:
             try:
                 _thread.start_new_thread(self._work, (key,))
             except RuntimeError:
-                on_answer(OSError(errno.EAGAIN, "no thread is to be had for the look-up"))
+                on_answer(OSError(errno.EAGAIN, "no thread can be started for the look-up"))
             else:
                 self._waiting[key] = [on_answer]
             return
-        self._keep(key, addresses)
+        self._cache(key, addresses)
         on_answer(addresses)
 
     def prefer(self, host: str, port: int, address: Address) -> None:
@@ -72,21 +73,21 @@ class Resolver:
             known[1].insert(0, address)
 
     def deliver(self) -> None:
-        """Call ``on_answer`` of everybody whose look-up has finished."""
-        while self._found:
-            key, answer = self._found.pop(0)
+        """Pass the answers of finished look-ups to the callers that wait for them."""
+        while self._finished:
+            key, answer = self._finished.pop(0)
             if isinstance(answer, list):
-                self._keep(key, answer)
+                self._cache(key, answer)
             for on_answer in self._waiting.pop(key):
                 try:
                     on_answer(answer)
                 except Exception as fault:
                     self._on_fault(on_answer, fault)
 
-    def _keep(self, key: tuple[str, int], addresses: list[Address]) -> None:
-        if len(self._known) >= _KEPT:
+    def _cache(self, key: tuple[str, int], addresses: list[Address]) -> None:
+        if len(self._known) >= _CACHED_NAMES:
             self._known.clear()
-        self._known[key] = time.monotonic() + KEPT_S, addresses
+        self._known[key] = time.monotonic() + CACHED_S, addresses
 
     def _work(self, key: tuple[str, int]) -> None:
         try:
@@ -97,7 +98,7 @@ class Resolver:
             answer = OSError(0, "the name is not a host name")
         except Exception as fault:
             answer = OSError(0, f"a fault of mcpproxy: {fault!r}")
-        self._found.append((key, answer))
+        self._finished.append((key, answer))
         self._wake()
 
 

@@ -1,15 +1,16 @@
 """Rewrite addresses in answers that would lead the client past us, or that it would refuse.
 
-Behind a reverse proxy a server is reached under another address than its own. Where the server names its own
-origin, the client goes there directly, or it compares the addresses and gives up. Two places are rewritten:
+Through a reverse proxy a client reaches the server under another address than the server's own. If the server
+names its own origin, the client connects there directly, or compares the addresses and gives up. Two things
+are rewritten:
 
 - always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. The
   transport would not work otherwise;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
   authorization server, that metadata as well: its issuer and every endpoint on the same origin.
 
-A `Rewriter` reads the answers of one connection, and only those that may hold such a place. What it does not
-understand is forwarded as it is. It holds back at most one head, one event or one document.
+A `Rewriter` reads the answers of one connection, as far as they may contain such an address. What it does not
+understand is forwarded unchanged. It holds back at most one head, one event or one document.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ DOCUMENT_BYTES: Final = 1 << 20
 _METADATA: Final = re.compile(
     rb"[^?]*/\.well-known/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:[/?]|\Z)"
 )
-"""Paths of the metadata; the path of the described resource may stand before or behind (RFC 8414, RFC
-9728)."""
+"""Paths of the metadata; the path of the described resource may come before or after (RFC 8414, RFC 9728)."""
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
@@ -41,16 +41,15 @@ _BLOCK: Final = re.compile(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
 _ENDPOINT: Final = re.compile(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
 _COMMENTS: Final = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
 
-# What the next bytes of the answers are.
+# What the next bytes of the answers belong to.
 _HEAD: Final = 0
-_PASS: Final = 1  # of a body that is forwarded as it is
-_DOCUMENT: Final = 2  # of a body that is rewritten as a whole
-_EVENT: Final = 3  # before or in the event that may be rewritten
-_DONE: Final = 4  # of answers that are not read any more
+_PASS: Final = 1  # a body that is forwarded unchanged
+_DOCUMENT: Final = 2  # a body that is rewritten as a whole
+_EVENT: Final = 3  # the event that may be rewritten, or what comes before it
 
 
 class Rewriting:
-    """What is rewritten, and into what.
+    """Which addresses are rewritten, and into which; shared by all connections.
 
     Args:
         upstream: the server. If it is on loopback, all names of loopback count as its name.
@@ -86,14 +85,14 @@ class Rewriting:
         ours = f"{self._scheme}://".encode() + host
         endpoint = self._endpoint.encode("ascii")
 
-        def our(match: re.Match[bytes]) -> bytes:
+        def our_address(match: re.Match[bytes]) -> bytes:
             return (ours + (endpoint if match["path"] else b"")).replace(b"/", match["slash"])
 
-        return self._theirs.sub(our, text)
+        return self._theirs.sub(our_address, text)
 
 
 class Rewriter:
-    """Rewrites the answers of one connection. Once ``is_done``, everything is to be forwarded as it is."""
+    """Rewrites the answers of one connection. Once ``is_done``, the caller forwards everything unchanged."""
 
     def __init__(self, rewriting: Rewriting) -> None:
         self.is_done = False
@@ -103,13 +102,12 @@ class Rewriter:
         self._held = b""
         self._host = b""  # our name, as the client of this answer knows it
         self._head = b""  # held back until the body is known
-        self._body: BodyCounter | None = (
-            None  # counts the body; ``None`` if it lasts to the end of the connection
-        )
+        # ``None`` if the body lasts until the end of the connection.
+        self._body: BodyCounter | None = None
         self._notes: list[str] = []
 
     def expect(self, route: Route) -> None:
-        """A request is forwarded, so an answer will come."""
+        """Note that a request is forwarded, so an answer to it will come."""
         self._expected.append(route)
 
     def take_notes(self) -> list[str]:
@@ -118,19 +116,18 @@ class Rewriter:
         return notes
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the server; returns the bytes that the client gets now."""
+        """Take the next bytes of the server; returns the bytes to be sent to the client."""
         self._held += data
         out: list[bytes] = []
         while self._held and not self.is_done:
-            match self._stage:
-                case 0:
-                    part = self._on_head()
-                case 1:
-                    part = self._on_body()
-                case 2:
-                    part = self._on_document()
-                case _:
-                    part = self._on_event()
+            if self._stage == _HEAD:
+                part = self._on_head()
+            elif self._stage == _PASS:
+                part = self._on_body()
+            elif self._stage == _DOCUMENT:
+                part = self._on_document()
+            else:
+                part = self._on_event()
             if part is None:
                 break
             out.append(part)
@@ -174,7 +171,7 @@ class Rewriter:
         self._body, is_empty = _body_counter(status, route.request.method, values)
         is_plain = values.get(b"content-encoding", b"identity").lower() == b"identity"
         kind = values.get(b"content-type", b"").lower()
-        has_event = route.has_stream and kind.startswith(b"text/event-stream") and not is_empty
+        has_event = route.wants_stream and kind.startswith(b"text/event-stream") and not is_empty
         if has_event and is_plain and not isinstance(self._body, LengthCounter):
             self._stage = _EVENT
             return self._new_head(head)

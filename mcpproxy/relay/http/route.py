@@ -1,15 +1,15 @@
-"""Find where a request goes, and write its head for that server.
+"""Find where a request goes, and rewrite its head for that server.
 
 Each client connection has one upstream connection, so what a client says about its connection
-(``Connection: close`` or ``keep-alive``, ``TE``, ``Upgrade``) holds upstream too and is forwarded. Only these
-are changed:
+(``Connection: close`` or ``keep-alive``, ``TE``, ``Upgrade``) also applies to the upstream connection and is
+forwarded. Only these are changed:
 
 - ``Host``, which must name upstream;
-- the path of the endpoint, where upstream's has another name;
-- a target that is a URL, of which upstream gets the path (RFC 9112, section 3.2.2);
-- fields that ``Connection`` names beyond those above: they end here (RFC 9110, section 7.6.1);
-- what a client says to a proxy (``Proxy-Authorization``, ``Proxy-Connection``): it is meant for us, and no
-  server is to get the credentials of a proxy.
+- the path of the endpoint, if upstream's endpoint has another path;
+- a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2);
+- fields that ``Connection`` names beyond those above: they are removed (RFC 9110, section 7.6.1);
+- fields for a proxy (``Proxy-Authorization``, ``Proxy-Connection``): they are meant for us, and no server may
+  get the credentials of a proxy.
 
 Everything else stays as it is: order, case, duplicates, white space.
 """
@@ -25,14 +25,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-_OURS_TOO: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade", b"http2-settings", b""))
+_FORWARDED_OPTIONS: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade", b"http2-settings", b""))
 """Connection options that are forwarded."""
 
 _NEVER_HOP_BY_HOP: Final = frozenset(
     (b"host", b"content-length", b"transfer-encoding", b"authorization", b"origin", b"mcp-session-id")
 )
-_TO_THE_PROXY: Final = frozenset((b"proxy-authorization", b"proxy-connection"))
-_CACHED: Final = 256
+_PROXY_FIELDS: Final = frozenset((b"proxy-authorization", b"proxy-connection"))
+_CACHED_ROUTES: Final = 256
 _CACHED_BYTES: Final = 2 << 10
 
 
@@ -61,18 +61,18 @@ class Upstream:
 
 
 class Route:
-    """Where one request goes. ``head`` is its head as it is forwarded. Equal requests share one object."""
+    """Where one request goes; ``head`` is the head that is forwarded. Equal requests share one object."""
 
     __slots__ = (
-        "has_stream",
-        "has_tunnel",
-        "has_upgrade",
         "head",
         "is_last",
         "length",
         "note",
         "request",
         "upstream",
+        "wants_stream",
+        "wants_tunnel",
+        "wants_upgrade",
     )
 
     def __init__(self, request: ParsedHead, upstream: Upstream) -> None:
@@ -80,10 +80,10 @@ class Route:
         self.upstream = upstream
         self.head = b""
         self.length = request.length
-        self.has_upgrade = b"upgrade" in request.options and request.value(b"upgrade") is not None
-        self.has_tunnel = request.method == b"CONNECT"  # no head is forwarded, and what follows is not HTTP
-        self.is_last = self.has_upgrade or self.has_tunnel  # what follows may not be HTTP
-        self.has_stream = (  # it asks for an event stream as clients of the HTTP+SSE transport do
+        self.wants_upgrade = b"upgrade" in request.options and request.value(b"upgrade") is not None
+        self.wants_tunnel = request.method == b"CONNECT"  # no head is forwarded, and what follows is not HTTP
+        self.is_last = self.wants_upgrade or self.wants_tunnel  # what follows may not be HTTP
+        self.wants_stream = (  # it asks for an event stream as clients of the HTTP+SSE transport do
             request.method == b"GET"
             and b"text/event-stream" in (request.value(b"accept") or b"").lower()
             and request.value(b"mcp-session-id") is None
@@ -91,9 +91,9 @@ class Route:
         self.note = ""  # on an unusual change to the head
 
     def needs_new_connection(self, last: Route) -> bool:
-        """Whether it cannot use the upstream connection of the request ``last``."""
-        here, there = last.upstream, self.upstream
-        return self.has_tunnel or (here is not there and here.address != there.address)
+        """Whether this request cannot use the upstream connection of the request ``last``."""
+        old, new = last.upstream, self.upstream
+        return self.wants_tunnel or (old is not new and old.address != new.address)
 
 
 class Router(ABC):
@@ -103,26 +103,26 @@ class Router(ABC):
         self._routes: dict[bytes, Route] = {}
 
     def route(self, raw: bytes) -> Route:
-        """The route of the request with this head, which includes its blank line.
+        """Find the route of the request with this head, which includes its blank line.
 
         Raises:
-            Refusal: it is not to be forwarded.
+            Refusal: the request must not be forwarded.
         """
         route = self._routes.get(raw)
         if route is None:
             route = self.find(parse(raw))
             if len(raw) <= _CACHED_BYTES:
-                if len(self._routes) >= _CACHED:
+                if len(self._routes) >= _CACHED_ROUTES:
                     self._routes.clear()
                 self._routes[raw] = route
         return route
 
     @abstractmethod
     def find(self, head: ParsedHead) -> Route:
-        """The route of a request whose head is not in the cache.
+        """Find the route of a request whose head is not in the cache.
 
         Raises:
-            Refusal: it is not to be forwarded.
+            Refusal: the request must not be forwarded.
         """
 
 
@@ -147,15 +147,15 @@ class Reverse(Router):
 
     def _mapped(self, target: bytes) -> bytes:
         upstream = self._upstream
-        path, mark, query = target.partition(b"?")
+        path, question_mark, query = target.partition(b"?")
         if not upstream.path or path not in (self._endpoint, upstream.path.encode("ascii")):
             return target
         if path == self._endpoint:
             path = upstream.path.encode("ascii")
         if upstream.query:
             query = upstream.query.encode("ascii") + (b"&" + query if query else b"")
-            mark = b"?"
-        return path + mark + query
+            question_mark = b"?"
+        return path + question_mark + query
 
 
 class Forward(Router):
@@ -182,31 +182,31 @@ class Forward(Router):
         self._guard.check(head, host)
         self._targets.check(host, port)
         route = Route(head, Upstream(host, port))
-        if not route.has_tunnel:
+        if not route.wants_tunnel:
             _write(route, head.path, head.authority)
         return route
 
 
 def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
-    """Write the head that is forwarded."""
+    """Set the head of ``route``: the client's with this target, and ``authority`` or upstream's as Host."""
     head = route.request
-    named = {option for option in head.options if option not in _OURS_TOO}
-    if not named.isdisjoint(_NEVER_HOP_BY_HOP):
+    removed = {option for option in head.options if option not in _FORWARDED_OPTIONS}
+    if not removed.isdisjoint(_NEVER_HOP_BY_HOP):
         raise Refusal(400, "Connection names a field that is meant for the server")
     lines = [b"%s %s HTTP/%s" % (head.method, target, head.version)]
     for name, value, line in head.fields:
         if name == b"host":
             lines.append(line[: len(name)] + b": " + (authority or route.upstream.authority.encode("ascii")))
-        elif name in _TO_THE_PROXY or name in named:
+        elif name in _PROXY_FIELDS or name in removed:
             continue
-        elif name == b"connection" and named:
-            kept = [o for o in value.split(b",") if o.strip(b" \t").lower() not in named]
-            if kept:
-                lines.append(line[: len(name)] + b": " + b",".join(kept).strip(b" \t"))
+        elif name == b"connection" and removed:
+            rest = [option for option in value.split(b",") if option.strip(b" \t").lower() not in removed]
+            if rest:
+                lines.append(line[: len(name)] + b": " + b",".join(rest).strip(b" \t"))
         else:
             lines.append(line)
-    if named:
-        fields = b", ".join(sorted(named)).decode("latin-1")
+    if removed:
+        fields = b", ".join(sorted(removed)).decode("latin-1")
         route.note = f"Connection names {fields}, which therefore goes no further"
     lines.append(b"\r\n")
     route.head = b"\r\n".join(lines)

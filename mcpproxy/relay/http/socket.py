@@ -19,10 +19,10 @@ _ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
 def _ignore(events: int) -> None:
-    """The handler of an end that was closed."""
+    """The handler of a socket that was closed."""
 
 
-class End:
+class TunnelSocket:
     """A connected socket that never blocks. ``loop`` calls ``handler`` when it is ready."""
 
     __slots__ = (
@@ -47,15 +47,15 @@ class End:
         self.fd = sock.fileno()
         self.recv = sock.recv
         self.send = sock.send
-        self.rest: memoryview | None = None  # what it has not taken yet
-        self.events = _NOT_WATCHED  # what it is watched for
+        self.rest: memoryview | None = None  # bytes that it has not taken yet
+        self.events = _NOT_WATCHED  # the events it is watched for
         self.ended = False  # the peer sends nothing more
         self.finishing = False  # nothing is sent after its rest
         self.finished = False  # our sending side is closed
         self.broken = False  # it takes no more bytes
 
     def watch(self, is_read: bool) -> None:
-        """Watch for room for its rest, and for something to read if ``is_read``."""
+        """Watch for room if there is a rest, and for something to read if ``is_read``."""
         events = (READ if is_read else 0) | (WRITE if self.rest is not None else 0)
         if events == self.events:
             return
@@ -68,7 +68,7 @@ class End:
         self.events = events
 
     def unwatch(self) -> None:
-        """Stop watching it, even for a break."""
+        """Stop watching the socket, even for a break."""
         if self.events != _NOT_WATCHED:
             self.events = _NOT_WATCHED
             self._loop.forget(self.fd)
@@ -78,7 +78,7 @@ class End:
         return self.events != _NOT_WATCHED
 
     def finish(self) -> None:
-        """Close our sending side, once it has taken its rest."""
+        """Close our sending side, now or after the rest was sent."""
         self.finishing = True
         if self.rest is None and not self.finished:
             self.finished = True
@@ -95,5 +95,5 @@ class End:
             self._sock.close()
 
     def abort(self) -> None:
-        """Let ``close`` reset the connection."""
+        """Make ``close`` reset the connection."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)

@@ -1,4 +1,4 @@
-"""Lines of the proxy and its recorder for stderr, written without ever waiting for the reader."""
+"""Write the lines of the proxy and its recorder to stderr, without ever waiting for the reader."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.loop import Loop
 
 _CHUNK_BYTES: Final = 64 << 10
-_UNSAID_LINES: Final = 1000
-"""How many lines wait for the reader; more are dropped."""
+_PENDING_LINES: Final = 1000
+"""How many lines may wait for the reader; more are dropped."""
 
 
 class StderrLog:
@@ -27,18 +27,18 @@ class StderrLog:
         self._loop = loop
         self._is_quiet = is_quiet
         self._sink = inherited_sink(2)
-        self._unsaid: list[bytes] = []
+        self._pending: list[bytes] = []
         self._notes = -1
         self._on_notes_end: Callable[[], None] = lambda: None
         self._is_waiting = False
 
     def say(self, text: str) -> None:
         """Write one line, never in the middle of another."""
-        if not self._is_quiet and len(self._unsaid) < _UNSAID_LINES:
-            self._unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
+        if not self._is_quiet and len(self._pending) < _PENDING_LINES:
+            self._pending.append(f"mcpproxy: {visible(text)}\n".encode())
             self._write_lines()
 
-    def pass_on(self, notes: int, on_end: Callable[[], None]) -> None:
+    def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
         """Forward what comes from the pipe ``notes``; ``on_end`` is called at its end."""
         self._notes = notes
         self._on_notes_end = on_end
@@ -58,7 +58,7 @@ class StderrLog:
         except OSError:
             data = b""
         if data:
-            self._unsaid.append(data)
+            self._pending.append(data)
             self._write_lines()
             return
         self._loop.forget(self._notes)
@@ -68,8 +68,8 @@ class StderrLog:
 
     def _write_lines(self) -> None:
         sink = self._sink
-        while self._unsaid:
-            data = self._unsaid[0]
+        while self._pending:
+            data = self._pending[0]
             try:
                 taken = sink.put(data)
             except BlockingIOError:
@@ -78,13 +78,13 @@ class StderrLog:
                 sink.close()
                 continue
             if taken < len(data):
-                self._unsaid[0] = data[taken:]
+                self._pending[0] = data[taken:]
                 self._wait()
                 return
-            del self._unsaid[0]
+            del self._pending[0]
 
     def _wait(self) -> None:
-        """Stderr is full. Until it has room, the notes are not read."""
+        """Watch for room in stderr. The recorder's notes are not read until then."""
         if not self._is_waiting:
             self._is_waiting = True
             self._loop.watch(self._sink.fd, WRITE, self._on_room)

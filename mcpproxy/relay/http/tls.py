@@ -24,14 +24,14 @@ _PROTOCOLS: Final = ["http/1.1"]
 
 
 class TlsSocket:
-    """A TLS socket that behaves like a plain one: what would block raises ``BlockingIOError``, and an end
-    without ``close_notify`` counts as an end."""
+    """A TLS socket that behaves like a plain one: a call that would block raises ``BlockingIOError``, and a
+    connection that ends without ``close_notify`` has ended in order."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
 
     def handshake(self) -> int:
-        """Go on with the handshake; returns the event that it waits for, 0 when it is done.
+        """Continue the handshake; returns the event that it waits for, 0 when it is done.
 
         Raises:
             OSError: it failed.
@@ -88,7 +88,7 @@ class TlsClient:
             self._context.verify_mode = ssl.CERT_NONE
 
     def wrap(self, sock: socket.socket, host: str) -> TlsSocket:
-        """Put TLS on a connected socket; the handshake is still to be made.
+        """Put TLS on a connected socket; the caller makes the handshake.
 
         Raises:
             OSError: the connection is over already.
@@ -98,7 +98,7 @@ class TlsClient:
     def explain(self, error: OSError) -> str:
         """Why a handshake failed, for the user."""
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {error.verify_message}; --insecure would not look"
+            return f"its certificate is not trusted: {error.verify_message}; --insecure would accept it"
         if isinstance(error, ssl.SSLError):
             return (error.reason or str(error)).lower().replace("_", " ")
         return error.strerror or "the connection ended"
@@ -136,25 +136,25 @@ class _Handshake:
         self._tls = tls
         self._done = done
         self._fd = tls.fileno()
-        loop.watch(self._fd, READ, self.go_on)
+        loop.watch(self._fd, READ, self.continue_handshake)
         self._timer: Timer = timers.start(HANDSHAKE_S, self._give_up)
 
-    def go_on(self, events: int) -> None:
+    def continue_handshake(self, events: int) -> None:
         del events
         try:
-            wanted = self._tls.handshake()
+            event = self._tls.handshake()
         except OSError:
             self._give_up()
             return
-        if wanted:
-            self._loop.change(self._fd, wanted)
+        if event:
+            self._loop.change(self._fd, event)
             return
         self._timer.stop()
         self._loop.forget(self._fd)
         self._done(self._tls)
 
     def abandon(self, why: str) -> None:
-        """End it after a fault of ours; nothing is recorded of it yet."""
+        """Close the connection after a fault of ours; nothing of it is recorded yet."""
         del why
         try:
             self._give_up()

@@ -4,17 +4,17 @@
     client ◄── as it comes ◄── upstream                                        journaled as SERVER
 
 *Order.* A chunk is read, its time is taken, it is forwarded, and then it is journaled as it was read, all
-before anything else is read. So no answer stands before its request. The beginning of a head stays in the
-`RequestReader` until the head is complete; it is journaled when it is forwarded.
+before anything else is read. So in the journal no answer precedes its request. The beginning of a head waits
+in the `RequestReader` until the head is complete; it is journaled when it is forwarded.
 
-*Back-pressure.* What one end does not take at once becomes its ``rest``, at most one chunk, and the other end
-is not read until that is sent.
+*Back-pressure.* Bytes that one end does not take immediately become its ``rest``, at most one chunk, and the
+other end is not read until they are sent.
 
 *Ends.* A FIN is forwarded as a FIN in its direction, a reset as a reset of the other connection. When
 upstream takes no more of a request (it may have answered early and closed), what it has sent is still
-delivered. The tunnel is over when both directions are.
+delivered. The tunnel is over when both directions have ended.
 
-*Our own answers* are sent only where no answer of the server can be under way: before any request was
+*Our own answers* are sent only when no answer of the server can be under way: before any request was
 forwarded, or after the server has answered the last one. Otherwise the connection ends without an answer."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mcpproxy.relay.http.pair import Pair
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
 from mcpproxy.relay.http.request_reader import RequestReader
-from mcpproxy.relay.http.socket import End
+from mcpproxy.relay.http.socket import TunnelSocket
 from mcpproxy.relay.http.upgrade import UpgradeResponse
 
 TYPE_CHECKING = False
@@ -53,8 +53,8 @@ LINGER_S: Final = 5.0
 
 # What the client's next bytes are.
 _HTTP: Final = 0
-_OPAQUE: Final = 1
-_UNWANTED: Final = 2
+_OPAQUE: Final = 1  # not HTTP any more, forwarded as they come
+_NOT_FORWARDED: Final = 2  # recorded, but not forwarded: we have answered or refused a request
 
 
 class Tunnel(Pair):
@@ -63,7 +63,7 @@ class Tunnel(Pair):
     __slots__ = ("_out", "_rewriter", "_stage", "_upgrade")
 
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
-        client = End(proxy.loop, sock, self._on_client)
+        client = TunnelSocket(proxy.loop, sock, self._on_client)
         super().__init__(proxy, client, Records(proxy, peer), RequestReader(proxy.router, self._on_request))
         self._out = b""  # what upstream gets as soon as it is connected
         self._stage = _HTTP
@@ -94,15 +94,15 @@ class Tunnel(Pair):
             self._record(journals.CLIENT, now, data)
 
     def _take(self, data: bytes, now: int) -> None:
-        """Forward what may be forwarded."""
-        passage = self._requests.take(data, now)
-        if passage.data:
-            self._pass_up(passage.out, passage.data, now)
-        if passage.refusal is not None:
-            self._refuse(passage.refusal, now, passage.has_body)
+        """Forward as much as the request reader allows."""
+        forwardable = self._requests.take(data, now)
+        if forwardable.data:
+            self._forward_up(forwardable.out, forwardable.data, now)
+        if forwardable.refusal is not None:
+            self._refuse(forwardable.refusal, now, forwardable.has_body)
 
-    def _pass_up(self, out: list[bytes], data: bytes, now: int) -> None:
-        """Forward ``out`` in the place of ``data``, which is what the client sent. ``out`` may be empty."""
+    def _forward_up(self, out: list[bytes], data: bytes, now: int) -> None:
+        """Forward ``out`` instead of ``data``, which the client sent. ``out`` may be empty."""
         if not out:
             self._record(journals.CLIENT, now, data)
         elif self._upstream is None:
@@ -110,23 +110,23 @@ class Tunnel(Pair):
         else:
             self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
 
-    def _on_request(self, route: Route, leaves: bool, is_pipelined: bool, now: int) -> None:
-        """A request is about to be forwarded."""
-        if leaves:
+    def _on_request(self, route: Route, changes_server: bool, is_pipelined: bool, now: int) -> None:
+        """Prepare for a request that is about to be forwarded."""
+        if changes_server:
             self._leave_upstream(now)
-        if route.has_upgrade:
+        if route.wants_upgrade:
             self._upgrade = UpgradeResponse()
         if route.note:
             self._note("rewrote-head", route.note, now)
         rewriting = self._proxy.rewriting
-        if rewriting is not None and not route.has_tunnel and (rewriting.is_full or route.has_stream):
+        if rewriting is not None and not route.wants_tunnel and (rewriting.is_full or route.wants_stream):
             if self._rewriter is None and not is_pipelined:
                 self._rewriter = rewriting.rewriter()
             if self._rewriter is not None:
                 self._rewriter.expect(route)
 
     def _send_up(self, out: bytes, data: bytes, now: int) -> None:
-        """Send ``out`` to upstream in the place of ``data``, which is what the client sent."""
+        """Send ``out`` to upstream instead of ``data``, which the client sent."""
         upstream = self._upstream
         assert upstream is not None
         self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
@@ -178,7 +178,7 @@ class Tunnel(Pair):
         self._requests.answers += 1
         self._proxy.keep_until_journaled(journals.SERVER, now, data, self._records.number)
         if self._rewriter is not None or self._upgrade is not None:
-            self._pass_read(data, now)
+            self._forward_read(data, now)
             return
         try:
             taken = client.send(data)
@@ -193,7 +193,7 @@ class Tunnel(Pair):
             client.rest = memoryview(data)[taken:]
             self._watch()
 
-    def _pass_read(self, data: bytes, now: int) -> None:
+    def _forward_read(self, data: bytes, now: int) -> None:
         """Forward bytes of upstream that the rewriter or the upgrade has to read."""
         out = data
         notes: list[str] = []
@@ -210,7 +210,7 @@ class Tunnel(Pair):
             self._on_broken(self._client)
         elif self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
             self._upgrade = None
-            self._go_on(status == 101, now)
+            self._resume(status == 101, now)
 
     def _send_down(self, out: bytes) -> bool:
         """Send ``out`` to the client, which has no rest; false if it takes no more bytes."""
@@ -225,7 +225,7 @@ class Tunnel(Pair):
             self._watch()
         return True
 
-    def _on_upstream_end(self, upstream: End, now: int) -> None:
+    def _on_upstream_end(self, upstream: TunnelSocket, now: int) -> None:
         if upstream.broken:  # sending has reported the error already; reading only shows an end
             self._on_reset(upstream)
             return
@@ -235,13 +235,13 @@ class Tunnel(Pair):
         self._records.end(journals.SERVER_EOF, now)
         upstream.ended = True
         self._client.finish()
-        if self._stage == _UNWANTED:
+        if self._stage == _NOT_FORWARDED:
             self._proxy.timers.start(LINGER_S, self._close)
         self._watch()
         self._close_if_done()
 
-    def _go_on(self, is_opaque: bool, now: int) -> None:
-        """The answer to a request that may end HTTP has decided what follows."""
+    def _resume(self, is_opaque: bool, now: int) -> None:
+        """Forward again what the client sends, once an answer has decided whether it is still HTTP."""
         held = self._requests.resume()
         if is_opaque:
             self._record(journals.OPAQUE, now)
@@ -256,25 +256,25 @@ class Tunnel(Pair):
     # The upstream connection.
 
     def _open(self, out: bytes, data: bytes, now: int) -> None:
-        """Connect to where the first request goes; ``out`` and ``data`` as for ``_send_up``."""
+        """Connect to the server of the first request; ``out`` and ``data`` as for ``_send_up``."""
         route = self._requests.route
         assert route is not None
-        self._records.begin(now, self._where())
+        self._records.begin(now, self._upstream_address())
         self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
         self._out = out
         self._dial = dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         dial.start()
         if dial.sock is not None:
-            self._enter(dial.sock)
+            self._use_upstream(dial.sock)
         self._record(journals.CLIENT, now, data)
         if dial.sock is not None or dial.failure is not None:
             self._on_dialed()
         else:
             self._watch()
 
-    def _enter(self, sock: Sock) -> None:
-        """Upstream is connected: send it what waited for that."""
-        upstream = self._upstream = End(self._proxy.loop, sock, self._on_upstream)
+    def _use_upstream(self, sock: Sock) -> None:
+        """Use the new upstream connection, and send what waited for it."""
+        upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, self._on_upstream)
         self._requests.sent()
         out, self._out = self._out, b""
         try:
@@ -295,17 +295,17 @@ class Tunnel(Pair):
             return
         assert dial.sock is not None
         if self._upstream is None:
-            self._enter(dial.sock)
+            self._use_upstream(dial.sock)
         assert self._upstream is not None
         if self._client.ended or self._is_client_unread:
             self._upstream.finish()
         route = self._requests.route
-        if route is not None and route.has_tunnel:
-            is_delivered = self._say(ESTABLISHED, now)
+        if route is not None and route.wants_tunnel:
+            is_delivered = self._send_own(ESTABLISHED, now)
             if not is_delivered:
                 self._on_broken(self._client)
                 return
-            self._go_on(True, now)
+            self._resume(True, now)
         self._watch()
 
     def _leave_upstream(self, now: int) -> None:
@@ -323,16 +323,15 @@ class Tunnel(Pair):
     # Our own answers.
 
     def _refuse(self, refusal: Refusal, now: int, has_body: bool) -> None:
-        """Forward no more requests of the client, and answer if the answer cannot be read as another
-        one's."""
-        if self._is_over or self._stage == _UNWANTED:
+        """Forward no more requests of the client; answer only if our answer cannot be taken for another's."""
+        if self._is_over or self._stage == _NOT_FORWARDED:
             return
         self._note("refused", refusal.why, now)
         is_free = self._client.rest is None and not self._client.finishing
         if is_free and self._requests.may_be_answered:
             self._answer(refusal.status, refusal.why, now, has_body)
             return
-        self._stage = _UNWANTED
+        self._stage = _NOT_FORWARDED
         if self._upstream is not None:
             self._upstream.finish()
         self._watch()
@@ -341,9 +340,9 @@ class Tunnel(Pair):
     def _answer(self, status: int, why: str, now: int, has_body: bool) -> None:
         """Answer in upstream's place, then end the connection."""
         self._drop_upstream()
-        self._stage = _UNWANTED
+        self._stage = _NOT_FORWARDED
         out = self._reply(status, why, has_body=has_body)
-        if not self._say(out, now):
+        if not self._send_own(out, now):
             self._on_broken(self._client)
             return
         self._client.finish()
@@ -351,9 +350,9 @@ class Tunnel(Pair):
         self._watch()
         self._close_if_done()
 
-    def _say(self, out: bytes, now: int) -> bool:
-        """Send the client bytes of our own; false if it takes no more bytes."""
-        self._records.begin(now, self._where())
+    def _send_own(self, out: bytes, now: int) -> bool:
+        """Send our own bytes to the client; false if it takes no more bytes."""
+        self._records.begin(now, self._upstream_address())
         self._records.keep_until_journaled(journals.OWN, now, out)
         is_delivered = self._send_down(out)
         self._record(journals.OWN, now, out)

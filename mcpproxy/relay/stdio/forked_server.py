@@ -1,8 +1,8 @@
 """Start the server with fork and exec, where ``posix_spawn`` cannot reproduce its environment or its signals.
 
-An environment may have entries without a name or without ``=``, or the same name twice, and a host may ignore
-the signal SIGCHLD. This is rare, so the module is imported only then. Forking takes half a millisecond longer
-than spawning.
+That is the case when the environment has entries without a name or without ``=``, or the same name twice, and
+when the host ignores the signal SIGCHLD. This is rare, so the module is imported only then. Forking takes
+half a millisecond longer than spawning.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) 
         OSError: the program does not exist or cannot be run.
     """
     locale = _locale()
-    failed, failure = os.pipe()
+    failure_r, failure_w = os.pipe()
     try:
         pid = os.fork()
         if pid == 0:
-            _be_server(command, streams, locale, signals, failure)
+            _become_server(command, streams, locale, signals, failure_w)
     finally:
-        os.close(failure)
-    with open(failed, "rb") as said:
-        code = said.read()  # empty when the program runs: exec closes the pipe
+        os.close(failure_w)
+    with open(failure_r, "rb") as pipe:
+        code = pipe.read()  # empty when the program runs: exec closes the pipe
     if code:
         os.waitpid(pid, 0)
         number = int.from_bytes(code, "little")
@@ -47,8 +47,8 @@ def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) 
     return pid
 
 
-def _be_server(
-    command: list[str], streams: tuple[int, ...], locale: bytes | None, signals: Signals, failure: int
+def _become_server(
+    command: list[str], streams: tuple[int, ...], locale: bytes | None, signals: Signals, failure_w: int
 ) -> NoReturn:
     try:
         for number, fd in enumerate(streams):
@@ -61,16 +61,17 @@ def _be_server(
             signal.signal(number, signal.SIG_DFL)
         if signals.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, signals.given)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked)
         _execute(command)
     except OSError as error:
-        os.write(failure, (error.errno or errno.EINVAL).to_bytes(4, "little"))
+        os.write(failure_w, (error.errno or errno.EINVAL).to_bytes(4, "little"))
     finally:
         os._exit(127)
 
 
 def _execute(command: list[str]) -> NoReturn:
-    """Become ``command``, searched in PATH as a shell does, with the environment of the C library.
+    """Replace this process by ``command``, searched in PATH as a shell does. The C library's environment is
+    passed on, which may have entries that ``os.environ`` does not.
 
     Raises:
         OSError: it does not exist or cannot be run.
@@ -90,10 +91,10 @@ def _execute(command: list[str]) -> NoReturn:
 
 
 def _locale() -> bytes | None:
-    """LC_CTYPE as the host set it; ``None`` if it did not.
+    """The value of LC_CTYPE that the host set; ``None`` if it did not.
 
-    In the C locale Python sets it for itself and its children (PEP 538). Without us, the server would not
-    have that value."""
+    In the C locale Python sets LC_CTYPE for itself and its children (PEP 538). Without us, the server would
+    not have that value."""
     ours = os.environb.get(b"LC_CTYPE")
     if ours is not None:
         try:

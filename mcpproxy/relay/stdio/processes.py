@@ -1,8 +1,8 @@
 """The two processes beside the relay: the server it wraps, and the recorder that follows the journal.
 
-The server must start as if its host had started it: same environment, same inherited descriptors,
-same signal dispositions, its own standard streams. The recorder must not keep any descriptor of a
-peer: the reader of a pipe sees its end only when the last copy of the writing end is closed.
+The server must start as if its host had started it: with the same environment, inherited descriptors and
+signal dispositions, and with its own standard streams. The recorder must not keep any descriptor of a peer:
+the reader of a pipe sees the end only when the last copy of the writing end is closed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
                 command,
                 environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(streams)],
-                setsigmask=signals.given,
+                setsigmask=signals.blocked,
                 setsigdef=IGNORED,
             )
     except OSError:
@@ -89,7 +89,7 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
 
 
 def _environment() -> dict[bytes, bytes] | None:
-    """The environment that we were started with; ``None`` if no mapping can hold it.
+    """The environment that we were started with; ``None`` if it cannot be a mapping.
 
     ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
     it leaves out entries without ``=`` and repeated names.
@@ -107,9 +107,9 @@ def _environment() -> dict[bytes, bytes] | None:
 class Recorder:
     """The relay's view of the recorder: the pipe that wakes it and the pipe of its notes for stderr.
 
-    ``asleep`` are two bytes of shared memory. The recorder sets the first one before it blocks on the wake
+    ``asleep`` is shared memory of two bytes. The recorder sets the first byte before it blocks on the wake
     pipe, and then looks at the journal once more; the relay writes into the pipe only if that byte is set.
-    The relay sets the second one when it has reaped the server."""
+    The relay sets the second byte when it has reaped the server: `_end_orphan` reads it."""
 
     __slots__ = ("asleep", "notes", "pid", "reaped", "wake_fd")
 
@@ -124,19 +124,18 @@ class Recorder:
         self.asleep[0] = 0
         try:
             os.write(self.wake_fd, WAKE)
-        except OSError:  # it is gone, or so far behind that the pipe is full; then it reads on by itself
+        except OSError:  # the recorder is gone, or so far behind that the pipe is full: then it is awake
             pass
 
-    def leave(self, owed: bytes) -> None:
-        """Tell the recorder that the relay is done. ``owed`` are the records that the journal had no room
-        for."""
+    def leave(self, unwritten: bytes) -> None:
+        """Tell the recorder that the relay is done, and pass it the records that the disk did not take."""
         from mcpproxy.relay import priority
 
         priority.restore(self.pid)
-        if owed:
+        if unwritten:
             try:
-                os.write(self.wake_fd, UNWRITTEN + owed)
-            except OSError:  # gone
+                os.write(self.wake_fd, UNWRITTEN + unwritten)
+            except OSError:  # the recorder is gone
                 pass
         os.close(self.wake_fd)
         self.wake_fd = -1
@@ -159,7 +158,7 @@ def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: flo
     pidfd = -1 if server is None else _pidfd(server.pid)
     pid = os.fork()
     if pid == 0:
-        _be_recorder(main, wake_r, notes_w, asleep, server, pidfd, grace_s)
+        _become_recorder(main, wake_r, notes_w, asleep, server, pidfd, grace_s)
     for fd in (wake_r, notes_w, pidfd):
         if fd >= 0:
             os.close(fd)
@@ -168,7 +167,7 @@ def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: flo
     return Recorder(pid, wake_w, notes_r, asleep)
 
 
-def _be_recorder(
+def _become_recorder(
     main: RecorderMain,
     wake_fd: int,
     notes_fd: int,
@@ -197,7 +196,7 @@ def _be_recorder(
                     os.close(fd)
                 except OSError:  # the descriptor that was used to list them
                     pass
-        orphan_is_over = _thread.allocate_lock()
+        orphan_is_over = _thread.allocate_lock()  # held until the server of a relay that was killed is ended
         if server is not None:
             orphan_is_over.acquire()
 
@@ -219,7 +218,7 @@ def _be_recorder(
         try:
             main(wake_fd, asleep)
         except Exception as error:
-            _complain(f"recorder: {type(error).__name__}: {error}")
+            _report_failure(f"recorder: {type(error).__name__}: {error}")
         release(2)  # ends the notes, so that the relay does not wait any longer
         while os.read(wake_fd, 4096):
             pass
@@ -228,7 +227,7 @@ def _be_recorder(
         os._exit(0)
 
 
-def _complain(line: str) -> None:
+def _report_failure(line: str) -> None:
     from mcpproxy.base.visible import visible  # imported late: it is rarely needed
 
     try:
@@ -242,27 +241,27 @@ def _end_orphan(
 ) -> None:
     """Wait until the relay is gone, then end the server if it has not exited by itself.
 
-    Without us, the kill that ended the relay would have ended the server. The server has seen the end of its
-    stdin, and most servers exit then. After an orderly end of the relay there is no server left.
+    Without us, the kill that ended the relay would have hit the server. The server sees the end of its stdin
+    now, and most servers exit then. After an orderly end of the relay there is no server left.
 
-    Where there are no pidfds, the process id is used. It belonged to the server until the relay died: only
-    the relay could have reaped the server, and it says so in shared memory. No system reuses a process id
+    Where there are no pidfds, the process id is used. Only the relay could have reaped the server, and then
+    ``is_reaped[1]`` is set; so the id was the server's until the relay died. No system reuses a process id
     within a second."""
-    gone = select.poll()
-    gone.register(wake_fd, 0)  # the end of the pipe is reported although no event is asked for
-    gone.poll()
-    leaving = select.poll()
+    relay_end = select.poll()
+    relay_end.register(wake_fd, 0)  # the end of the pipe is reported although no event is asked for
+    relay_end.poll()
+    server_exit = select.poll()
     if pidfd >= 0:
-        leaving.register(pidfd, select.POLLIN)
+        server_exit.register(pidfd, select.POLLIN)
     for number, wait_s in zip((signal.SIGTERM, signal.SIGKILL), ORPHAN_S, strict=True):
-        if is_reaped[1] or leaving.poll(min(wait_s, grace_s) * 1000):
+        if is_reaped[1] or server_exit.poll(min(wait_s, grace_s) * 1000):
             return
         try:
             if pidfd >= 0:
                 signal.pidfd_send_signal(pidfd, number)
             else:
                 os.kill(server.pid, number)
-        except OSError:  # it has gone meanwhile
+        except OSError:  # the server has exited meanwhile
             return
 
 

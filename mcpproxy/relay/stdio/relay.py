@@ -7,26 +7,27 @@
 
 *Order.* A chunk is read, its time is taken, it is forwarded, and the part that the receiver took is appended
 to the journal before anything else is read. A peer can answer only after the chunk was forwarded, and we read
-the answer only after the chunk was appended. So no answer stands before its request in the journal.
+the answer only after the chunk was appended. So no answer precedes its request in the journal.
 
-*Back-pressure.* What a peer does not take at once is kept, at most one chunk, and nothing more is read for it
-until that is delivered. Only ``poll`` waits for peers, so both directions may be full at once.
+*Back-pressure.* Bytes that a peer does not take immediately are kept, at most one chunk, and nothing more is
+read for that peer until they are delivered. Only ``poll`` waits for peers, so both directions may be full at
+the same time.
 
-*Kills.* A chunk is copied into shared memory before it is forwarded (``crash_buffer.py``), so that a relay
-which is killed between forwarding and journaling leaves the chunk behind.
+*Kills.* A chunk is copied into a mapped file before it is forwarded (``crash_buffer.py``), so that it is not
+lost if the relay is killed between forwarding and journaling.
 
 *Ends.* An end of stream is forwarded in its direction, and nothing else ends with it: a client may close
 stdin and still wait for answers as long as it likes. When a peer stops *reading*, we stop reading for it too,
 so that the writer meets the same broken pipe as without us.
 
-*Exit.* The relay exits when the server has; ``server_life.py`` says when the server has to.
+*Exit.* The relay exits when the server has exited; ``server_life.py`` says when the server has to.
 
 The server's children may keep its pipes open after it has exited. What is in the pipes by then is delivered,
 and the children get ``LINGER_S`` to finish. Without us, too, the host would have seen the server exit.
 
-When a host does not read, the relay waits for it as the server would have waited in its last write, but not
-for the sake of its own lines. On stderr those lines take room that the server would have had. At the end the
-relay therefore enlarges the buffer of stderr, where the system allows it."""
+When a host does not read, the relay waits until the server's bytes are delivered, as the server would have
+waited in its last write. It does not wait for its own lines. On stderr these lines take room that the server
+would have had, so at the end the relay enlarges the buffer of stderr, where the system allows it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ import select
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
+from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code, start_failure
 from mcpproxy.relay.stdio.processes import fork_recorder, start_server
 from mcpproxy.relay.stdio.server_life import ServerLife
 from mcpproxy.relay.stdio.signals import Signals
@@ -82,7 +83,7 @@ def run(
     grace_s: float = GRACE_S,
     quiet: bool = False,
     greeting: str = "",
-    make: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
+    make_relay: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
@@ -92,8 +93,8 @@ def run(
         recorder_main: what the forked recorder runs, called with the wake pipe and the shared memory.
         grace_s: how long the server may take to exit, once it has to.
         quiet: write no lines of our own to stderr.
-        greeting: the line to write there when the server has started.
-        make: makes the ``Relay``, if another class is to be used.
+        greeting: the line to write to stderr when the server has started.
+        make_relay: makes the `Relay`, if a subclass is to be used.
 
     Returns:
         The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
@@ -102,7 +103,7 @@ def run(
     occupy_standard()
     inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
     signals = Signals()
-    relay = (make or Relay)(journal, signals, grace_s, quiet)
+    relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
     server: WrappedServer | None = None
     error: OSError | None = None
     try:
@@ -114,9 +115,9 @@ def run(
         try:
             relay.attach_recorder(fork_recorder(recorder_main, server, grace_s))
         except OSError as fault:
-            relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
+            relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
     if error is not None:
-        fact, code = refusal(command[0], error)
+        fact, code = start_failure(command[0], error)
         relay.quiet = False  # a shell would report it too
         relay.say(fact)
         relay.finish(None)
@@ -138,14 +139,14 @@ def _inheritable(fd: int) -> bool:
 
 
 class Relay(ServerLife):
-    """One session. ``pump`` is its loop; each handler below it answers one kind of readiness."""
+    """One session. ``pump`` is its loop; each handler below it handles one kind of readiness."""
 
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
         super().__init__(grace_s)
         self.journal = journal
         self.quiet = quiet
         self.finishing = False
-        self.unsaid: list[bytes] = []
+        self.pending_lines: list[bytes] = []
         self.own_bytes = 0  # bytes of our own that stderr took; perhaps nobody has read them yet
         self.has_widened = False
         self.poll = select.poll()
@@ -154,29 +155,29 @@ class Relay(ServerLife):
         self.peers: list[Sink] = []
         self.to_stderr = inherited_sink(2)
         self._watch(self.to_stderr)
-        self._handle(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
+        self._register(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
         self.crash_buffer: CrashBuffer | None = None
         if journal is not None:
             journal.on_notice = self.say
 
     def attach_server(self, server: WrappedServer) -> None:
-        """Connect the server's pipes to the host's streams."""
+        """Connect the server's pipes with the host's streams."""
         self.server = server
         to_server, to_client = own_sink(server.stdin), inherited_sink(1)
         self.peers = [to_server, to_client]
         for sink in self.peers:
             self._watch(sink)
-        self._source(0, to_server, journals.CLIENT)
-        self._source(server.stdout, to_client, journals.SERVER)
-        self._source(server.stderr, self.to_stderr, journals.STDERR)
+        self._add_source(0, to_server, journals.CLIENT)
+        self._add_source(server.stdout, to_client, journals.SERVER)
+        self._add_source(server.stderr, self.to_stderr, journals.STDERR)
 
     def attach_recorder(self, recorder: Recorder) -> None:
         """Forward the lines of the recorder to stderr."""
         self.recorder = recorder
-        self._source(recorder.notes, self.to_stderr, NOT_JOURNALED)
+        self._add_source(recorder.notes, self.to_stderr, NOT_JOURNALED)
 
     def open_crash_buffer(self) -> None:
-        """From now on keep each chunk in the crash buffer until it is journaled."""
+        """Keep each chunk in the crash buffer until it is journaled, from now on."""
         # Imported here, so that the server's start does not wait for it.
         from mcpproxy.relay.crash_buffer import CrashBuffer
 
@@ -211,19 +212,19 @@ class Relay(ServerLife):
         """Deliver what the server left in its pipes when it exited."""
         end = time.monotonic() + LINGER_S
         self.signalled = False
-        while self._full() or any(source.fd != 0 and source.kind for source in self.sources):
+        while self._is_host_behind() or any(source.fd != 0 and source.kind for source in self.sources):
             self._widen_stderr()
-            full, rest = self._full(), self.to_stderr.rest
+            full, rest = self._is_host_behind(), self.to_stderr.rest
             # We wait for a host that does not take its bytes, as the server would have waited.
             self._serve(None if full else end - time.monotonic())
             if not full and rest is not None and self.to_stderr.rest is not rest:
                 end = time.monotonic() + LINGER_S  # the host reads, so more may be delivered
             # One read empties a pipe, so a round that began with room has read all there was.
-            if self.signalled or (not full and not self._full() and time.monotonic() >= end):
+            if self.signalled or (not full and not self._is_host_behind() and time.monotonic() >= end):
                 break
 
-    def _full(self) -> bool:
-        """Whether bytes of the server wait for the host, beyond what our own lines hold up."""
+    def _is_host_behind(self) -> bool:
+        """Whether bytes of the server wait for the host, and would wait without our own lines too."""
         stderr = self.to_stderr
         is_servers = stderr.rest is not None and stderr.kind != NOT_JOURNALED
         if is_servers and len(stderr.rest or b"") > self.own_bytes:
@@ -255,7 +256,7 @@ class Relay(ServerLife):
             self._pause(sink)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
-        """Write what fits, journal that and keep the rest in ``sink``; whether nothing is left.
+        """Write what fits, journal it and keep the rest in ``sink``; returns whether nothing is left.
 
         ``data`` is at most one chunk.
         """
@@ -277,7 +278,7 @@ class Relay(ServerLife):
             self._on_broken(sink)
             return True
         view = memoryview(data)
-        # Set before recording, which may write a line of ours: it must not come in between.
+        # Set before recording, which may write a line of ours: it must not come before the rest.
         sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
         if taken:
             self._record(kind, read_ns, view[:taken])
@@ -313,18 +314,18 @@ class Relay(ServerLife):
             if source.sink is sink:
                 self.poll.register(source.fd, select.POLLIN)
         if sink is self.to_stderr:
-            self._say_all()
+            self._write_pending_lines()
         elif self.host_gone and sink.number < 0:
             self._close(sink)
 
     # Ends.
 
     def _on_end(self, source: RelaySource, now_ns: int) -> None:
-        """``source`` has ended. Its sink has no rest, for otherwise the source would not have been read."""
+        """Handle the end of ``source``. Its sink has no rest, or the source would not have been read."""
         self._stop(source)
         if source.kind == NOT_JOURNALED:
             if not self.finishing:
-                self.say("the recorder has stopped; the session goes on and the journal keeps it")
+                self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
             return
         self._record(_EOF_OF[source.kind], now_ns)
         if source.kind == journals.STDERR:
@@ -332,11 +333,11 @@ class Relay(ServerLife):
         self._close(source.sink)
         if source.kind == journals.CLIENT:
             self.client_ended = True
-            self._count_down()
+            self._start_grace_period()
 
     def _on_broken(self, sink: Sink) -> None:
-        """Nobody reads ``sink`` any more. We stop reading for it, so that its sender meets a broken pipe
-        too."""
+        """Close ``sink``, which nobody reads any more, and stop reading for it, so that its sender meets a
+        broken pipe too."""
         self._close(sink)
         for source in list(self.sources):
             if source.sink is sink:
@@ -352,7 +353,7 @@ class Relay(ServerLife):
                     break
             if self.peers[0].rest is None:
                 self._close(self.peers[0])
-            self._count_down()
+            self._start_grace_period()
 
     def _stop(self, source: RelaySource) -> None:
         if source in self.sources:
@@ -375,11 +376,11 @@ class Relay(ServerLife):
         ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started.
         """
         self.finishing = True
-        owed = b""
+        unwritten = b""
         if self.journal is not None:
             now = time.monotonic_ns()
             self._record(journals.EXIT, now, exit_payload(code))
-            owed = self.journal.close(now)
+            unwritten = self.journal.close(now)
             self.journal = None
         for source in list(self.sources):
             if source.kind != NOT_JOURNALED:
@@ -387,11 +388,11 @@ class Relay(ServerLife):
         for sink in self.peers:
             self._close(sink)
         if self.recorder is not None:
-            self._await_recorder(self.recorder, owed)
-        self._say_all()
+            self._await_recorder(self.recorder, unwritten)
+        self._write_pending_lines()
 
-    def _await_recorder(self, recorder: Recorder, owed: bytes) -> None:
-        recorder.leave(owed)
+    def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
+        recorder.leave(unwritten)
         if not recorder.reaped:
             os.kill(recorder.pid, signal.SIGCONT)
         end = time.monotonic() + RECORDER_S
@@ -411,31 +412,31 @@ class Relay(ServerLife):
             return
         from mcpproxy.base.visible import visible  # imported late: the server has started by now
 
-        self.unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
-        self._say_all()
+        self.pending_lines.append(f"mcpproxy: {visible(text)}\n".encode())
+        self._write_pending_lines()
 
-    def _say_all(self) -> None:
-        while self.unsaid and self.to_stderr.rest is None:
-            if not self._deliver(self.to_stderr, NOT_JOURNALED, 0, self.unsaid.pop(0)):
+    def _write_pending_lines(self) -> None:
+        while self.pending_lines and self.to_stderr.rest is None:
+            if not self._deliver(self.to_stderr, NOT_JOURNALED, 0, self.pending_lines.pop(0)):
                 self._pause(self.to_stderr)
 
     # Readiness.
 
-    def _source(self, fd: int, sink: Sink, kind: int) -> RelaySource:
+    def _add_source(self, fd: int, sink: Sink, kind: int) -> RelaySource:
         source = RelaySource(fd, sink, kind)
         self.sources.append(source)
         if fd != 0:
             os.set_blocking(fd, False)
-        self._handle(fd, lambda _: self._on_readable(source), select.POLLIN)
+        self._register(fd, lambda _: self._on_readable(source), select.POLLIN)
         if sink.rest is not None:
             self.poll.unregister(fd)
         return source
 
     def _watch(self, sink: Sink) -> None:
-        """Learn when nobody reads ``sink`` any more: poll reports that even when no event is asked for."""
-        self._handle(sink.fd, lambda events: self._on_sink(sink, events), 0)
+        """Notice when nobody reads ``sink`` any more: poll reports that even when no event is asked for."""
+        self._register(sink.fd, lambda events: self._on_sink(sink, events), 0)
 
-    def _handle(self, fd: int, handler: Callable[[int], None], events: int) -> None:
+    def _register(self, fd: int, handler: Callable[[int], None], events: int) -> None:
         self.handlers[fd] = handler
         self.poll.register(fd, events)
 
@@ -443,5 +444,5 @@ class Relay(ServerLife):
         del self.handlers[fd]
         try:
             self.poll.unregister(fd)
-        except KeyError:  # paused
+        except KeyError:  # it was paused
             pass

@@ -2,12 +2,12 @@
 
 The relay ends the server in two cases only: the host is gone (nobody reads our stdout), or it has sent us a
 signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period and SIGKILL. A
-host that has only closed stdin is still there and decides by itself: neither it nor the relay can tell a slow
-server from one that will never exit.
+host that has only closed stdin is still there and decides for itself; the relay cannot tell a slow server
+from one that will never exit.
 
 When the server stops because of Ctrl-Z or of a signal that was sent to us, we stop as well: a shell watches
-us, not the server. When somebody else has stopped the server, we go on: they will continue the server, and
-not us."""
+us, not the server. When somebody else has stopped the server, we go on, because they will continue the server
+but not us."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ else:
     import _signal as signal
 
 STOP_S: Final = 1.0
-"""How long a server may take to stop after such a signal, for us to stop with it."""
+"""How long after SIGTSTP we still stop when the server stops."""
 
 
 class ServerLife:
@@ -39,9 +39,9 @@ class ServerLife:
         self.server: WrappedServer | None = None
         self.recorder: Recorder | None = None
         self.exit_code: int | None = None
-        self.host_gone = False
-        self.client_ended = False
-        self.signalled = False
+        self.host_gone = False  # nobody reads our stdout any more
+        self.client_ended = False  # the host has closed our stdin
+        self.signalled = False  # the host has sent a signal that asks the server to exit
         self.stops_until = 0.0  # if the server stops before then, so do we
         self.terminated = False  # the server was sent SIGTERM, by the host or by us
         self.deadline: float | None = None  # when a server that has to exit is sent the next signal
@@ -50,15 +50,15 @@ class ServerLife:
         raise NotImplementedError
 
     def _on_signals(self, signals: Signals) -> None:
-        for number, is_known in signals.read():
+        for number, is_received in signals.read():
             if number == signal.SIGCHLD:
                 self._reap()
             else:
-                self._forward(number, is_known)
+                self._forward(number, is_received)
 
-    def _has_changed(self, how: int) -> bool:
-        """Notice the end of the server; whether it was stopped or continued, if ``how`` (for waitpid) asks
-        for that."""
+    def _poll_server(self, how: int) -> bool:
+        """Notice the end of the server; returns whether it was stopped or continued, as far as ``how`` (an
+        option of waitpid) asks for it."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
@@ -71,14 +71,14 @@ class ServerLife:
 
     def _reap(self) -> None:
         may_stop = time.monotonic() < self.stops_until
-        if self._has_changed(os.WUNTRACED if may_stop else 0):
+        if self._poll_server(os.WUNTRACED if may_stop else 0):
             self.stops_until = 0
             stop()
         if self.recorder is not None and not self.recorder.reaped:
             pid, _ = os.waitpid(self.recorder.pid, os.WNOHANG)
             self.recorder.reaped = bool(pid)
 
-    def _forward(self, number: int, is_known: bool) -> None:
+    def _forward(self, number: int, is_received: bool) -> None:
         """Forward a signal to the server, unless it has received it already."""
         self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
         if number in LEAVING:
@@ -86,14 +86,14 @@ class ServerLife:
         if number == signal.SIGTERM:
             self.terminated = True
         # A shell continues a whole job, so the server may be running again already.
-        if not is_known and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
+        if not is_received and not (number == signal.SIGCONT and self._poll_server(os.WCONTINUED)):
             self._kill(number)
         if number == signal.SIGTSTP:
             self.stops_until = time.monotonic() + STOP_S
             self._reap()
-        self._count_down()
+        self._start_grace_period()
 
-    def _count_down(self) -> None:
+    def _start_grace_period(self) -> None:
         """Begin the grace period, if the server has to exit (see the top of this file)."""
         if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
             self.deadline = time.monotonic() + self.grace_s
@@ -105,7 +105,6 @@ class ServerLife:
             self.terminated = True
 
     def _kill(self, number: int) -> None:
-        if (
-            self.server is not None and self.exit_code is None
-        ):  # not reaped, so the process id is still its own
+        # Until it is reaped, the process id is the server's.
+        if self.server is not None and self.exit_code is None:
             os.kill(self.server.pid, number)

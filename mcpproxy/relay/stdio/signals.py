@@ -4,16 +4,16 @@ Every signal that could be meant for the server is forwarded, whatever the serve
 are signals that report a fault of our own process, and the job control signals that a terminal sends to a
 process that reads or writes from the background.
 
-*The sender* matters. What a terminal sends (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
-foreground group, so the server has received it already. What somebody sends to our process alone it has not.
-A signal handler does not learn the sender. Therefore, where there is a terminal, the signals stay blocked,
-and a thread waits for them and writes number and sender into a pipe. Without a terminal there are handlers,
-because a second thread makes every system call of the first a little slower. Where a thread does not learn
-the sender either, a signal that a terminal may send counts as sent by it while we are in its foreground
-group.
+*The sender* matters. A signal of a terminal (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
+foreground group, so the server has received it already. A signal that somebody sends to our process alone has
+not reached the server. A signal handler does not learn the sender. Therefore, where there is a terminal, the
+signals stay blocked, and a thread waits for them and writes number and sender into a pipe. Without a terminal
+there are handlers, because a second thread makes every system call of the first a little slower. On systems
+where a thread does not learn the sender either, a signal that a terminal may send is taken for the terminal's
+while we are in its foreground group.
 
-*Blocked signals.* A host may start us with signals blocked. The server is started with the same ones blocked.
-The relay needs SIGCHLD all the same.
+*Blocked signals.* A host may start us with signals blocked. The server is started with the same ones blocked,
+but the relay receives SIGCHLD in any case.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ FORWARDED: Final[dict[int, str]] = {
 """The signals that are forwarded to the server, except real-time ones, with their names."""
 
 LEAVING: Final = (*ENDING, signal.SIGQUIT)
-"""What a host sends when it wants the server to exit."""
+"""The signals that a host sends when it wants the server to exit."""
 
 IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What Python ignores, and the server must not."""
+"""The signals that Python ignores. The server must not inherit that."""
 
-_GROUPS: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH)
-"""What a terminal sends to its whole foreground group."""
+_GROUP_SIGNALS: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH)
+"""The signals that a terminal sends to its whole foreground group."""
 
 _SI_KERNEL: Final = 0x80  # the code of a signal that no process sent
 
@@ -62,55 +62,55 @@ _HAS_SENDER: Final = hasattr(signal, "sigwaitinfo")
 
 
 class Signals:
-    """Receives signals from the start of ``start`` on. ``fd`` is readable when some have come.
+    """Receives signals, from the call of ``start`` on. ``fd`` is readable when some have come.
 
     Attributes:
-        given: which signals were blocked when we were started.
+        blocked: which signals were blocked when we were started.
         is_child_ignored: whether the host had us ignore SIGCHLD; the server is to ignore it too.
     """
 
     def __init__(self) -> None:
-        self.fd, self._written = os.pipe()
+        self.fd, self._write_fd = os.pipe()
         os.set_blocking(self.fd, False)
-        os.set_blocking(self._written, False)
+        os.set_blocking(self._write_fd, False)
         self.is_child_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
         if self.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # A signal that the host had us ignore stays ignored.
         numbers = [number for number in _forwarded() if signal.getsignal(number) != signal.SIG_IGN]
         self._numbers = {signal.SIGCHLD, *numbers}
-        self._tells_sender = False
-        self.given: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
+        self._knows_sender = False
+        self.blocked: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
 
     def start(self) -> None:
-        """Begin to report them. Call it after the last fork, which would not copy the thread."""
+        """Begin to receive signals. Call it after the last fork, because a fork does not copy the thread."""
         if _HAS_SENDER and _has_terminal():
             try:
-                _thread.start_new_thread(self._hear, ())
-                self._tells_sender = True
+                _thread.start_new_thread(self._receive, ())
+                self._knows_sender = True
                 return
             except RuntimeError:  # no more threads for this user
                 pass
-        signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
         for number in self._numbers:
-            signal.signal(number, _noted)
+            signal.signal(number, _do_nothing)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
 
     def read(self) -> Iterator[tuple[int, bool]]:
         """The signals that have come: the number, and whether the server has received it already."""
         data = os.read(self.fd, 64)
-        if self._tells_sender:
-            for number, is_kernels in zip(data[::2], data[1::2], strict=True):
-                yield number, bool(is_kernels) and number in _GROUPS
+        if self._knows_sender:
+            for number, from_kernel in zip(data[::2], data[1::2], strict=True):
+                yield number, bool(from_kernel) and number in _GROUP_SIGNALS
         else:
             for number in data:
-                yield number, number in _GROUPS and _is_in_foreground()
+                yield number, number in _GROUP_SIGNALS and _is_in_foreground()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         while True:
-            heard = signal.sigwaitinfo(self._numbers)
+            info = signal.sigwaitinfo(self._numbers)
             try:
-                os.write(self._written, bytes((heard.si_signo, heard.si_code == _SI_KERNEL)))
+                os.write(self._write_fd, bytes((info.si_signo, info.si_code == _SI_KERNEL)))
             except BlockingIOError:  # thousands wait in the pipe already
                 pass
 
@@ -135,8 +135,8 @@ def _forwarded() -> Iterator[int]:
         yield from range(signal.SIGRTMIN, signal.SIGRTMAX + 1)
 
 
-def _noted(number: int, frame: object) -> None:
-    """The handler of every signal: its number is in the pipe already."""
+def _do_nothing(number: int, frame: object) -> None:
+    """The handler of every signal. It does nothing, because the number is in the pipe already."""
 
 
 def _has_terminal() -> bool:

@@ -1,15 +1,14 @@
 """Write to a descriptor that is not ours without ever waiting for it.
 
-Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK set on
-it would apply to the host as well, often long after our exit. Each kind of descriptor has its own way to be
-written without waiting:
+Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK on it
+would apply to the host as well, even after our exit. So each kind of descriptor is written in another way:
 
 - a pipe is opened once more through /proc, which gives a description of our own (a regular file must not be
   opened again: it would be overwritten from its start);
 - a socket takes a flag for each call (Node passes sockets to its children);
 - a regular file never waits, nor does /dev/null;
-- anything else (a terminal, a pipe where there is no /proc) is polled for room and then written at most
-  PIPE_BUF bytes, which it takes without waiting.
+- anything else (a terminal, a pipe where there is no /proc) is polled for room, and then at most PIPE_BUF
+  bytes are written, which it takes without waiting.
 """
 
 from __future__ import annotations
@@ -38,11 +37,13 @@ class Sink:
     descriptor that ``fd`` stands for, or -1 if ``fd`` is our own.
     """
 
-    __slots__ = ("fd", "kind", "number", "open", "put", "read_ns", "rest", "shut")
+    __slots__ = ("close_fd", "fd", "kind", "number", "open", "put", "read_ns", "rest")
 
-    def __init__(self, fd: int, put: Put, number: int = -1, shut: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, fd: int, put: Put, number: int = -1, close_fd: Callable[[], None] | None = None
+    ) -> None:
         self.fd = fd
-        self.shut = shut or (lambda: os.close(fd))
+        self.close_fd = close_fd or (lambda: os.close(fd))
         self.number = number
         self.put = put
         self.open = True
@@ -57,7 +58,7 @@ class Sink:
             self.rest = None
             self.put = len
             if self.fd != self.number:
-                self.shut()
+                self.close_fd()
             if self.number >= 0:
                 release(self.number)
 
@@ -65,7 +66,7 @@ class Sink:
 class RelaySource:
     """A descriptor that is read, where its bytes go, and the kind of journal record they become."""
 
-    __slots__ = ("fd", "kind", "sink")
+    __slots__ = ("close_fd", "fd", "kind", "sink")
 
     def __init__(self, fd: int, sink: Sink, kind: int) -> None:
         self.fd = fd
@@ -76,7 +77,7 @@ class RelaySource:
 def own_sink(fd: int) -> Sink:
     """A sink for a pipe that we made: our end becomes non-blocking, the other end is not affected."""
     os.set_blocking(fd, False)
-    return Sink(fd, _writing(fd))
+    return Sink(fd, _writer(fd))
 
 
 def inherited_sink(number: int) -> Sink:
@@ -86,17 +87,17 @@ def inherited_sink(number: int) -> Sink:
         try:
             fd = os.open(f"/proc/self/fd/{number}", os.O_WRONLY | os.O_NONBLOCK)
         except OSError:  # no /proc, a pipe of another user, or a pipe that nobody reads
-            return Sink(number, _polling(number), number)
-        return Sink(fd, _writing(fd), number)
+            return Sink(number, _polling_writer(number), number)
+        return Sink(fd, _writer(fd), number)
     if stat.S_ISSOCK(mode):
         return _socket_sink(number)
     if stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not os.isatty(number)):
-        return Sink(number, _writing(number), number)
-    return Sink(number, _polling(number), number)
+        return Sink(number, _writer(number), number)
+    return Sink(number, _polling_writer(number), number)
 
 
 def widen(fd: int) -> int:
-    """Enlarge the buffer of a pipe or socket; by how many bytes, 0 where that is not possible."""
+    """Enlarge the buffer of a pipe or socket; returns by how many bytes, 0 where that is not possible."""
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISFIFO(mode):
@@ -141,7 +142,7 @@ def open_descriptors() -> list[int]:
         return list(range(3, 256))
 
 
-def _writing(fd: int) -> Put:
+def _writer(fd: int) -> Put:
     write = os.write
     return lambda data: write(fd, data)
 
@@ -167,7 +168,7 @@ def _widen_socket(fd: int) -> int:
         sock.close()
 
 
-def _polling(fd: int) -> Put:
+def _polling_writer(fd: int) -> Put:
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 

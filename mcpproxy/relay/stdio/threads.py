@@ -1,10 +1,9 @@
 """The relay for systems without fork and without polling of pipes: three threads and blocking calls.
 
-Each thread owns one stream. Here a chunk is journaled *before* it is forwarded, unlike in the loop of
-``relay.py``. With several threads, that keeps an answer from standing before its request: a peer cannot
-answer what was not forwarded yet, and everything forwarded has been journaled. A lock around the journal
-gives one order. The price is a delay of a few microseconds, and that a last chunk may be recorded although
-nobody read it."""
+Each thread owns one stream. Unlike in the loop of ``relay.py``, a chunk is journaled *before* it is
+forwarded. So no answer precedes its request in the journal: a peer cannot answer what was not forwarded yet,
+and everything forwarded has been journaled. A lock around the journal gives one order. The price is a delay
+of a few microseconds, and the last chunk may be recorded although nobody read it."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
+from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code, start_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,7 @@ CHUNK_BYTES: Final = 64 << 10
 
 
 def recorder_command(trace: str, live: str, quiet: bool) -> list[str]:
-    """The command that starts a recorder for ``trace``: stdin is its wake pipe, stderr takes its notes."""
+    """The command that starts a recorder for ``trace``: its stdin is the wake pipe, its stderr gets notes."""
     return [sys.executable, "-m", "mcpproxy.recorder", trace, "--live", live, *(["--quiet"] if quiet else [])]
 
 
@@ -56,7 +55,7 @@ def run(
     if recorder is not None:
         relay.start_recorder(recorder)
     if error is not None:
-        fact, code = refusal(command[0], error)
+        fact, code = start_failure(command[0], error)
         relay.quiet = False
         relay.say(fact)
         relay.finish(None)
@@ -106,11 +105,11 @@ class ThreadedRelay:
         for number in _forwarded():
             signal.signal(number, lambda number, _: self._forward(number))
         stdin, stdout, stderr = server.stdin, server.stdout, server.stderr
-        _thread(lambda: self._client_to_server(stdin))
-        _thread(self._wait)
+        _start_thread(lambda: self._client_to_server(stdin))
+        _start_thread(self._wait)
         self.output = [
-            _thread(lambda: self._server_to_client(stdout)),
-            _thread(lambda: self._server_to_stderr(stderr)),
+            _start_thread(lambda: self._server_to_client(stdout)),
+            _start_thread(lambda: self._server_to_stderr(stderr)),
         ]
 
     def start_recorder(self, command: list[str]) -> None:
@@ -121,14 +120,14 @@ class ThreadedRelay:
                 command, bufsize=0, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe
             )
         except OSError as error:
-            self.say(f"no recorder ({error.strerror}); the next mcpproxy command files the journal")
+            self.say(f"no recorder ({error.strerror}); the next mcpproxy command completes the trace")
             return
         assert recorder.stdin is not None
         assert recorder.stderr is not None
         wake, notes = recorder.stdin, recorder.stderr
         self.recorder = recorder
-        _thread(lambda: self._wake(wake))
-        self.notes = _thread(lambda: self._pass_notes(notes))
+        _start_thread(lambda: self._wake(wake))
+        self.notes = _start_thread(lambda: self._pass_notes(notes))
 
     def wait(self) -> int:
         """Wait for the server, ending it when its host is gone; returns its exit code."""
@@ -151,7 +150,7 @@ class ThreadedRelay:
             self.finished = True
             if self.journal is not None:
                 self.journal.close(now)
-        _let_go(1)
+        _release(1)
         self.appended.set()  # _wake then closes the pipe, which tells the recorder of the end
         if self.notes is not None:
             self.notes.join(RECORDER_S)
@@ -161,7 +160,7 @@ class ThreadedRelay:
     def say(self, text: str) -> None:
         """Write one line to the host's stderr."""
         if not self.quiet:
-            _put(2, f"mcpproxy: {visible(text)}\n".encode())
+            _write_all(2, f"mcpproxy: {visible(text)}\n".encode())
 
     # What the threads do.
 
@@ -170,17 +169,17 @@ class ThreadedRelay:
             self._record(journals.CLIENT_EOF, time.monotonic_ns())
             self.client_ended = True
         else:
-            _let_go(0)  # the server reads no more, so the client meets a broken pipe
+            _release(0)  # the server reads no more, so the client meets a broken pipe
         _close(stdin)
-        self._count_down()
+        self._start_grace_period()
 
     def _server_to_client(self, stdout: IO[bytes]) -> None:
         if self._copy(stdout.fileno(), 1, journals.SERVER):
             self._record(journals.SERVER_EOF, time.monotonic_ns())
-            _let_go(1)
+            _release(1)
         else:
             self.host_gone = True
-            self._count_down()
+            self._start_grace_period()
         _close(stdout)
 
     def _server_to_stderr(self, stderr: IO[bytes]) -> None:
@@ -189,25 +188,25 @@ class ThreadedRelay:
         _close(stderr)
 
     def _pass_notes(self, notes: IO[bytes]) -> None:
-        while data := _get(notes.fileno()):
-            _put(2, data)
+        while data := _read(notes.fileno()):
+            _write_all(2, data)
         if not self.finished:
-            self.say("the recorder has stopped; the session goes on and the journal keeps it")
+            self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
 
     def _wake(self, wake: IO[bytes]) -> None:
         """Wake the recorder for each new record. If it hangs, only this thread waits for the full pipe."""
         while not self.finished:
             self.appended.wait()
             self.appended.clear()
-            if not _put(wake.fileno(), b"\0"):
+            if not _write_all(wake.fileno(), journals.WAKE):
                 return
         _close(wake)
 
     def _copy(self, source: int, sink: int, kind: int) -> bool:
         """Forward until ``source`` ends (true) or nobody reads ``sink`` any more (false)."""
-        while data := _get(source):
+        while data := _read(source):
             self._record(kind, time.monotonic_ns(), data)
-            if not _put(sink, data):
+            if not _write_all(sink, data):
                 return False
         return True
 
@@ -218,7 +217,7 @@ class ThreadedRelay:
             self.journal.append(kind, at_ns, payload)
         self.appended.set()
 
-    # The server's life.
+    # The life of the server.
 
     def _wait(self) -> None:
         assert self.server is not None
@@ -231,9 +230,9 @@ class ThreadedRelay:
         self.terminated = self.terminated or number == signal.SIGTERM
         if sys.platform != "win32":  # there the console has informed the server as well
             self._kill(number)
-        self._count_down()
+        self._start_grace_period()
 
-    def _count_down(self) -> None:
+    def _start_grace_period(self) -> None:
         if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
             self.deadline = time.monotonic() + self.grace_s
             self.changed.set()
@@ -250,7 +249,7 @@ class ThreadedRelay:
         if self.server is not None and self.server.returncode is None:
             try:
                 self.server.send_signal(number)
-            except OSError:  # it has gone meanwhile
+            except OSError:  # the server has exited meanwhile
                 pass
 
 
@@ -263,21 +262,21 @@ def _forwarded() -> list[int]:
     return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 
-def _thread(work: Callable[[], None]) -> threading.Thread:
+def _start_thread(work: Callable[[], None]) -> threading.Thread:
     """Start a daemon thread: it may be blocked in a read for ever, and must not keep the process alive."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
 
 
-def _get(fd: int) -> bytes:
+def _read(fd: int) -> bytes:
     try:
         return os.read(fd, CHUNK_BYTES)
     except OSError:
         return b""
 
 
-def _put(fd: int, data: bytes) -> bool:
+def _write_all(fd: int, data: bytes) -> bool:
     """Write all of ``data``, however long that takes; false if nobody reads ``fd`` any more."""
     view = memoryview(data)
     try:
@@ -295,7 +294,7 @@ def _close(stream: IO[bytes]) -> None:
         pass
 
 
-def _let_go(fd: int) -> None:
+def _release(fd: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, fd)
     os.close(null)

@@ -1,1 +1,1 @@
-"""A recording stands in for the client."""
+"""A recording replaces the client."""

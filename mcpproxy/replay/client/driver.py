@@ -1,7 +1,7 @@
-"""Connects a player to a live server: sends its messages, passes on what the server sends, under a timeout.
+"""Connects a player to a live server: sends the player's messages, and gives it what the server sends.
 
-A ``Link`` is the way to the server, stdio or HTTP. The driver waits for events as long as the player has
-patience. However it ends, the link is closed: no process and no connection is left.
+A ``Link`` is the connection to the server, on stdio or over HTTP. Without an event for ``Player.patience_ns``
+the player gives up waiting. The link is always closed at the end, so no process and no connection is left.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ServerFrame:
-    """The server sent a frame."""
+    """A frame from the server."""
 
     raw: bytes
     exchange: int = 0
@@ -27,7 +27,7 @@ class ServerFrame:
 
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
-    """The server sent the head of an HTTP response."""
+    """The head of an HTTP response."""
 
     exchange: int
     status: int
@@ -36,14 +36,14 @@ class AnswerHead:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeOver:
-    """An HTTP exchange has ended; nothing more will come of it."""
+    """The end of an HTTP exchange."""
 
     exchange: int
 
 
 @dataclass(frozen=True, slots=True)
 class ServerGone:
-    """The server is gone; ``why`` is a clause such as ``the server ended (exit code 1)``."""
+    """The end of the connection; ``why`` is a clause such as ``the server ended (exit code 1)``."""
 
     why: str
 
@@ -65,7 +65,7 @@ class Link(Protocol):
         ...
 
     async def send(self, send: Send) -> None:
-        """Send a message; what happens to it is link_event."""
+        """Send a message; what the server sends back comes as ``events``."""
         ...
 
     async def end_input(self) -> None:

@@ -1,7 +1,7 @@
-"""A live server over HTTP: one request for every step, and everything that comes back, on any stream.
+"""A link to a live server over HTTP: sends a request for every step, and receives from all streams.
 
 Supports Streamable HTTP, with or without sessions, and HTTP+SSE, where the stream names the URL for POSTs.
-A stream that ends before its response is resumed, as clients do.
+A stream that ends before its response is resumed.
 """
 
 import asyncio
@@ -17,14 +17,16 @@ from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.client.request_headers import SESSION_ID, HeaderWriter, negotiated
+from mcpproxy.replay.client.request_headers import HeaderWriter, negotiated_version
+from mcpproxy.replay.http_parts import SESSION_ID
 from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 
 _CONNECT_S: Final = 10.0
 _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
-_UNREAD: Final = 1000
+_MAX_UNREAD: Final = 1000
+"""How many events may wait in the queue; more make the reader of the response wait."""
 _LIMIT_BYTES: Final = 64 << 20
 _RESUMPTIONS: Final = 10
 _RETRY_S: Final = 1.0
@@ -35,11 +37,11 @@ class HttpLink:
     """Sends requests to ``url`` as the recorded ``session`` did, with ``headers`` added to each."""
 
     def __init__(self, url: str, session: RecordedSession, headers: Sequence[tuple[str, str]] = ()) -> None:
-        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self._url: Final = url
         self._headers: Final = HeaderWriter(session)
-        self._more_headers: Final = headers
-        self._is_on_stdio: Final = not session.exchanges
+        self._extra_headers: Final = headers
+        self._was_recorded_on_stdio: Final = not session.exchanges
         self._is_http_sse: Final = any(
             entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
         )
@@ -74,7 +76,7 @@ class HttpLink:
         task = self._start(self._exchange(method, send, settled))
         if not send.asks:
             await _wait_first(settled.wait(), task)
-        if self._is_on_stdio and b'"notifications/initialized"' in send.raw:
+        if self._was_recorded_on_stdio and b'"notifications/initialized"' in send.raw:
             opened = asyncio.Event()
             stream = self._start(self._exchange("GET", Send(b""), opened))
             await _wait_first(opened.wait(), stream)
@@ -107,13 +109,13 @@ class HttpLink:
         assert self._client is not None
         if method == "POST":
             await self._has_address.wait()
-        headers = [*self._headers.headers(send), *self._more_headers]
+        headers = [*self._headers.headers(send), *self._extra_headers]
         stream = _Stream(self, send.exchange, _requests_in(send.raw) if method == "POST" else 0)
         url = self._address if method == "POST" else self._url
         try:
             await stream.run(self._client, method, url, headers, send.raw, settled)
             for _ in range(_RESUMPTIONS):
-                if not stream.owed or not stream.last_id:
+                if not stream.unanswered or not stream.last_id:
                     break
                 await asyncio.sleep(stream.retry_s)
                 dropped = ("content-type", "content-length")
@@ -145,7 +147,7 @@ class HttpLink:
                 self._address = address
                 self._has_address.set()
             return
-        if version := negotiated(raw):
+        if version := negotiated_version(raw):
             self._headers.version = version
         await self.events.put(ServerFrame(raw, exchange, event))
 
@@ -160,12 +162,12 @@ class HttpLink:
 
 
 class _Stream:
-    """The response to one exchange: how many messages are ``owed``, and how to resume the stream."""
+    """The response of one exchange: how many requests are ``unanswered``, and how to resume the stream."""
 
-    def __init__(self, link: HttpLink, exchange: int, owed: int) -> None:
+    def __init__(self, link: HttpLink, exchange: int, unanswered: int) -> None:
         self._link: Final = link
         self._exchange: Final = exchange
-        self.owed = owed
+        self.unanswered = unanswered
         self.last_id = ""
         self.retry_s = _RETRY_S
 
@@ -209,7 +211,7 @@ class _Stream:
     async def _receive_body(self, raw: bytes, event: SseEvent | None = None) -> None:
         message = parse(raw)
         singles = message.items if isinstance(message, Batch) else (message,)
-        self.owed -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
+        self.unanswered -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
         await self._link.receive_body(self._exchange, raw, event)
 
 

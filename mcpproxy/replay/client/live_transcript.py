@@ -1,14 +1,11 @@
-"""The live session while a recorded client is replayed, and its open requests."""
+"""The messages of a live session in which a recorded client is replayed, and its open requests."""
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from mcpproxy.protocol.jsonrpc import RequestId, Single
-from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
+from mcpproxy.protocol.jsonrpc import Single
+from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage, TypedId
 from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
-
-Key: TypeAlias = tuple[type, RequestId]
-"""An id with its JSON type: 1 and "1" are two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +22,11 @@ class LiveTranscript:
 
     def __init__(self, recorded: RecordedSession) -> None:
         self.session: Final = RecordedSession(recorded.name)
-        self.open: Final[dict[Key, OpenRequest]] = {}
+        self.open: Final[dict[TypedId, OpenRequest]] = {}
         self._last_exchange = max(recorded.exchanges, default=0)
         self._ids = 0
 
-    def keep(
+    def add(
         self,
         sender: Sender,
         message: Single,
@@ -66,12 +63,12 @@ class LiveTranscript:
         self.session.exchanges.pop(number, None)
 
     def head(self, number: int, status: int, headers: Headers) -> None:
-        """Note the status and headers of a response."""
+        """Set the status and headers of a response."""
         if exchange := self.session.exchanges.get(number):
             exchange.status, exchange.headers = status, headers
 
-    def another_exchange(self, like: Exchange | None) -> int:
-        """Add an exchange that was not recorded; its number, 0 on stdio."""
+    def new_exchange(self, like: Exchange | None) -> int:
+        """Add an exchange that was not recorded; return its number, or 0 on stdio."""
         if like is None:
             return 0
         self._last_exchange += 1
@@ -79,11 +76,11 @@ class LiveTranscript:
         return self._last_exchange
 
     def unused_id(self) -> str:
-        """An id that no recorded request has."""
+        """Return an id that no recorded request has."""
         self._ids += 1
         return f"replayed-{self._ids}"
 
-    def closed(self, exchange: int) -> list[OpenRequest]:
-        """Take the open requests of an exchange that has ended: they will not be answered."""
+    def take_unanswered(self, exchange: int) -> list[OpenRequest]:
+        """Remove and return the open requests of an exchange that has ended."""
         gone = [key for key, asked in self.open.items() if asked.live.exchange == exchange]
         return [self.open.pop(key) for key in gone]

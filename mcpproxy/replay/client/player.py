@@ -1,9 +1,9 @@
-"""Plays a recorded client against a live server: takes the server's messages, gives the client's.
+"""Plays a recorded client against a live server: takes server messages and returns client messages.
 
 The player does no I/O and has no clock. A step of the script is due when everything that the recorded client
-had received before it has been received again or given up: the driver waits for ``patience_ns`` after the
-last progress and then calls ``give_up``. The messages of both sides form a session of their own (``live``),
-which ``mcpproxy.replay.diff.session_diff`` compares with the recorded one.
+had received before it has been received again. If there is no progress for ``patience_ns``, the driver calls
+``give_up``, and the step no longer waits. The messages of both sides are the session ``live``, which
+``mcpproxy.replay.diff.session_diff`` compares with the recorded one.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ from mcpproxy.replay.client.script import ScriptStep, awaited, is_masked_anywher
 from mcpproxy.replay.client.server_names import ServerNames, WithheldError
 from mcpproxy.replay.dependencies import dependencies
 from mcpproxy.replay.diff.listing_diff import LISTS
-from mcpproxy.replay.diff.session_diff import Pairing, named
+from mcpproxy.replay.diff.session_diff import Pairing, described
 from mcpproxy.replay.diff.values import equal
 from mcpproxy.replay.message_paths import CURSOR, ID, REQUEST_ID
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, singles
@@ -38,8 +38,10 @@ from mcpproxy.session.frame import CLIENT, SERVER, Headers, SseEvent
 
 _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS
+"""How long to wait for messages other than responses; halved each time they do not come."""
 _LEAST_QUIET_NS: Final = 50 * _MS
 _HUNG_NS: Final = 2000 * _MS
+"""How long to wait for a response after an earlier one has not come in time."""
 _MORE_PAGES: Final = 100
 _MAX_UNEXPECTED: Final = 1000
 _CANDIDATES: Final = 50
@@ -70,6 +72,7 @@ class Player:
     def __init__(self, session: RecordedSession) -> None:
         self._session: Final = session
         self._steps: Final = deque(steps(session))
+        # Recorded server messages that have not been received again, by place.
         self._unseen: Final = {entry.index: entry for entry in awaited(session)}
         self._answer_to: Final[dict[int, SessionMessage]] = {}
         for entry in session.messages:
@@ -83,12 +86,12 @@ class Player:
         self._server_names: Final = ServerNames()
         self._transcript: Final = LiveTranscript(session)
         self._step_of: Final[dict[int, ScriptStep]] = {}
-        self._requests: Final[dict[int, int]] = {}
-        self._unsent: Final[dict[int, str]] = {}
+        self._requests: Final[dict[int, int]] = {}  # recorded request -> live request, by place
+        self._unsent: Final[dict[int, str]] = {}  # recorded request -> why it is not sent
         self._pages = 0
         self._unexpected = 0
         self._quiet_ns = _QUIET_NS
-        self._is_hung = False
+        self._is_hung = False  # a response has not come in time
         self._is_stopped = False
         self.notes: Final[list[str]] = []
         self.progress = 0
@@ -122,7 +125,7 @@ class Player:
         return list(takewhile(lambda entry: entry.index < place, self._unseen.values()))
 
     def patience_ns(self, timeout_ns: int) -> int:
-        """How long to wait without progress: ``timeout_ns`` for a response, much less for anything else."""
+        """Return how long to wait without progress: ``timeout_ns`` for a response, less for others."""
         waited = self.waits_for
         answers = [entry for entry in waited if entry.answers is not None]
         if not answers and not self._is_paging:
@@ -136,7 +139,7 @@ class Player:
         return timeout_ns
 
     def begin(self, now_ns: int = 0) -> list[Send]:
-        """The messages to send before the server has sent any."""
+        """Return the messages to send before the server has sent any."""
         return self._advance(now_ns)
 
     def receive(
@@ -148,8 +151,8 @@ class Player:
         message = parse(raw)
         sends: list[Send] = []
         for single, text in singles(message, raw):
-            asked = self._asked(single)
-            live = self._transcript.keep(SERVER, single, text, now_ns, exchange, event, asked)
+            asked = self._take_open_request(single)
+            live = self._transcript.add(SERVER, single, text, now_ns, exchange, event=event, answers=asked)
             self._receive(live, asked, sends, now_ns)
         if self._unexpected > _MAX_UNEXPECTED:
             self.stop(f"the server said more than {_MAX_UNEXPECTED} things that were not recorded")
@@ -163,11 +166,13 @@ class Player:
         if answers or self._is_paging:
             if self._is_hung or not self.received_count:
                 self.stop(
-                    "the server says nothing any more" if self.received_count else "the server says nothing"
+                    "the server does not answer any more"
+                    if self.received_count
+                    else "the server says nothing"
                 )
                 return []
             self._is_hung = True
-            self.notes.extend(f"no answer in time to {self._question(entry)}" for entry in answers)
+            self.notes.extend(f"no answer in time to {self._described_request(entry)}" for entry in answers)
             for key in [key for key, asked in self._transcript.open.items() if asked.is_page]:
                 del self._transcript.open[key]
         else:
@@ -182,19 +187,19 @@ class Player:
         self._transcript.head(exchange, status, headers)
 
     def ended(self, exchange: int, now_ns: int = 0) -> list[Send]:
-        """An HTTP exchange has ended: its unanswered requests will not be answered."""
-        for asked in self._transcript.closed(exchange):
+        """Take the end of an HTTP exchange: its open requests will not be answered."""
+        for asked in self._transcript.take_unanswered(exchange):
             if not asked.is_page:
                 self._drop_awaited(asked.recorded)
             self.progress += 1
         return self._advance(now_ns)
 
     def stop(self, why: str) -> None:
-        """Stop: the rest of the script is not played."""
+        """Leave the rest of the script unplayed, and note why."""
         if self.is_done:
             return
-        owed = [entry for entry in self._unseen.values() if entry.answers in self._requests]
-        self.notes.append(f"{why}; no answer to {self._question(owed[0])}" if owed else why)
+        missing = [entry for entry in self._unseen.values() if entry.answers in self._requests]
+        self.notes.append(f"{why}; no answer to {self._described_request(missing[0])}" if missing else why)
         for step in self._steps:
             for entry in step.messages:
                 self._unsent[entry.index] = f"not asked: {why}"
@@ -204,8 +209,8 @@ class Player:
 
     # Receiving
 
-    def _asked(self, message: Single) -> OpenRequest | None:
-        """The open request that a message answers; it is no longer open."""
+    def _take_open_request(self, message: Single) -> OpenRequest | None:
+        """Remove and return the open request that a message answers."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 return self._transcript.open.pop((type(id), id), None)
@@ -249,13 +254,13 @@ class Player:
         raw = put(put(entry.raw, ID, raw_json.written(id)), CURSOR, raw_json.written(cursor))
         [(page, raw)] = singles(parse(raw), raw)
         step = self._step_of.get(entry.index)
-        number = self._transcript.another_exchange(step.exchange if step else None)
-        live = self._transcript.keep(CLIENT, page, raw, now_ns, number)
+        number = self._transcript.new_exchange(step.exchange if step else None)
+        live = self._transcript.add(CLIENT, page, raw, now_ns, number)
         self._transcript.open[str, id] = OpenRequest(entry, live, is_page=True)
         sends.append(Send(live.raw, step, number, asks=True))
 
     def _request(self, live: SessionMessage, request: Request, sends: list[Send], now_ns: int) -> None:
-        id = raw_json.taken(live.raw, ID) or b"null"
+        id = raw_json.value_bytes(live.raw, ID) or b"null"
         if request.method == "ping":
             self._send_now(b'{"jsonrpc":"2.0","id":' + id + b',"result":{}}', sends, now_ns)
             return
@@ -276,7 +281,7 @@ class Player:
         self._send_now(b'{"jsonrpc":"2.0","id":' + id + b',"error":' + _NOT_ASKED + b"}", sends, now_ns)
 
     def _match_notification(self, live: SessionMessage) -> None:
-        """Match a notification, or a line that answers nothing, with an awaited one like it."""
+        """Match a notification, or a line that is not a message, with an awaited one like it."""
         every = (
             entry
             for entry in self._unseen.values()
@@ -324,14 +329,14 @@ class Player:
         sends.append(Send(raw, step, number, step.asks))
 
     def _write(self, entry: SessionMessage, step: ScriptStep, number: int, now_ns: int) -> bytes | None:
-        """Send one recorded message; its bytes, or ``None`` if it cannot be sent."""
+        """Return the bytes to send for one recorded message; ``None`` if it cannot be sent."""
         raw = self._translated(entry)
         if raw is None:
             self._drop_awaited(entry)
             return None
         parsed = parse(raw)
         message = entry.message if isinstance(parsed, Batch) else parsed
-        live = self._transcript.keep(CLIENT, message, raw, now_ns, number)
+        live = self._transcript.add(CLIENT, message, raw, now_ns, number)
         if isinstance(message, Request):
             self._requests[entry.index] = live.index
             self._step_of[entry.index] = step
@@ -340,7 +345,7 @@ class Player:
         return raw
 
     def _translated(self, entry: SessionMessage) -> bytes | None:
-        """The recorded bytes with the live server's names; ``None``, with a note, if they cannot be sent."""
+        """Return the recorded bytes with live names; ``None``, with a note, if they cannot be sent."""
         message = entry.message
         if isinstance(message, Malformed):
             return entry.raw
@@ -368,14 +373,14 @@ class Player:
     def _leave_out(self, entry: SessionMessage, why: str) -> None:
         self._unsent[entry.index] = f"not asked: {why}"
         if entry.method not in LISTS:
-            self.notes.append(f"frame {entry.seq}, {named(entry)}, is not sent: {why}")
+            self.notes.append(f"frame {entry.seq}, {described(entry)}, is not sent: {why}")
 
     def _send_now(self, raw: bytes, sends: list[Send], now_ns: int) -> None:
         like = next(iter(self._step_of.values()), None)
-        number = self._transcript.another_exchange(like.exchange if like else None)
+        number = self._transcript.new_exchange(like.exchange if like else None)
         parsed = parse(raw)
         if not isinstance(parsed, Batch):
-            self._transcript.keep(CLIENT, parsed, raw, now_ns, number)
+            self._transcript.add(CLIENT, parsed, raw, now_ns, number)
         sends.append(Send(raw, like, number))
 
     def _drop_awaited(self, request: SessionMessage) -> None:
@@ -383,9 +388,9 @@ class Player:
         for place in [place for place in self._unseen if self._owner.get(place) == request.index]:
             del self._unseen[place]
 
-    def _question(self, answer: SessionMessage) -> str:
+    def _described_request(self, answer: SessionMessage) -> str:
         asked = self._session.messages[answer.answers or 0]
-        return f"{named(asked)} (frame {asked.seq})"
+        return f"{described(asked)} (frame {asked.seq})"
 
 
 def _value(entry: SessionMessage) -> JSON:

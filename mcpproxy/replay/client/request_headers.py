@@ -12,10 +12,9 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, Batch, Notification, Request
 from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.http_parts import SESSION_ID
 from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.session.masked_values import is_masked
-
-SESSION_ID: Final = "mcp-session-id"
 
 _NAMES: Final = ("name", "uri", "taskId")
 _NOT_REPLAYED: Final = frozenset(
@@ -29,26 +28,26 @@ _NOT_REPLAYED: Final = frozenset(
 
 
 class HeaderWriter:
-    """Builds the headers for one session. ``session_id`` and ``version`` are the live server's."""
+    """Builds the headers for one session. Set ``session_id`` and ``version`` to those of the live server."""
 
     def __init__(self, session: RecordedSession) -> None:
         self.session_id = ""
         self.version = ""
-        self._recorded_id: Final = session.id_given
+        self._recorded_id: Final = session.issued_session_id
         self._recorded_version: Final = next(
-            (version for entry in session.messages if (version := negotiated(entry.raw))), ""
+            (version for entry in session.messages if (version := negotiated_version(entry.raw))), ""
         )
 
     def headers(self, send: Send) -> list[tuple[str, str]]:
-        """The headers of one request."""
+        """Return the headers of one request."""
         exchange = send.step.exchange if send.step else None
-        return self._made(send.raw) if exchange is None else self._recorded(exchange, send)
+        return self._required_headers(send.raw) if exchange is None else self._adapted_headers(exchange, send)
 
-    def _recorded(self, exchange: Exchange, send: Send) -> list[tuple[str, str]]:
+    def _adapted_headers(self, exchange: Exchange, send: Send) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         for name, value in exchange.request.headers:
             match name.lower():
-                case "mcp-session-id":
+                case lower if lower == SESSION_ID:
                     if live := self._id_for(value):
                         found.append((name, live))
                 case "mcp-protocol-version" if value == self._recorded_version and self.version:
@@ -62,12 +61,12 @@ class HeaderWriter:
         return found
 
     def _id_for(self, recorded: str) -> str:
-        """The live session id in place of the recorded one; any other id is kept."""
+        """Return the live session id in place of the recorded one; any other id is kept."""
         if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
             return self.session_id
         return recorded
 
-    def _made(self, raw: bytes) -> list[tuple[str, str]]:
+    def _required_headers(self, raw: bytes) -> list[tuple[str, str]]:
         found = [("Accept", "application/json, text/event-stream")]
         if raw:
             found.append(("Content-Type", "application/json"))
@@ -75,10 +74,10 @@ class HeaderWriter:
             found.append(("Mcp-Session-Id", self.session_id))
         message = parse(raw)
         params = message.params if isinstance(message, Request | Notification) else None
-        version = _at(params, "_meta", VERSION_KEY)
+        version = _member_at(params, "_meta", VERSION_KEY)
         if isinstance(message, Request | Notification) and isinstance(version, str):
             found += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
-            name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
+            name = next((name for key in _NAMES if isinstance(name := _member_at(params, key), str)), None)
             if name is not None:
                 found.append(("Mcp-Name", encoded_name(name)))
         elif self.version:
@@ -86,35 +85,37 @@ class HeaderWriter:
         return found
 
 
-def negotiated(raw: bytes) -> str:
-    """The protocol version in a response to ``initialize``; empty if ``raw`` is no such response."""
+def negotiated_version(raw: bytes) -> str:
+    """Return the protocol version in a response to ``initialize``; empty for other messages."""
     if b"protocolVersion" not in raw:
         return ""
     message = parse(raw)
     for single in message.items if isinstance(message, Batch) else (message,):
-        if isinstance(single, Response) and isinstance(version := _at(single.result, "protocolVersion"), str):
+        if isinstance(single, Response) and isinstance(
+            version := _member_at(single.result, "protocolVersion"), str
+        ):
             return version
     return ""
 
 
 def _renamed(header: str, recorded: bytes, live: bytes) -> str:
-    """A header that repeats a name from the recorded body, updated for the live body."""
+    """Return a header that repeats a name from the recorded body, updated for the live body."""
     was, now = parse(recorded), parse(live)
     if isinstance(was, Request) and isinstance(now, Request):
         for key in _NAMES:
-            name = _at(now.params, key)
-            if _at(was.params, key) == decoded(header) and isinstance(name, str):
+            name = _member_at(now.params, key)
+            if _member_at(was.params, key) == decoded(header) and isinstance(name, str):
                 return header if name == decoded(header) else encoded_name(name)
     return header
 
 
 def encoded_name(name: str) -> str:
-    """A name as a header value: unchanged, or in base64 if a header cannot carry it."""
+    """Return a name as a header value: unchanged, or in base64 if a header cannot carry it."""
     is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 
 
-def _at(value: "JSON | Absent", *path: str) -> JSON:
+def _member_at(value: "JSON | Absent", *path: str) -> JSON:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return None if isinstance(value, Absent) else value

@@ -14,7 +14,8 @@ from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.masked_values import ANY as MASK
 
-_BARE: Final = ("GET", "DELETE")
+_WITHOUT_MESSAGE: Final = ("GET", "DELETE")
+"""The HTTP methods of exchanges without a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class ScriptStep:
 
 
 def steps(session: RecordedSession) -> list[ScriptStep]:
-    """The script of one session, in order."""
+    """Return the script of one session, in order."""
     found: list[ScriptStep] = []
     batch: list[SessionMessage] = []
     for entry in session.messages:
@@ -56,14 +57,19 @@ def steps(session: RecordedSession) -> list[ScriptStep]:
     for exchange in session.exchanges.values():
         head = exchange.request
         is_resumption = any(name.lower() == "last-event-id" for name, _ in head.headers)
-        if exchange.number not in spoken and head.method in _BARE and head.endpoint and not is_resumption:
+        if (
+            exchange.number not in spoken
+            and head.method in _WITHOUT_MESSAGE
+            and head.endpoint
+            and not is_resumption
+        ):
             place = bisect_left(session.messages, head.seq, key=lambda entry: entry.seq)
             found.append(ScriptStep(head.seq, place, (), exchange))
     return sorted(found, key=lambda step: step.seq)
 
 
 def awaited(session: RecordedSession) -> list[SessionMessage]:
-    """The server messages that a client may have waited for: all but pings and empty events."""
+    """Return the server messages that a client may have waited for: all but pings and empty events."""
     return [
         entry
         for entry in session.messages

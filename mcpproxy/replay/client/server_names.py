@@ -41,11 +41,11 @@ _WORDS: Final = {
 
 
 class WithheldError(McpProxyError):
-    """A message contains a name for which the live server issued no counterpart."""
+    """A message cannot be sent: the live server issued no name in place of one that it contains."""
 
 
 class ServerNames:
-    """The live name for each recorded name."""
+    """Maps recorded names to live names."""
 
     def __init__(self) -> None:
         self._live: Final[dict[tuple[str, str], str | None]] = {}
@@ -54,10 +54,10 @@ class ServerNames:
     def learn(self, recorded: JSON, live: JSON) -> None:
         """Take the recorded and the live result of one request."""
         for path, kind in _ISSUED:
-            was, now = _at(recorded, path), _at(live, path)
+            was, now = _member_at(recorded, path), _member_at(live, path)
             if isinstance(was, str):
                 self._live[kind, was] = now if isinstance(now, str) else None
-        were, are = _at(recorded, ("inputRequests",)), _at(live, ("inputRequests",))
+        were, are = _member_at(recorded, ("inputRequests",)), _member_at(live, ("inputRequests",))
         if isinstance(were, dict) and isinstance(are, dict):
             free = {name: one for name, one in are.items() if name not in were}
             for name, one in were.items():
@@ -67,18 +67,18 @@ class ServerNames:
                     del free[twin]
 
     def live(self, kind: str, recorded: str) -> str:
-        """The live name for a recorded one; the recorded name itself if there is none."""
+        """Return the live name for a recorded one; the recorded name itself if there is none."""
         return self._live.get((kind, recorded)) or recorded
 
     def translated(self, raw: bytes, value: JSONObject) -> bytes:
-        """A recorded message with live names; all other bytes are unchanged.
+        """Return a recorded message with live names; all other bytes are unchanged.
 
         Raises:
             WithheldError: the live server issued no such name.
         """
         edits: dict[Path, bytes] = {}
         for path, kind in _RETURNED:
-            name = _at(value, path)
+            name = _member_at(value, path)
             if not isinstance(name, str) or (kind, name) not in self._live:
                 continue
             live = self._live[kind, name]
@@ -86,14 +86,14 @@ class ServerNames:
                 raise WithheldError(f"the server gave no {_WORDS[kind]} this time")
             if live != name:
                 edits[path] = raw_json.written(live)
-        inputs = _at(value, ("params", "inputResponses"))
+        inputs = _member_at(value, ("params", "inputResponses"))
         if isinstance(inputs, dict) and self._inputs.keys() & inputs.keys():
             path = ("params", "inputResponses")
-            edits[path] = raw_json.renamed(raw_json.taken(raw, path) or b"{}", self._inputs)
+            edits[path] = raw_json.renamed(raw_json.value_bytes(raw, path) or b"{}", self._inputs)
         return raw_json.spliced(raw, edits) if edits else raw
 
 
-def _at(value: JSON, path: Path) -> JSON:
+def _member_at(value: JSON, path: Path) -> JSON:
     for name in path:
         if not isinstance(value, dict):
             return None

@@ -1,4 +1,4 @@
-"""A live server on stdio: a child process in its own process group, so that all it started can be ended."""
+"""A link to a live server on stdio: a child process, ended together with its whole process group."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
 
 _CHUNK_BYTES: Final = 1 << 16
-_UNREAD: Final = 1000
+_MAX_UNREAD: Final = 1000
 _GRACE_S: Final = 2.0
 _SHORT_GRACE_S: Final = 0.2
 
@@ -24,7 +24,7 @@ class StdioLink:
     """Runs ``command``, which inherits our stderr. ``exit_code`` is set when it has ended."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self.exit_code: int | None = None
         self._command: Final = command
         self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()
@@ -86,7 +86,7 @@ class StdioLink:
         in_pieces = False
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for raw, _, _, continues in framer.feed(chunk, 0):
-                # Of a line longer than the limit only the end comes as a line, which is not a message either.
+                # A line longer than the limit comes in pieces, none of which is a message.
                 if not continues and not in_pieces:
                     await self.events.put(ServerFrame(raw))
                 in_pieces = continues

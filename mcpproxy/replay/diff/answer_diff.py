@@ -20,11 +20,11 @@ _GENERATED: Final = (
     ("task", "createdAt"),
     ("task", "lastUpdatedAt"),
 )
-"""Values that a server generates anew each time: only their presence is compared."""
+"""Values that a server generates for each response: only their presence is compared."""
 
 
 def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -> Iterator[Change]:
-    """Every change from one response to the other; if the kind of response changed, only that."""
+    """Yield the changes from one response to the other; if its kind changed, only that change."""
     match was.message, now.message:
         case Response(result=expected), Response(result=found):
             if status := _status_change(expected, found):
@@ -47,7 +47,7 @@ def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -
 
 
 def normalised(value: JSON) -> JSON:
-    """A result or params with a fixed word in place of every generated value."""
+    """Return a result or params with a fixed word in place of every generated value."""
     if not isinstance(value, dict):
         return value
     copy = dict(value)
@@ -64,12 +64,12 @@ def normalised(value: JSON) -> JSON:
 
 
 def or_none(value: "JSON | Absent") -> JSON:
-    """``None`` for what is absent."""
+    """Return the value, or ``None`` if it is absent."""
     return None if isinstance(value, Absent) else value
 
 
 def _status_change(expected: JSON, found: JSON) -> Change | None:
-    """A change of the kind of result, which makes a comparison of the members pointless."""
+    """Return the change if the results are of different kinds; their members are then not compared."""
     if not isinstance(expected, dict) or not isinstance(found, dict):
         return None
     failed, fails = expected.get("isError") is True, found.get("isError") is True

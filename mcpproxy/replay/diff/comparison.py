@@ -76,17 +76,17 @@ class Comparison:
         return any(item.verdict != "same" for item in self.items)
 
 
-def change_from(difference: Difference, kind: Kind = "value", of: str = "", at: str = "") -> Change:
-    """A difference between two values as a change; ``of`` names what the values are, ``at`` where in it."""
-    pointer = at or difference.pointer
+def change_from(difference: Difference, kind: Kind = "value", subject: str = "", within: str = "") -> Change:
+    """Return a difference as a change in ``subject``; ``within`` is its place there, if not the pointer."""
+    pointer = within or difference.pointer
     expected, found = _near_the_difference(difference.expected, difference.found)
     moved = Difference(pointer, difference.change, expected, found)
-    text = f"{of}: {moved}" if of else str(moved)
+    text = f"{subject}: {moved}" if subject else str(moved)
     return Change(kind, text, difference.pointer, difference.expected, difference.found)
 
 
 def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
-    """Two long texts, cut to start shortly before their first difference: messages show only the start."""
+    """Cut two long texts so that they start shortly before their first difference."""
     if not isinstance(expected, str) or not isinstance(found, str):
         return expected, found
     pairs = enumerate(zip(expected, found, strict=False))
@@ -98,5 +98,5 @@ def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
 
 
 def verdict_on(changes: Sequence[Change]) -> ItemVerdict:
-    """The verdict on an item that is present in both sessions."""
+    """Return the verdict on an item that is present in both sessions."""
     return "changed" if changes else "same"

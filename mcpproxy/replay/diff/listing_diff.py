@@ -50,13 +50,13 @@ class PagedListing:
     results: list[JSONObject] = field(default_factory=list[JSONObject])
 
     @property
-    def of(self) -> ListKind:
+    def list_kind(self) -> ListKind:
         """What kind of list it is."""
         return LISTS[self.first.method or ""]
 
 
 def listings(session: RecordedSession) -> list[PagedListing]:
-    """Every listing of a session that was answered, in the order of their first pages."""
+    """Return every listing of a session that was answered, in the order of their first pages."""
     found: list[PagedListing] = []
     goes_on: dict[tuple[str, str], PagedListing] = {}
     for entry in session.messages:
@@ -83,26 +83,26 @@ def listings(session: RecordedSession) -> list[PagedListing]:
 
 
 def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> Iterator[Change]:
-    """The changes between two listings: entries removed, added and changed."""
-    of = expected.of
+    """Yield the changes between two listings: entries removed, added and changed."""
+    list_kind = expected.list_kind
     were, are = dict(_entries(expected)), dict(_entries(found))
     for name, (pointer, value) in were.items():
         if name not in are and not rules.ignores(pointer):
-            yield Change("removed", f"{of.noun} {shown(name[0])} is gone", pointer, expected=value)
+            yield Change("removed", f"{list_kind.noun} {shown(name[0])} is gone", pointer, expected=value)
     for name, (pointer, value) in are.items():
         if name not in were and not rules.ignores(pointer):
-            yield Change("added", f"{of.noun} {shown(name[0])} is new", pointer, found=value)
+            yield Change("added", f"{list_kind.noun} {shown(name[0])} is new", pointer, found=value)
     for name, (pointer, value) in were.items():
         if name in are:
             for each in differences(value, are[name][1], rules, pointer):
                 within = each.pointer.removeprefix(pointer)
-                yield change_from(each, _kind(within), f"{of.noun} {shown(name[0])}", within)
+                yield change_from(each, _kind(within), f"{list_kind.noun} {shown(name[0])}", within)
     for each in differences(_envelope(expected), _envelope(found), rules, "/result"):
         yield change_from(each)
 
 
 def pages(all_listings: Iterable[PagedListing]) -> set[int]:
-    """The places of all requests that belong to a listing."""
+    """Return the places of all requests that belong to a listing."""
     return {entry.index for listing in all_listings for entry in listing.requests}
 
 
@@ -114,22 +114,22 @@ def _kind(pointer: str) -> Kind:
 
 
 def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
-    of = listing.of
+    list_kind = listing.list_kind
     seen: dict[str, int] = {}
     for result in listing.results:
-        entries = result.get(of.member)
+        entries = result.get(list_kind.member)
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            named = entry.get(of.key) if isinstance(entry, dict) else None
+            named = entry.get(list_kind.key) if isinstance(entry, dict) else None
             name = named if isinstance(named, str) else ""
             count = seen[name] = seen.get(name, -1) + 1
-            yield (name, count), (f"/result{token(of.member)}/{index}", entry)
+            yield (name, count), (f"/result{token(list_kind.member)}/{index}", entry)
 
 
 def _envelope(listing: PagedListing) -> JSON:
-    """The first page without its entries; a malformed list is kept."""
-    of = listing.of
+    """Return the first page without its entries; a malformed list is kept."""
+    list_kind = listing.list_kind
     first = listing.results[0]
-    hidden = {"nextCursor", *((of.member,) if isinstance(first.get(of.member), list) else ())}
+    hidden = {"nextCursor", *((list_kind.member,) if isinstance(first.get(list_kind.member), list) else ())}
     return {name: value for name, value in first.items() if name not in hidden}
 
 

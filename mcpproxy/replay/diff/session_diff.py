@@ -74,13 +74,15 @@ def compare_sessions(
     found: RecordedSession,
     pairing: Pairing,
     rules: DiffRules,
-    leaves_out: Sequence[str] = (),
+    ignored_methods: Sequence[str] = (),
 ) -> list[ComparedItem]:
-    """Every item of two sessions, without the methods in ``leaves_out``."""
-    return _SessionComparison(expected, found, pairing, rules).items(frozenset(leaves_out))
+    """Return every item of two sessions, without the methods in ``ignored_methods``."""
+    return _SessionComparison(expected, found, pairing, rules).items(frozenset(ignored_methods))
 
 
 class _SessionComparison:
+    """Compares the session ``found`` with the session ``expected``."""
+
     def __init__(
         self, expected: RecordedSession, found: RecordedSession, pairing: Pairing, rules: DiffRules
     ) -> None:
@@ -91,60 +93,65 @@ class _SessionComparison:
         self._cancelled: Final = _cancelled(expected)
         self._answered_by_status: Final[set[tuple[int, int]]] = set()
 
-    def items(self, leaves_out: frozenset[str]) -> list[ComparedItem]:
-        there, new = self._client_requests(leaves_out)
+    def items(self, ignored_methods: frozenset[str]) -> list[ComparedItem]:
+        known_items, new_items = self._client_requests(ignored_methods)
         for more in (
-            self._unsolicited(_server_requests, leaves_out),
-            self._unsolicited(_server_notifications, leaves_out),
+            self._unsolicited(_server_requests, ignored_methods),
+            self._unsolicited(_server_notifications, ignored_methods),
             self._unmatched_lines(),
-            self._exchanges(leaves_out),
+            self._exchanges(ignored_methods),
         ):
             for place, item in more:
-                there.append((place, item)) if item.frame is not None else new.append((place, item))
-        there.sort(key=lambda pair: pair[0])
-        new.sort(key=lambda pair: pair[0])
-        return [item for _, item in (*there, *new)]
+                known_items.append((place, item)) if item.frame is not None else new_items.append(
+                    (place, item)
+                )
+        known_items.sort(key=lambda pair: pair[0])
+        new_items.sort(key=lambda pair: pair[0])
+        return [item for _, item in (*known_items, *new_items)]
 
     def _client_requests(
-        self, leaves_out: frozenset[str]
+        self, ignored_methods: frozenset[str]
     ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
-        there: list[tuple[int, ComparedItem]] = []
+        known_items: list[tuple[int, ComparedItem]] = []
         were, are = listing_diff.listings(self._expected), listing_diff.listings(self._found)
         were_first = {listing.first.index: listing for listing in were}
         are_first = {listing.first.index: listing for listing in are}
         pages, found_pages = listing_diff.pages(were), listing_diff.pages(are)
         taken = set(self._pairing.requests.values())
         for entry in self._expected.messages:
-            if not _is_client_request(entry) or entry.method in leaves_out:
+            if not _is_client_request(entry) or entry.method in ignored_methods:
                 continue
             twin_place = self._pairing.requests.get(entry.index)
             twin = None if twin_place is None else self._found.messages[twin_place]
             listing = were_first.get(entry.index)
             found_listing = None if twin is None else are_first.get(twin.index)
             if listing and found_listing and twin:
-                there.append((entry.index, self._listed(listing, found_listing)))
+                known_items.append((entry.index, self._listed(listing, found_listing)))
             elif entry.index in pages and listing is None:
                 continue
             else:
-                there.append((entry.index, self._answered(entry, twin)))
-        new = [
-            (entry.index, ComparedItem(named(entry), "new", None, entry.seq, remark="was not asked before"))
+                known_items.append((entry.index, self._answered(entry, twin)))
+        new_items = [
+            (
+                entry.index,
+                ComparedItem(described(entry), "new", None, entry.seq, remark="was not asked before"),
+            )
             for entry in self._found.messages
             if _is_client_request(entry)
             and entry.index not in taken
-            and entry.method not in leaves_out
+            and entry.method not in ignored_methods
             and (entry.index not in found_pages or entry.index in are_first)
         ]
-        return there, new
+        return known_items, new_items
 
     def _listed(self, expected: PagedListing, found: PagedListing) -> ComparedItem:
         changes = tuple(listing_diff.changes(expected, found, self._rules))
         return ComparedItem(
-            named(expected.first), verdict_on(changes), expected.first.seq, found.first.seq, changes
+            described(expected.first), verdict_on(changes), expected.first.seq, found.first.seq, changes
         )
 
     def _answered(self, entry: SessionMessage, twin: SessionMessage | None) -> ComparedItem:
-        what = named(entry)
+        what = described(entry)
         was = self._answer(self._expected, entry)
         if twin is None:
             reason = self._pairing.unsent.get(entry.index, "is not asked any more")
@@ -165,7 +172,7 @@ class _SessionComparison:
         return ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, tuple(changes), remark)
 
     def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
-        """The response to a request; over HTTP also an error without id in the same exchange."""
+        """Return the response to a request; over HTTP also an error without id in the same exchange."""
         if (answer := session.answers_to(request)) or not request.exchange:
             return answer
         for entry in session.messages[request.index :]:
@@ -182,12 +189,12 @@ class _SessionComparison:
             yield Change("status", text, "", was.status, now.status)
 
     def _unsolicited(
-        self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], leaves_out: frozenset[str]
+        self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], ignored_methods: frozenset[str]
     ) -> Iterator[tuple[int, ComparedItem]]:
-        """The servers' own requests and notifications, method by method."""
+        """Yield the servers' own requests and notifications, method by method."""
         were, are = _by_method(choose(self._expected)), _by_method(choose(self._found))
         for method in {**were, **are}:
-            if method in leaves_out:
+            if method in ignored_methods:
                 continue
             for entry, twin in _aligned(were.get(method, []), are.get(method, []), self._says_the_same):
                 what = f"the server's {shown(method)[1:-1]}"
@@ -196,15 +203,15 @@ class _SessionComparison:
                 elif entry is not None and twin is None:
                     yield entry.index, ComparedItem(what, "missing", entry.seq, remark="did not come")
                 elif entry is not None and twin is not None:
-                    found = differences(_essence(entry), _essence(twin), self._rules)
+                    found = differences(_compared_params(entry), _compared_params(twin), self._rules)
                     changes = tuple(change_from(each) for each in found)
                     yield entry.index, ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, changes)
 
     def _unmatched_lines(self) -> Iterator[tuple[int, ComparedItem]]:
-        """Lines that are not messages, and responses without a request."""
+        """Yield lines that are not messages, and responses without a request."""
         were, are = self._lines_without_request(self._expected), self._lines_without_request(self._found)
         for entry, twin in _aligned(were, are, self._reads_the_same):
-            what = "a line of the server's that answers nothing and is no message"
+            what = "a line of the server that is neither a message nor an answer"
             if entry is None and twin is not None:
                 yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
             elif entry is not None and twin is not None and self._reads_the_same(entry, twin):
@@ -215,7 +222,7 @@ class _SessionComparison:
                     yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
 
     def _says_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
-        return next(differences(_essence(entry), _essence(twin), self._rules), None) is None
+        return next(differences(_compared_params(entry), _compared_params(twin), self._rules), None) is None
 
     def _reads_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
         return self._rules.equal_texts(_text(entry), _text(twin))
@@ -234,8 +241,8 @@ class _SessionComparison:
             and (id(session), entry.index) not in self._answered_by_status
         ]
 
-    def _exchanges(self, leaves_out: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
-        """HTTP exchanges without a request, where their status differs."""
+    def _exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
+        """Yield HTTP exchanges without a request, where their status differs."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # the live session was on stdio
         said_in: defaultdict[int, list[SessionMessage]] = defaultdict(list)
@@ -254,7 +261,7 @@ class _SessionComparison:
             ):
                 continue
             methods = [self._method_of(entry) for entry in entries]
-            if methods and leaves_out.issuperset(methods):
+            if methods and ignored_methods.issuperset(methods):
                 continue
             what = f"HTTP {was.request.method}"
             if methods and methods[0]:
@@ -265,14 +272,14 @@ class _SessionComparison:
             yield was.opened, ComparedItem(what, "changed", was.request.seq, now.request.seq, (change,))
 
     def _method_of(self, entry: SessionMessage) -> str:
-        """The method of a message, or of the request that a response answers; empty if unknown."""
+        """Return the method of a message, or of the request that a response answers; empty if unknown."""
         if entry.method is None and entry.answers is not None:
             entry = self._expected.messages[entry.answers]
         return entry.method or ""
 
 
-def named(entry: SessionMessage) -> str:
-    """A short description of a request: ``tools/call "echo"``."""
+def described(entry: SessionMessage) -> str:
+    """Return a short description of a request: ``tools/call "echo"``."""
     message = entry.message
     if not isinstance(message, Request | Notification):
         return "a message"
@@ -309,7 +316,7 @@ def _is_anonymous_error(entry: SessionMessage) -> bool:
     )
 
 
-def _essence(entry: SessionMessage) -> JSON:
+def _compared_params(entry: SessionMessage) -> JSON:
     message = entry.message
     params = message.params if isinstance(message, Request | Notification) else None
     return {"params": normalised(or_none(params))}
@@ -370,11 +377,11 @@ def _aligned(
 
 
 def _fingerprint(entry: SessionMessage) -> bytes:
-    """A key that is equal only for equivalent messages; equivalent messages may have different keys."""
+    """Return a key: equal keys mean equivalent messages, but equivalent messages may have different keys."""
     if entry.method is None:
         return entry.raw
-    essence = _essence(entry)
-    params = essence["params"] if isinstance(essence, dict) else None
+    compared_params = _compared_params(entry)
+    params = compared_params["params"] if isinstance(compared_params, dict) else None
     if isinstance(params, dict):
         params = {name: value for name, value in params.items() if name not in ("_meta", "progressToken")}
     try:
@@ -384,7 +391,7 @@ def _fingerprint(entry: SessionMessage) -> bytes:
 
 
 def _cancelled(session: RecordedSession) -> set[int]:
-    """The requests that the client cancelled: a response to them may or may not come."""
+    """Return the requests that the client cancelled: a response to them may or may not come."""
     last: dict[tuple[type, object], int] = {}
     found: set[int] = set()
     for entry in session.messages:

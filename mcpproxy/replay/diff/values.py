@@ -53,7 +53,7 @@ class Difference:
 class DiffRules:
     """What does not count as a difference.
 
-    ``ignore`` are JSON Pointers in which ``*`` stands for one step and ``**`` at the end for all below.
+    ``ignore`` are JSON Pointers in which ``*`` is one step, and ``**`` at the end everything below.
     ``alike`` are names in ``MATCHERS``.
     """
 
@@ -84,7 +84,7 @@ EXACT: Final = DiffRules()
 
 
 def differences(expected: JSON, found: JSON, rules: DiffRules = EXACT, at: str = "") -> Iterator[Difference]:
-    """Every difference, in the order of ``expected``; numbers compare by value, objects by member."""
+    """Yield every difference, in the order of ``expected``; numbers compare by value, objects by member."""
     stack: list[tuple[JSON, JSON, str]] = [(expected, found, at)]
     while stack:
         one, other, pointer = stack.pop()
@@ -116,10 +116,10 @@ def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
 
 
 def _absent(
-    there: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
+    members: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
 ) -> Iterator[Difference]:
     known = set(names)
-    for name, value in there.items():
+    for name, value in members.items():
         where = pointer + token(name)
         if name not in known and not rules.ignores(where):
             if change == "missing":

@@ -1,1 +1,1 @@
-"""A recording stands in for the server."""
+"""A recording replaces the server."""

@@ -1,4 +1,4 @@
-"""Plays a recorded server for a live client: takes the client's messages, gives the server's.
+"""Plays a recorded server for a live client: takes client messages and returns server messages.
 
 The engine does no I/O and has no clock. For each client message it returns the server messages that are now
 due, in recorded order, each with the delay after which it is to be sent. Every recorded server message is
@@ -26,18 +26,18 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.replay.dependencies import Dependency, dependencies
 from mcpproxy.replay.diff.values import Difference, equal
-from mcpproxy.replay.id_map import IdMap, Key, request_id
+from mcpproxy.replay.id_map import IdMap, request_id
 from mcpproxy.replay.message_paths import ID, OWN_TOKEN
-from mcpproxy.replay.recording import RecordedSession, SessionMessage, singles
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId, singles
 from mcpproxy.replay.server.live_messages import (
     MISS_CODE,
     EngineResult,
     LiveMessage,
     OutgoingMessage,
     ReplayOptions,
+    described,
     error,
     miss_data,
-    named,
     result,
 )
 from mcpproxy.replay.server.matching import Matcher
@@ -46,11 +46,11 @@ from mcpproxy.session.frame import CLIENT, SERVER
 
 _METHOD_NOT_FOUND: Final = -32601
 _PARSE_ERROR: Final = -32700
-_DIFFERENCES_TOLD: Final = 3
+_DIFFERENCES_SHOWN: Final = 3
 
 
 class ReplayEngine:
-    """Stands in for the server of one recorded session.
+    """Replaces the server of one recorded session.
 
     ``session_id`` replaces the recorded session id in server messages. ``answered`` counts the requests with
     a recorded response, ``misses`` those without.
@@ -61,14 +61,14 @@ class ReplayEngine:
     ) -> None:
         self._options: Final = options or ReplayOptions()
         self._session: Final = session
-        mine = [entry for entry in session.messages if entry.sender == CLIENT]
-        self._last: Final = mine[-1].index if mine else None
+        client_messages = [entry for entry in session.messages if entry.sender == CLIENT]
+        self._last: Final = client_messages[-1].index if client_messages else None
         self._is_stateful: Final = self._options.stateful or any(
-            entry.method == "initialize" for entry in mine
+            entry.method == "initialize" for entry in client_messages
         )
-        self._matcher: Final = Matcher(mine, self._options.level, self._options.ignore)
-        self._untaken: Final = [
-            entry for entry in mine if isinstance(entry.message, Notification | Malformed)
+        self._matcher: Final = Matcher(client_messages, self._options.level, self._options.ignore)
+        self._unmatched: Final = [
+            entry for entry in client_messages if isinstance(entry.message, Notification | Malformed)
         ]
         self._answer_to: Final[dict[int, SessionMessage]] = {}
         for entry in session.messages:
@@ -80,8 +80,8 @@ class ReplayEngine:
         self._schedule: Final = Schedule(session.messages, found)
         self._owner: Final = {place: dependency.owner for place, dependency in found.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
-        self._live: Final[dict[int, LiveMessage]] = {}
-        self._by_id: Final[dict[Key, LiveMessage]] = {}
+        self._live: Final[dict[int, LiveMessage]] = {}  # by the place of the recorded message
+        self._by_id: Final[dict[TypedId, LiveMessage]] = {}
         self._id_map: Final = IdMap(session, self._answer_to, session_id)
         self.answered = 0
         self.misses = 0
@@ -93,7 +93,7 @@ class ReplayEngine:
 
     @property
     def waiting(self) -> int:
-        """How many requests of the recorded client the live client has not sent."""
+        """How many requests of the recorded client have not been sent by the live client."""
         return self._matcher.count - self._matcher.taken
 
     @property
@@ -111,7 +111,7 @@ class ReplayEngine:
         return live.recorded is not None and live.recorded.index in self._answer_to
 
     def begin(self) -> list[OutgoingMessage]:
-        """The server messages that depend on no client message."""
+        """Return the server messages that depend on no client message."""
         return self._joined(self._outgoing(self._schedule.begin()))
 
     def receive(self, raw: bytes) -> EngineResult:
@@ -131,20 +131,22 @@ class ReplayEngine:
             case Notification(method="notifications/cancelled", params=params):
                 self._cancelled(live, params, outcome)
             case Notification(method=method):
-                known = [entry for entry in self._untaken if entry.method == method]
-                self._take_one(known, live, outcome)
+                candidates = [entry for entry in self._unmatched if entry.method == method]
+                self._take_one(candidates, live, outcome)
             case Response(id=id) | ErrorResponse(id=id):
                 asked = self._id_map.answered_request(id)
                 if asked is not None and (entry := self._answer_to.get(asked.index)):
                     self._mark_seen(entry, live, outcome)
             case Malformed():
-                known = [entry for entry in self._untaken if entry.raw == live.raw and entry.method is None]
-                if not self._take_one(known, live, outcome) and live.raw.strip():
-                    self._miss(live, "it is no JSON-RPC message", None, outcome, code=_PARSE_ERROR)
+                candidates = [
+                    entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None
+                ]
+                if not self._take_one(candidates, live, outcome) and live.raw.strip():
+                    self._miss(live, "it is not a JSON-RPC message", None, outcome, code=_PARSE_ERROR)
 
     def _request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
-        live.id = raw_json.taken(live.raw, ID) or b"null"
-        live.token = raw_json.taken(live.raw, OWN_TOKEN)
+        live.id = raw_json.value_bytes(live.raw, ID) or b"null"
+        live.token = raw_json.value_bytes(live.raw, OWN_TOKEN)
         if request.id is not None:
             self._by_id[type(request.id), request.id] = live
         if entry := self._matcher.take(request):
@@ -163,7 +165,7 @@ class ReplayEngine:
         elif request.method == "server/discover" and self._is_stateful:
             # A client of both eras sends this first; a stateful server does not know the method.
             outcome.outgoing.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
-            outcome.notes.append("server/discover was not recorded; answered as by a server that lacks it")
+            outcome.notes.append("server/discover was not recorded; answered with Method not found")
         else:
             self._unknown(live, request, outcome)
 
@@ -172,7 +174,7 @@ class ReplayEngine:
         return None if entry is None else self._answer_to.get(entry.index)
 
     def _is_left_open(self, entry: SessionMessage) -> bool:
-        """Whether the recording cannot tell what the server would have answered."""
+        """Whether the recording does not show how the server answered a recorded request."""
         exchange = self._session.exchanges.get(entry.exchange)
         if exchange is not None and exchange.status >= 300:
             return not self._options.over_http  # over HTTP the status is the answer
@@ -180,16 +182,18 @@ class ReplayEngine:
 
     def _unknown(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         if entry := self._matcher.last(request):
-            reason = f"every recorded one was answered already, the last is frame {entry.seq}"
+            reason = f"all equal recorded requests were used, the last is frame {entry.seq}"
             self._miss(live, reason, entry, outcome)
         elif nearest := self._matcher.nearest(request):
             frame = f"frame {nearest.recorded.seq}"
-            told = [str(one) for one in nearest.differences[:_DIFFERENCES_TOLD]]
-            if more := len(nearest.differences) - len(told):
-                told.append(f"{more} more differences")
-            reason = f"nothing like it is left; nearest is {frame}, where {', '.join(told)}"
+            listed = [str(one) for one in nearest.differences[:_DIFFERENCES_SHOWN]]
+            if more := len(nearest.differences) - len(listed):
+                listed.append(f"{more} more differences")
+            reason = f"no recorded request is equal; nearest is {frame}, where {', '.join(listed)}"
             if nearest.recorded.method != request.method:
-                reason = f"its method was never recorded; next would be {frame} ({nearest.recorded.method})"
+                reason = (
+                    f"its method was never recorded; the next request is {frame} ({nearest.recorded.method})"
+                )
             self._miss(live, reason, nearest.recorded, outcome, nearest.differences)
         else:
             self._miss(live, "the recording holds no request", None, outcome)
@@ -203,7 +207,7 @@ class ReplayEngine:
         differences: Sequence[Difference] = (),
         code: int = MISS_CODE,
     ) -> None:
-        what = named(live)
+        what = described(live)
         if self._options.passes and isinstance(live.message, Request):
             outcome.passed.append(live)
             outcome.notes.append(f"passed on: {what}: {reason}")
@@ -219,25 +223,27 @@ class ReplayEngine:
             return
         if target.recorded is not None and isinstance(target.recorded.message, Request):
             id = target.recorded.message.id
-            known = [
+            candidates = [
                 entry
-                for entry in self._untaken
+                for entry in self._unmatched
                 if isinstance(entry.message, Notification)
                 and entry.method == "notifications/cancelled"
                 and entry.index > target.recorded.index
                 and request_id(entry.message.params) == (type(id), id)
             ]
-            if self._take_one(known, live, outcome):
+            if self._take_one(candidates, live, outcome):
                 return  # the recorded client cancelled it as well: the recorded reaction follows
             self._schedule.drop(target.recorded)
         target.is_cancelled = True
 
-    def _take_one(self, known: Sequence[SessionMessage], live: LiveMessage, outcome: EngineResult) -> bool:
-        """Match ``live`` with the equal one of ``known``, or else with the first."""
-        if not known:
+    def _take_one(
+        self, candidates: Sequence[SessionMessage], live: LiveMessage, outcome: EngineResult
+    ) -> bool:
+        """Match ``live`` with the equal one of ``candidates``, or else with the first."""
+        if not candidates:
             return False
-        entry = next((entry for entry in known if _is_alike(entry, live)), known[0])
-        self._untaken.remove(entry)
+        entry = next((entry for entry in candidates if _is_alike(entry, live)), candidates[0])
+        self._unmatched.remove(entry)
         self._mark_seen(entry, live, outcome)
         return True
 
@@ -264,21 +270,22 @@ class ReplayEngine:
 
     def _joined(self, outgoing: list[OutgoingMessage]) -> list[OutgoingMessage]:
         """Join the messages of one recorded batch again, if all of them are due together."""
-        of: defaultdict[int, list[OutgoingMessage]] = defaultdict(list)
+        by_batch: defaultdict[int, list[OutgoingMessage]] = defaultdict(list)
         for out in outgoing:
             if out.recorded is not None and out.recorded.batch:
-                of[out.recorded.batch].append(out)
-        found: list[OutgoingMessage] = []
+                by_batch[out.recorded.batch].append(out)
+        joined: list[OutgoingMessage] = []
         for out in outgoing:
             batch = out.recorded.batch if out.recorded else 0
-            if not batch or len(of[batch]) != self._batch_size[batch]:
-                found.append(out)
-            elif out is of[batch][0]:
-                out.others = tuple(of[batch][1:])
-                out.raw = b"[" + b",".join(each.raw for each in of[batch]) + b"]"
-                out.delay_ns = max(each.delay_ns for each in of[batch])
-                found.append(out)
-        return found
+            parts = by_batch[batch] if batch else []
+            if not batch or len(parts) != self._batch_size[batch]:
+                joined.append(out)
+            elif out is parts[0]:
+                out.others = tuple(parts[1:])
+                out.raw = b"[" + b",".join(part.raw for part in parts) + b"]"
+                out.delay_ns = max(part.delay_ns for part in parts)
+                joined.append(out)
+        return joined
 
     def _answer_by_refusal(self, found: dict[int, Dependency]) -> None:
         """Treat an HTTP error body without the id of the request as the response to that request."""
@@ -293,7 +300,7 @@ class ReplayEngine:
 
 
 def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
-    """The result of a replay, in one line."""
+    """Return the result of a replay, in one line."""
     misses = sum(engine.misses for engine in engines)
     waiting = _never_asked(engines)
     answered = sum(engine.answered for engine in engines)
@@ -307,9 +314,10 @@ def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
 
 
 def _never_asked(engines: Sequence[ReplayEngine]) -> int:
-    """How many recorded requests were not sent; for a session replayed several times, the lowest count.
+    """Return how many recorded requests were not sent.
 
-    A client that first asks for the era does so outside a session, in a replay that goes no further.
+    Of several replays of one session only the one with the most requests counts: a client may have started a
+    replay only to ask which era the server speaks.
     """
     least: dict[int, int] = {}
     for engine in engines:

@@ -1,4 +1,4 @@
-"""A stream of Server-Sent Events that can be resumed on another connection, and recorded events as bytes."""
+"""A stream of Server-Sent Events that a client can resume, and the bytes of recorded events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,17 +16,17 @@ class EventStream:
 
     def __init__(self) -> None:
         self._events: Final[list[bytes | None]] = []  # None: the connection ends here, the stream goes on
-        self._behind: Final[dict[str, int]] = {}
-        self._at = 0
+        self._position_after: Final[dict[str, int]] = {}
+        self._position = 0
         self._readers = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._is_over = False
 
     def put(self, event: bytes, id: str | None = None) -> None:
         """Add an event with its ``id``, if it has one."""
         self._events.append(event)
         if id:
-            self._behind[id] = len(self._events)
+            self._position_after[id] = len(self._events)
         self._wake()
 
     def pause(self) -> None:
@@ -41,36 +41,36 @@ class EventStream:
 
     def holds(self, id: str) -> bool:
         """Whether this stream contains the event with this id."""
-        return id in self._behind
+        return id in self._position_after
 
     async def read(self, last_id: str | None = None) -> AsyncIterator[bytes]:
-        """The events for a new connection; an older connection ends."""
+        """Yield the events for a new connection, and end the older connection."""
         if last_id is not None:
-            self._at = self._behind[last_id]
-            if self._at < len(self._events) and self._events[self._at] is None:
-                self._at += 1
+            self._position = self._position_after[last_id]
+            if self._position < len(self._events) and self._events[self._position] is None:
+                self._position += 1
         self._readers += 1
-        mine = self._readers
+        reader = self._readers
         self._wake()
-        while mine == self._readers:
-            if self._at < len(self._events):
-                event = self._events[self._at]
-                self._at += 1
+        while reader == self._readers:
+            if self._position < len(self._events):
+                event = self._events[self._position]
+                self._position += 1
                 if event is None:
                     return
                 yield event
             elif self._is_over:
                 return
             else:
-                await self._news.wait()
+                await self._changed.wait()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def event(out: OutgoingMessage) -> bytes:
-    """``out`` as an event, in its recorded form if it was recorded as one."""
+    """Return ``out`` as an event, in its recorded form if it was recorded as one."""
     recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")

@@ -1,8 +1,8 @@
 """Serves a recorded server over Streamable HTTP, whatever transport it was recorded on.
 
-Each client that sends ``initialize`` gets a recorded session of its own, in recorded order, starting over
-after the last one. Requests without a session id are answered from the recorded requests without one. A
-recording of HTTP+SSE is served as HTTP+SSE.
+Each ``initialize`` of a client begins the next recorded session, and after the last one the first again.
+Requests without a session id are answered from the recorded requests without one. A recording of HTTP+SSE is
+served as HTTP+SSE.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _SILENCE_S: Final = 86_400
 
 
 class HttpReplayServer:
-    """Listens from construction on; ``run`` serves until SIGINT or SIGTERM.
+    """Listens as soon as it is constructed; ``run`` serves until SIGINT or SIGTERM.
 
     ``engines`` holds the engine of every session so far. ``passed_on`` counts the requests that were passed
     on to the command behind the recording.
@@ -78,7 +78,7 @@ class HttpReplayServer:
         self._all_sessions: Final[list[LiveHttpSession]] = []
         self._by_id: Final[dict[str, LiveHttpSession]] = {}
         self._session_without_id: LiveHttpSession | None = None
-        self._begun = 0
+        self._sessions_begun = 0
         self._used: Final[set[int]] = set()
         exchanges = [one for session in self._sessions() for one in session.exchanges.values()]
         self._is_http_sse: Final = uses_http_sse(replay_source)
@@ -144,11 +144,11 @@ class HttpReplayServer:
 
     async def _post(self, request: Request) -> Response:
         body = await request.body()
-        came_at = asyncio.get_running_loop().time()
+        received_at = asyncio.get_running_loop().time()
         session = self._session_of(request, body)
         if session is None:
             return _refused(404, "Session not found")
-        post, messages = session.post(body, came_at)
+        post, messages = session.post(body, received_at)
         headers = headers_of(post.exchange)
         if session.id and not self._is_http_sse and any(_is_initialize(live.message) for live in messages):
             headers[SESSION_ID] = session.id
@@ -175,8 +175,8 @@ class HttpReplayServer:
         if stream is not None:
             return _events(stream, last_id, {})
         exchange = self._next("GET", session)
-        offers_none = exchange is None and (self._over_http or session is self._session_without_id)
-        if session is None or offers_none or (exchange and exchange.status >= 300):
+        has_no_stream = exchange is None and (self._over_http or session is self._session_without_id)
+        if session is None or has_no_stream or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
             return Response(status_code=status, headers={"allow": "POST, DELETE"} | headers_of(exchange))
         return _events(session.get_stream, None, headers_of(exchange))
@@ -193,7 +193,7 @@ class HttpReplayServer:
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
     def _session_of(self, request: Request, body: bytes) -> LiveHttpSession | None:
-        """The session that a POST belongs to; ``None`` if it names a session that does not exist."""
+        """Return the session that a POST belongs to; ``None`` if it names a session that does not exist."""
         id = request.headers.get(SESSION_ID) or request.query_params.get("sessionId")
         if id:
             return self._by_id.get(id)
@@ -209,9 +209,9 @@ class HttpReplayServer:
 
     def _new_session(self) -> LiveHttpSession:
         recorded = self._source.sessions or (self._source.unnamed,)
-        session = recorded[self._begun % len(recorded)]
-        self._begun += 1
-        given = session.id_given
+        session = recorded[self._sessions_begun % len(recorded)]
+        self._sessions_begun += 1
+        given = session.issued_session_id
         id = given if given and not is_masked(given) and given not in self._by_id else str(uuid4())
         self._by_id[id] = self._begin(id, session)
         return self._by_id[id]
@@ -229,7 +229,7 @@ class HttpReplayServer:
         return [self._source.unnamed, *self._source.sessions]
 
     def _next(self, method: str, session: LiveHttpSession | None) -> Exchange | None:
-        """The next recorded exchange of this method, or the last one again; resumptions do not count."""
+        """Return the next recorded exchange of this method, or the last again; resumptions do not count."""
         recorded = session.session if session else self._source.unnamed
         alike = (
             one
@@ -260,7 +260,7 @@ class HttpReplayServer:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn would end the process by the signal instead of with our exit code."""
+    """Leaves signals to ``stop``: uvicorn would end the process by the signal, without our exit code."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -1,4 +1,4 @@
-"""One live client over HTTP and the recorded session that answers it: which message goes on which stream.
+"""Answers one live client over HTTP from a recorded session: decides which message goes on which stream.
 
 A server message goes where it went in the recording: a response to the POST with its request, together with
 the earlier messages of the same stream, and all others on the stream of a GET. A stream that the recorded
@@ -25,12 +25,12 @@ from mcpproxy.session.frame import SERVER
 class LivePost:
     """A POST of the live client, and the recorded exchange that it matches, if any.
 
-    ``owed`` holds its unanswered requests. ``texts`` are the messages sent in response, ``stream`` the same
-    as events. ``settled`` is set when nothing more is owed.
+    ``unanswered`` are its requests without a response. ``texts`` are the messages sent in response,
+    ``stream`` the same as events. ``settled`` is set when all are answered.
     """
 
     exchange: Exchange | None
-    owed: set[LiveMessage]
+    unanswered: set[LiveMessage]
     is_open_ended: bool
     stream: EventStream = field(default_factory=EventStream)
     texts: list[bytes] = field(default_factory=list[bytes])
@@ -42,14 +42,14 @@ class LivePost:
         return self.exchange.is_stream if self.exchange else self.is_open_ended
 
     def settle_if_done(self) -> None:
-        """End it if no response is owed."""
-        if not self.owed:
+        """End the response if every request of the POST is answered."""
+        if not self.unanswered:
             self.stream.end()
             self.settled.set()
 
 
 class LiveHttpSession:
-    """``id`` is empty if the recorded server issued none. ``get_stream`` is the stream of a GET.
+    """The session of one client. ``id`` is empty if the server issues none; ``get_stream`` answers a GET.
 
     ``uses_one_stream``: the client speaks HTTP+SSE, which sends every server message on that stream.
     """
@@ -83,10 +83,10 @@ class LiveHttpSession:
         self._server: PassthroughProcess | None = None
         self._send(engine.begin(), self._loop.time())
 
-    def post(self, body: bytes, came_at: float) -> tuple[LivePost, list[LiveMessage]]:
+    def post(self, body: bytes, received_at: float) -> tuple[LivePost, list[LiveMessage]]:
         """Take the body of a POST; the ``LivePost`` holds what is sent in response.
 
-        Recorded pauses count from ``came_at``, the loop's time in seconds.
+        Recorded pauses count from ``received_at``, the loop's time in seconds.
         """
         outcome = self.engine.receive(body)
         for note in outcome.notes:
@@ -101,23 +101,23 @@ class LiveHttpSession:
             if live.recorded is not None and live.recorded.exchange:
                 self._by_exchange[live.recorded.exchange] = post
         if not post.is_stream:
-            post.owed = {live for live in requests if self._is_promised(live, outcome)}
-        self._send(outcome.outgoing, came_at)
+            post.unanswered = {live for live in requests if self._will_be_answered(live, outcome)}
+        self._send(outcome.outgoing, received_at)
         if exchange is not None and exchange.number not in self._last_in_exchange:
             self._pause(post)
         self._pass_on(outcome.messages, outcome.passed)
         post.settle_if_done()
         return post, outcome.messages
 
-    def _is_promised(self, live: LiveMessage, outcome: EngineResult) -> bool:
+    def _will_be_answered(self, live: LiveMessage, outcome: EngineResult) -> bool:
         """Whether the request will be answered."""
-        said_now = any(
+        is_sent_now = any(
             out.live is live or any(one.live is live for one in out.others) for out in outcome.outgoing
         )
-        return said_now or live in outcome.passed or self.engine.has_answer(live)
+        return is_sent_now or live in outcome.passed or self.engine.has_answer(live)
 
     def stream_of_event(self, last_id: str) -> EventStream | None:
-        """The stream that contains the event with this id."""
+        """Return the stream that contains the event with this id."""
         return next((stream for stream in self._streams if stream.holds(last_id)), None)
 
     def end(self) -> None:
@@ -161,11 +161,11 @@ class LiveHttpSession:
             return
         for each in (out, *out.others):
             if each.live is not None and (each.answers or not post.is_stream):
-                post.owed.discard(each.live)
+                post.unanswered.discard(each.live)
         if (
             out.recorded
             and out.recorded.index == self._last_in_exchange.get(out.recorded.exchange)
-            and post.owed
+            and post.unanswered
         ):
             self._pause(post)
         post.settle_if_done()

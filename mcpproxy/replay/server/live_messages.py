@@ -1,6 +1,6 @@
-"""The messages between a replay engine and its transport, the replay options, and generated responses.
+"""What a replay engine and its transport exchange: live and outgoing messages, results, and the options.
 
-A few responses are in no recording: the error for a miss, and the result of a ping that was not recorded.
+Also the few responses that are not recorded but generated: the error for a miss, the result of a ping.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from mcpproxy.replay.recording import SessionMessage
 from mcpproxy.replay.server.matching import Level
 
 MISS_CODE: Final = -32000
-"""The JSON-RPC error code of a miss: a server error that JSON-RPC leaves to implementations."""
+"""The JSON-RPC error code of a miss, from the range that JSON-RPC reserves for implementations."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
     """How a recording is replayed.
 
-    ``factor`` multiplies the recorded delays: 0 sends everything at once, 1 keeps the recorded pace.
+    ``factor`` multiplies the recorded delays: 0 sends everything without delay, 1 keeps the recorded pace.
     ``ignore`` are JSON Pointers into requests, as in ``DiffRules``. ``repeats``: when the recorded responses
     are used up, the last one is sent again. ``passes``: misses are passed on to another server.
     ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
@@ -86,8 +86,8 @@ class EngineResult:
     passed: list[LiveMessage] = field(default_factory=list[LiveMessage])
 
 
-def named(live: LiveMessage) -> str:
-    """A short description of a live message: ``tools/call "echo" (id 7)``."""
+def described(live: LiveMessage) -> str:
+    """Return a short description of a live message: ``tools/call "echo" (id 7)``."""
     request = live.message
     if not isinstance(request, Request):
         return "a message"
@@ -98,20 +98,20 @@ def named(live: LiveMessage) -> str:
 
 
 def result(live: LiveMessage, value: JSON) -> OutgoingMessage:
-    """A result that is not in the recording."""
-    return _own(live, {"result": value})
+    """Return a generated result for the request ``live``."""
+    return _generated(live, {"result": value})
 
 
 def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = ABSENT) -> OutgoingMessage:
-    """An error that is not in the recording."""
+    """Return a generated error for the request ``live``."""
     members: JSONObject = {"code": code, "message": message}
     if not isinstance(data, Absent):
         members["data"] = data
-    return _own(live, {"error": members})
+    return _generated(live, {"error": members})
 
 
 def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
-    """The ``data`` of the error for a miss, for programs."""
+    """Return the ``data`` of the error for a miss, for programs."""
     data: JSONObject = {"reason": reason}
     if nearest is not None:
         data["nearest"] = {"frame": nearest.seq, "method": nearest.method}
@@ -127,7 +127,7 @@ def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence
     return data
 
 
-def _own(live: LiveMessage, members: JSONObject) -> OutgoingMessage:
+def _generated(live: LiveMessage, members: JSONObject) -> OutgoingMessage:
     text = dumps(members, compact=True).encode()
     raw = b'{"jsonrpc":"2.0","id":' + (live.id or b"null") + b"," + text[1:]
     return OutgoingMessage(raw, live=live, answers=True)

@@ -1,9 +1,9 @@
 """Matches a live request with a recorded one, by method and params without their volatile parts.
 
 There are three levels. ``strict`` compares everything but the progress token. ``default`` also leaves out
-``_meta`` and the params of ``initialize``, and of a cursor, a request state and the answers to input requests
-it compares only whether they are present. ``loose`` compares the method and the name in the params (a tool,
-a prompt, a URI); of several such requests it takes the one with the fewest differences.
+``_meta`` and the params of ``initialize``; of a cursor, a request state and the answers to input requests,
+only their presence counts. ``loose`` compares the method and the name in the params (a tool, a prompt, a
+URI), and takes the recorded request with the fewest differences.
 
 A value that the recording masks matches any value.
 """
@@ -54,6 +54,7 @@ class Matcher:
         self._precise: Final = DiffRules((*always, *ignore))
         self._rules: Final = self._precise if level == "strict" else DiffRules((*always, *OPAQUE, *ignore))
         self._of_method: Final[defaultdict[str, list[SessionMessage]]] = defaultdict(list)
+        # By all values that count, and by the key of the level.
         self._exactly: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
         self._alike: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
         self._last: Final[dict[Key, SessionMessage]] = {}
@@ -65,27 +66,27 @@ class Matcher:
 
     def take(self, request: Request) -> SessionMessage | None:
         """Take the first equal request that has not been taken yet."""
-        value = self._essence(request)
+        value = self._compared_part(request)
         found = self._first(self._exactly.get(_flat(value, self._precise, ())))
         if found is None:
             alike = self._alike.get(self._key(request.method, value))
             found = self._closest(alike, value) if self._level == "loose" else self._first(alike)
         if found is None:
-            found = self._behind_masks(request.method, value)
+            found = self._first_equal_but_masked(request.method, value)
         if found is not None:
             self._taken.add(found.index)
         return found
 
     def last(self, request: Request) -> SessionMessage | None:
-        """The last equal request, taken or not."""
-        return self._last.get(self._key(request.method, self._essence(request)))
+        """Return the last equal request, taken or not."""
+        return self._last.get(self._key(request.method, self._compared_part(request)))
 
     def nearest(self, request: Request) -> Nearest | None:
-        """The most similar request: the fewest differences, then one not taken yet, then the first.
+        """Return the request with the fewest differences, of equal ones the first that has not been taken.
 
-        If the method was never recorded, it is the next request that has not been taken.
+        If the method was never recorded, return the next request that has not been taken.
         """
-        value = self._essence(request)
+        value = self._compared_part(request)
         candidates = self._of_method.get(request.method)
         if not candidates:
             candidates = [entry for entry in self._all if entry.index not in self._taken][:1] or self._all[
@@ -114,7 +115,7 @@ class Matcher:
         request = entry.message
         if not isinstance(request, Request):
             return
-        value = self._essence(request)
+        value = self._compared_part(request)
         self._all.append(entry)
         self._of_method[request.method].append(entry)
         if masked := tuple(pointer for pointer, _, one in _leaves(value) if _is_mask(one)):
@@ -125,21 +126,21 @@ class Matcher:
         self._alike[key].append(entry)
         self._last[key] = entry
 
-    def _essence(self, request: Request) -> JSONObject:
-        """The part of a request that is compared."""
+    def _compared_part(self, request: Request) -> JSONObject:
+        """Return the part of a request that is compared."""
         params = request.params
-        essence: JSONObject = {"method": request.method}
+        compared_part: JSONObject = {"method": request.method}
         if not isinstance(params, dict):
-            return essence
-        decides: JSONObject = dict(params)
+            return compared_part
+        compared_params: JSONObject = dict(params)
         if self._level != "strict":
             # Client libraries differ in whether they send nothing, null or an empty object.
-            decides = {name: one for name, one in params.items() if one is not None and one != {}}
+            compared_params = {name: one for name, one in params.items() if one is not None and one != {}}
             if request.method == "initialize":
-                decides = {}
-        if decides:
-            essence["params"] = decides
-        return essence
+                compared_params = {}
+        if compared_params:
+            compared_part["params"] = compared_params
+        return compared_part
 
     def _key(self, method: str, value: JSONObject) -> Key:
         if self._level == "loose":
@@ -150,18 +151,18 @@ class Matcher:
             return _flat({"method": method, "params": named}, self._rules, ())
         return _flat(value, self._precise, () if self._level == "strict" else OPAQUE)
 
-    def _first(self, among: deque[SessionMessage] | None) -> SessionMessage | None:
-        while among and among[0].index in self._taken:
-            among.popleft()
-        return among[0] if among else None
+    def _first(self, candidates: deque[SessionMessage] | None) -> SessionMessage | None:
+        while candidates and candidates[0].index in self._taken:
+            candidates.popleft()
+        return candidates[0] if candidates else None
 
-    def _closest(self, among: deque[SessionMessage] | None, value: JSONObject) -> SessionMessage | None:
-        if self._first(among) is None or among is None:
+    def _closest(self, candidates: deque[SessionMessage] | None, value: JSONObject) -> SessionMessage | None:
+        if self._first(candidates) is None or candidates is None:
             return None
-        free = islice((entry for entry in among if entry.index not in self._taken), _MOST_CANDIDATES)
-        return min(free, key=lambda entry: len(self._differences(entry, value)))
+        untaken = islice((entry for entry in candidates if entry.index not in self._taken), _MOST_CANDIDATES)
+        return min(untaken, key=lambda entry: len(self._differences(entry, value)))
 
-    def _behind_masks(self, method: str, value: JSONObject) -> SessionMessage | None:
+    def _first_equal_but_masked(self, method: str, value: JSONObject) -> SessionMessage | None:
         for entry, rules in self._masked.get(method, ()):
             if entry.index not in self._taken and not self._differences(entry, value, rules):
                 return entry
@@ -171,7 +172,7 @@ class Matcher:
         self, entry: SessionMessage, value: JSONObject, rules: DiffRules | None = None
     ) -> tuple[Difference, ...]:
         assert isinstance(entry.message, Request)
-        found = differences(self._essence(entry.message), value, rules or self._rules)
+        found = differences(self._compared_part(entry.message), value, rules or self._rules)
         return tuple(islice(found, _MOST_DIFFERENCES))
 
 
@@ -180,14 +181,14 @@ def _is_mask(value: JSON) -> bool:
 
 
 def _flat(value: JSON, rules: DiffRules, opaque: tuple[str, ...]) -> Key:
-    """``value`` as a hashable key, equal for values without a difference that counts."""
+    """Return ``value`` as a hashable key, equal for values without a difference that counts."""
     return tuple(sorted(_leaves(value, rules, DiffRules(opaque)), key=itemgetter(0)))
 
 
 def _leaves(
     value: JSON, rules: DiffRules = EXACT, hidden: DiffRules = EXACT
 ) -> Iterator[tuple[str, str, str | int | float | bool | None]]:
-    """Every scalar and every empty container with its pointer; those in ``hidden`` without their value."""
+    """Yield every scalar and empty container with its pointer; those in ``hidden`` without their value."""
     stack: list[tuple[str, JSON]] = [("", value)]
     while stack:
         pointer, one = stack.pop()

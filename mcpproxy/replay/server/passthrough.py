@@ -1,8 +1,8 @@
-"""Passes misses on to a real server, which is started for the first one and gets the client's handshake.
+"""Passes misses on to a real server.
 
-``Passthrough`` decides which lines to write to that server and which of its lines are for the client.
-Requests keep the client's ids, because the server has no other client. Requests of the server get ids that no
-recorded server uses. ``PassthroughProcess`` is the process.
+``PassthroughProcess`` is the server, started at the first miss. ``Passthrough`` decides which lines to write
+to it, the client's handshake first, and which of its lines are for the client. Requests keep the client's
+ids; requests of the server get new ids, so that they do not collide with recorded ones.
 """
 
 import os
@@ -28,75 +28,77 @@ class Passthrough:
     """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        self._opening: LiveMessage | None = None
-        self._later: list[bytes] = []
-        self._is_begun = False
-        self._is_ready = False
-        self._lives: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
-        self._asked: Final[dict[str, bytes]] = {}
+        self._initialize: LiveMessage | None = None  # until the server has answered it
+        self._later: list[bytes] = []  # lines to write after that answer
+        self._is_begun = False  # a request was passed on
+        self._is_ready = False  # lines need not wait for the answer to ``initialize``
+        self._passed_requests: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
+        self._server_request_ids: Final[dict[str, bytes]] = {}
 
     @property
-    def owes(self) -> bool:
+    def has_unanswered(self) -> bool:
         """Whether the server has unanswered requests."""
-        return bool(self._lives)
+        return bool(self._passed_requests)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
-        """Take any client message; the lines to write to the server for it."""
+        """Take any client message; return the lines to write to the server for it."""
         match live.message:
             case Request(method="initialize"):
-                self._opening = live
+                self._initialize = live
             case Notification():
                 if self._is_begun:
                     return self._lines([live.raw])
                 if live.message.method == "notifications/initialized":
                     self._later.append(live.raw)
-            case Response(id=id) | ErrorResponse(id=id) if isinstance(id, str) and id in self._asked:
-                return [spliced(live.raw, {ID: self._asked.pop(id)})]
+            case Response(id=id) | ErrorResponse(id=id) if (
+                isinstance(id, str) and id in self._server_request_ids
+            ):
+                return [spliced(live.raw, {ID: self._server_request_ids.pop(id)})]
             case _:
                 pass
         return []
 
     def pass_on(self, live: LiveMessage) -> list[bytes]:
-        """Pass on a request that the recording does not answer; the lines to write to the server."""
+        """Pass on a request that the recording does not answer; return the lines to write to the server."""
         assert isinstance(live.message, Request)
         if live.message.id is not None:
-            self._lives[type(live.message.id), live.message.id] = live
+            self._passed_requests[type(live.message.id), live.message.id] = live
         if self._is_begun:
             return self._lines([live.raw])
         self._is_begun = True
-        if self._opening is None or self._opening is live:
-            self._opening = None
+        if self._initialize is None or self._initialize is live:
+            self._initialize = None
             self._is_ready = True
             return [live.raw]
         self._later.append(live.raw)
-        return [self._opening.raw]
+        return [self._initialize.raw]
 
     def on_server_line(self, raw: bytes) -> tuple[list[OutgoingMessage], list[bytes]]:
-        """Take a line of the server: the messages for the client, and the lines to write to the server."""
+        """Take a line of the server; return the messages for the client and the lines for the server."""
         message = parse(raw)
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
-                opening = self._opening
+                opening = self._initialize
                 if opening and isinstance(opening.message, Request) and opening.message.id == id:
-                    self._opening, self._is_ready = None, True
+                    self._initialize, self._is_ready = None, True
                     later, self._later = self._later, []
                     return [], later
-                live = self._lives.pop((type(id), id), None)
+                live = self._passed_requests.pop((type(id), id), None)
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
-                own = f"passed-{len(self._asked)}"
-                self._asked[own] = raw_json.taken(raw, ID) or b"null"
-                return [OutgoingMessage(spliced(raw, {ID: raw_json.written(own)}))], []
+                new_id = f"passed-{len(self._server_request_ids)}"
+                self._server_request_ids[new_id] = raw_json.value_bytes(raw, ID) or b"null"
+                return [OutgoingMessage(spliced(raw, {ID: raw_json.written(new_id)}))], []
             case Notification():
                 return [OutgoingMessage(raw)], []
             case _:
                 return [], []
 
     def on_exit(self) -> list[OutgoingMessage]:
-        """The server has ended: an error for each request that it has not answered."""
-        owed = list(self._lives.values())
-        self._lives.clear()
-        return [error(live, MISS_CODE, "the server behind the recording has ended") for live in owed]
+        """Return an error for each unanswered request, because the server has ended."""
+        unanswered = list(self._passed_requests.values())
+        self._passed_requests.clear()
+        return [error(live, MISS_CODE, "the server behind the recording has ended") for live in unanswered]
 
     def _lines(self, lines: list[bytes]) -> list[bytes]:
         if self._is_ready:

@@ -47,25 +47,25 @@ class ReplaySource:
         )
 
     def as_one(self) -> RecordedSession:
-        """The first session, together with the messages before it had an id."""
+        """Return the first session, with the messages that were sent before it had an id."""
         return merged([self.unnamed, *self.sessions[:1]])
 
 
 def replay_source(recording: LoadedTrace) -> ReplaySource:
-    """The parts of ``recording`` that can be replayed."""
+    """Return the parts of ``recording`` that can be replayed."""
     non_mcp: list[NonMcpAnswer] = []
     refused = 0
     sessions: list[RecordedSession] = []
     for session in recording.sessions:
         left_out: set[int] = set()
-        speaking = {
+        with_messages = {
             entry.exchange
             for entry in session.messages
             if entry.sender == CLIENT and not isinstance(entry.message, Malformed)
         }
         for number, exchange in session.exchanges.items():
-            if not exchange.request.endpoint and number not in speaking:
-                body = b"".join(entry.raw for entry in _of_server(session, number))
+            if not exchange.request.endpoint and number not in with_messages:
+                body = b"".join(entry.raw for entry in _server_messages(session, number))
                 non_mcp.append(NonMcpAnswer(exchange, body))
                 left_out.add(number)
             elif exchange.status == _UNAUTHORIZED:
@@ -77,36 +77,36 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
         sessions.append(_without(session, left_out) if left_out else session)
     notes = list(recording.notes)
     if refused:
-        notes.append(f"{refused} requests were refused for want of credentials; they are left out")
-    hidden = [one for one in non_mcp if b"masked(len=" in one.body]
-    if hidden:
-        notes.append(f"{len(hidden)} answers hold masked credentials; they are not given again")
-    shown = tuple(one for one in non_mcp if one not in hidden)
+        notes.append(f"{refused} requests were refused with 401 (no credentials); they are left out")
+    masked = [one for one in non_mcp if b"masked(len=" in one.body]
+    if masked:
+        notes.append(f"{len(masked)} answers hold masked credentials; they are not replayed")
+    replayed = tuple(one for one in non_mcp if one not in masked)
     if not recording.complete:
         open_requests = sum(_unanswered(session) for session in sessions)
         if open_requests:
             notes.append(
-                f"{open_requests} of the client's requests have no answer in it; asked again, they are a miss"
+                f"{open_requests} of the client's requests have no recorded answer; if sent again, they miss"
             )
     named = tuple(session for session in sessions if session.messages and _has_begun(session))
     unnamed = replace(merged([session for session in sessions if not _has_begun(session)]), name="")
-    return ReplaySource(unnamed, named, shown, recording.complete, tuple(notes))
+    return ReplaySource(unnamed, named, replayed, recording.complete, tuple(notes))
 
 
 def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
-    """Several stdio recordings in a row, as if one server process had sent all of it.
+    """Join several stdio recordings, as if one server process had spoken all of them.
 
     A client may start the command twice: once to find out the server's era, and once to use it.
     """
     one = RecordedSession()
     for session in (replay_source.unnamed for replay_source in sources):
-        behind, last_ns = len(one.messages), max((entry.at_ns for entry in one.messages), default=0)
+        offset, last_ns = len(one.messages), max((entry.at_ns for entry in one.messages), default=0)
         one.messages += [
             replace(
                 entry,
-                index=behind + entry.index,
+                index=offset + entry.index,
                 at_ns=last_ns + entry.at_ns,
-                answers=None if entry.answers is None else behind + entry.answers,
+                answers=None if entry.answers is None else offset + entry.answers,
             )
             for entry in session.messages
         ]
@@ -116,7 +116,7 @@ def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
 
 
 def merged(sessions: Sequence[RecordedSession]) -> RecordedSession:
-    """Several sessions as one, with their messages in recorded order."""
+    """Join several sessions, with their messages in recorded order."""
     filled = [session for session in sessions if session.messages or session.exchanges]
     if len(filled) == 1:
         return filled[0]
@@ -139,9 +139,9 @@ def merged(sessions: Sequence[RecordedSession]) -> RecordedSession:
 
 
 def _has_begun(session: RecordedSession) -> bool:
-    """Whether a session began under this id.
+    """Whether a session with this id began: a request succeeded or was sent with the id.
 
-    Some servers issue an id for every request without one, and then refuse all but ``initialize``.
+    Some servers issue an id with every response to a request without one, even if they refuse the request.
     """
     return bool(session.name) and any(
         exchange.status < 400 or any(name.lower() == "mcp-session-id" for name, _ in exchange.request.headers)
@@ -161,16 +161,16 @@ def _unanswered(session: RecordedSession) -> int:
 
 
 def _without(session: RecordedSession, exchanges: Iterable[int]) -> RecordedSession:
-    gone = set(exchanges)
-    kept = [entry for entry in session.messages if entry.exchange not in gone]
+    left_out = set(exchanges)
+    kept = [entry for entry in session.messages if entry.exchange not in left_out]
     place = {entry.index: index for index, entry in enumerate(kept)}
     messages = [
         replace(entry, index=index, answers=None if entry.answers is None else place.get(entry.answers))
         for index, entry in enumerate(kept)
     ]
-    left = {number: exchange for number, exchange in session.exchanges.items() if number not in gone}
-    return RecordedSession(session.name, messages, left, session.server_left)
+    remaining = {number: exchange for number, exchange in session.exchanges.items() if number not in left_out}
+    return RecordedSession(session.name, messages, remaining, session.server_left)
 
 
-def _of_server(session: RecordedSession, exchange: int) -> list[SessionMessage]:
+def _server_messages(session: RecordedSession, exchange: int) -> list[SessionMessage]:
     return [entry for entry in session.messages if entry.exchange == exchange and entry.sender == SERVER]

@@ -14,30 +14,32 @@ class Schedule:
     def __init__(self, messages: list[SessionMessage], dependencies: dict[int, Dependency]) -> None:
         self._messages: Final = messages
         self._dependencies: Final = dependencies
-        self._unmet: Final[dict[int, int]] = {}
-        self._waits_for: Final[dict[int, list[int]]] = defaultdict(list)
-        self._afters: Final[list[tuple[int, int]]] = []
-        self._afters_met = 0
-        self._frontier = -1
+        self._unmet: Final[dict[int, int]] = {}  # unsent server message -> how many conditions are not met
+        self._waiting_for: Final[dict[int, list[int]]] = defaultdict(
+            list
+        )  # client message -> server messages
+        self._after_conditions: Final[list[tuple[int, int]]] = []  # (``after``, server message), sorted
+        self._after_conditions_met = 0
+        self._latest_seen = -1
         for place, dependency in dependencies.items():
             needs = set(dependency.needs)
             self._unmet[place] = len(needs) + (dependency.after is not None)
             for need in needs:
-                self._waits_for[need].append(place)
+                self._waiting_for[need].append(place)
             if dependency.after is not None:
-                self._afters.append((dependency.after, place))
-        self._afters.sort()
+                self._after_conditions.append((dependency.after, place))
+        self._after_conditions.sort()
 
     def begin(self) -> list[SessionMessage]:
-        """The messages without a dependency."""
+        """Return the messages without a dependency."""
         return self._take([place for place, unmet in self._unmet.items() if not unmet])
 
     def mark_seen(self, entry: SessionMessage) -> list[SessionMessage]:
-        """The client has sent this recorded message: the server messages now due, in recorded order."""
-        due = list(self._met(iter(self._waits_for.pop(entry.index, ()))))
-        if entry.index > self._frontier and entry.method != "ping":
-            self._frontier = entry.index
-            due += self._met(self._behind_frontier())
+        """Count this client message as sent; return the server messages now due, in recorded order."""
+        due = list(self._freed(iter(self._waiting_for.pop(entry.index, ()))))
+        if entry.index > self._latest_seen and entry.method != "ping":
+            self._latest_seen = entry.index
+            due += self._freed(self._newly_after())
         return self._take(due)
 
     def drop(self, owner: SessionMessage) -> None:
@@ -46,7 +48,7 @@ class Schedule:
             del self._unmet[place]
 
     def waited_ns(self, entry: SessionMessage) -> int:
-        """The recorded time from the last message that this one depends on to this one."""
+        """Return the recorded time between the last message that this one depends on and this one."""
         dependency = self._dependencies[entry.index]
         waited = [*dependency.needs, *([dependency.after] if dependency.after is not None else [])]
         since = max((self._messages[place].at_ns for place in waited), default=0)
@@ -57,16 +59,16 @@ class Schedule:
         """The messages that are not due yet."""
         return [self._messages[place] for place in self._unmet]
 
-    def _behind_frontier(self) -> Iterator[int]:
-        while self._afters_met < len(self._afters):
-            after, place = self._afters[self._afters_met]
-            if after > self._frontier:
+    def _newly_after(self) -> Iterator[int]:
+        while self._after_conditions_met < len(self._after_conditions):
+            after, place = self._after_conditions[self._after_conditions_met]
+            if after > self._latest_seen:
                 return
-            self._afters_met += 1
+            self._after_conditions_met += 1
             yield place
 
-    def _met(self, places: Iterator[int]) -> Iterator[int]:
-        """Count one dependency of each of ``places`` as met; yield those that have no other."""
+    def _freed(self, places: Iterator[int]) -> Iterator[int]:
+        """Count one condition of each of ``places`` as met; yield those that have no other condition."""
         for place in places:
             if place in self._unmet:
                 self._unmet[place] -= 1

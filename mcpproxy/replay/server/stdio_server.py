@@ -1,7 +1,7 @@
 """Serves a recorded server on stdin and stdout: reads lines, writes the messages due, until stdin ends.
 
-One thread reads and the main thread writes. After the end of stdin only responses that the server behind the
-recording still owes are written, within ``_OWED_NS``: a client in a pipeline closes its side early.
+One thread reads and the main thread writes. A client in a pipeline closes its side early: after the end of
+stdin, answers of the server behind the recording are still written, for ``_ANSWER_WAIT_NS`` at most.
 """
 
 import heapq
@@ -20,7 +20,7 @@ from mcpproxy.replay.server.live_messages import OutgoingMessage
 from mcpproxy.replay.server.passthrough import Passthrough, PassthroughProcess
 
 _CHUNK_BYTES: Final = 1 << 16
-_OWED_NS: Final = 5_000_000_000
+_ANSWER_WAIT_NS: Final = 5_000_000_000
 
 _Event: TypeAlias = tuple[str, bytes | None, int]
 """Origin (``client``, ``server`` or ``signal``), a line or ``None`` at the end, monotonic time in ns."""
@@ -64,7 +64,7 @@ class StdioReplayServer:
             self._send(self.engine.begin(), time.monotonic_ns())
             while self._step():
                 pass
-            self._await_owed()
+            self._await_unanswered()
         except BrokenPipeError:
             pass
         finally:
@@ -82,29 +82,29 @@ class StdioReplayServer:
         elif self.engine.is_over:
             return False
         try:
-            who, line, at_ns = self._events.get(timeout=wait_s)
+            origin, line, at_ns = self._events.get(timeout=wait_s)
         except Empty:
             self._write_due()
             return True
-        match who, line:
+        match origin, line:
             case "server", _:
                 self._passed(line, at_ns)
             case "client", bytes():
                 self._client(line, at_ns)
             case _:
-                self._is_stopped = who == "signal"
+                self._is_stopped = origin == "signal"
                 return False
         return True
 
-    def _await_owed(self) -> None:
-        until_ns = time.monotonic_ns() + _OWED_NS
-        while self._passthrough.owes and not self._is_stopped:
+    def _await_unanswered(self) -> None:
+        until_ns = time.monotonic_ns() + _ANSWER_WAIT_NS
+        while self._passthrough.has_unanswered and not self._is_stopped:
             try:
-                who, line, at_ns = self._events.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
+                origin, line, at_ns = self._events.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
             except Empty:
                 return
-            self._is_stopped = who == "signal"
-            if who == "server":
+            self._is_stopped = origin == "signal"
+            if origin == "server":
                 self._passed(line, at_ns)
 
     def _client(self, line: bytes, at_ns: int) -> None:
@@ -161,8 +161,8 @@ class StdioReplayServer:
             self._put("client", raw)
         self._put("client", None)
 
-    def _put(self, who: str, line: bytes | None) -> None:
-        self._events.put((who, line, time.monotonic_ns()))
+    def _put(self, origin: str, line: bytes | None) -> None:
+        self._events.put((origin, line, time.monotonic_ns()))
 
 
 def _chunk(fd: int) -> bytes:

@@ -4,7 +4,7 @@ Every object has a ``kind``: ``header``, one of the message kinds, ``batch``, ``
 ``signal``, ``gap``, ``finding``, ``close`` or ``note``; over HTTP also ``http-request``, ``http-response``,
 ``end``, ``opaque`` and ``proxy`` (what mcpproxy did). ``t`` is in nanoseconds since the start. A frame
 contains the findings that were recorded directly after it; later findings have their own lines. With
-``follow`` no frame is delayed, so every finding has its own line.
+``follow`` frames are not delayed, so every finding has its own line.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -47,33 +47,33 @@ def lines(
     ``full`` adds each frame's text, ``follow`` never waits for findings.
     """
     conversation = Conversation()
-    held: _Held | None = None
+    pending: _PendingFrame | None = None
     for event in events:
-        if isinstance(event, Finding) and held and event.frame == held.seq:
-            held.findings.append(finding_object(event))
+        if isinstance(event, Finding) and pending and event.frame == pending.seq:
+            pending.findings.append(finding_object(event))
             continue
-        if held:
-            yield dumps(held.record)
-            held = None
+        if pending:
+            yield dumps(pending.record)
+            pending = None
         findings: list[dict[str, object]] = []
         if isinstance(event, HttpEvent):
             record = http_object(event, conversation)
         elif not isinstance(event, Frame):
             record = event_object(event)
-        else:  # also when it is not shown: responses need their requests
+        else:  # even if it is not shown: a response refers to its request
             record = frame_object(event, conversation, findings, full=full)
         if not shown(event):
             continue
         if isinstance(event, Frame) and not follow:
-            held = _Held(event.seq, record, findings)
+            pending = _PendingFrame(event.seq, record, findings)
         else:
             yield dumps(record)
-    if held:
-        yield dumps(held.record)
+    if pending:
+        yield dumps(pending.record)
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _PendingFrame:
     """A frame that waits for the findings after it; ``findings`` is the list inside ``record``."""
 
     seq: int

@@ -1,8 +1,8 @@
 """A session as text for people: one line per frame, with its findings below, and stderr in between.
 
 Columns of fixed width come first (frame number, seconds since the start, time a response took, size), then
-the arrow and the text. So lines are aligned without knowing what follows. A finding that does not directly
-follow its frame names the frame.
+the arrow and the text, so lines can be printed before the next events are known. A finding that does not
+directly follow its frame names the frame.
 
 Over HTTP, heads have lines as well, and ``#7`` before the text is the number of the exchange. The beginning
 and end of a connection are shown only with ``full``.
@@ -14,8 +14,8 @@ from typing import Final, assert_never
 from mcpproxy.base.style import PLAIN, Style, count, decoded, duration, size, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
-from mcpproxy.reports.preview import SHORT_BYTES, preview
 from mcpproxy.reports.text import finding_head, finding_line
+from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
     Close,
@@ -37,7 +37,7 @@ from mcpproxy.trace.conversation import Conversation, Turn
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160
-"""How much of a payload is shown if the output is not a terminal."""
+"""How many characters of a payload are shown if the output is not a terminal."""
 
 HEADING: Final = f"{'frame':>5} {'seconds':>9} {'took':>8} {'size':>8}"
 
@@ -55,8 +55,8 @@ class Transcript:
         self._frames: Final[Counter[str]] = Counter()
         self._found: Final[Counter[str]] = Counter()
         self._last_frame = 0
-        self._asked_ns: Final[dict[int, int]] = {}  # exchange -> time of its request
-        self._other: Final[set[int]] = set()  # exchanges whose bodies need not be messages
+        self._requested_at_ns: Final[dict[int, int]] = {}  # exchange -> time of its request
+        self._non_message_exchanges: Final[set[int]] = set()  # exchanges whose bodies need not be messages
 
     def lines(self, event: Event | Finding) -> list[str]:
         """Return the lines to print for ``event``."""
@@ -87,17 +87,17 @@ class Transcript:
         match event:
             case RequestHead():
                 self._last_frame = event.seq
-                self._asked_ns[event.exchange] = at_ns
+                self._requested_at_ns[event.exchange] = at_ns
                 if not event.endpoint:
-                    self._other.add(event.exchange)
+                    self._non_message_exchanges.add(event.exchange)
                 words = f"{visible(event.method)} {visible(event.target)}"
                 return [self._head(event, "client", "", words, f"session {session}" if session else "")]
             case ResponseHead():
                 self._last_frame = event.seq
                 if event.status >= 300:
-                    self._other.add(event.exchange)
-                asked_ns = self._asked_ns.get(event.exchange)
-                took = "" if asked_ns is None else duration(at_ns - asked_ns)
+                    self._non_message_exchanges.add(event.exchange)
+                requested_at_ns = self._requested_at_ns.get(event.exchange)
+                took = "" if requested_at_ns is None else duration(at_ns - requested_at_ns)
                 words = f"{event.status} {visible(event.reason)}".strip()
                 fields = Fields(event.headers)
                 said = visible(fields.media_type) + "  from mcpproxy" * event.by_proxy
@@ -105,8 +105,8 @@ class Transcript:
                     said += f"  session {session}"
                 return [self._head(event, "server", took, words, said.strip())]
             case ExchangeEnd():
-                self._asked_ns.pop(event.exchange, None)
-                self._other.discard(event.exchange)
+                self._requested_at_ns.pop(event.exchange, None)
+                self._non_message_exchanges.discard(event.exchange)
                 if event.cut:
                     who = {None: "", "proxy": " by mcpproxy"}.get(event.by, f" by the {event.by}")
                     words = self._style.paint(f"#{event.exchange} cut short{who}", "yellow")
@@ -150,12 +150,12 @@ class Transcript:
     def _words(self, frame: Frame, turns: tuple[Turn, ...]) -> tuple[str, str]:
         """Return the coloured text of a frame, and as much of its payload as fits on the line."""
         if isinstance(frame.message, Batch):
-            plain = f"batch of {len(turns)}: " + ", ".join(_named(turn)[0] for turn in turns)
+            plain = f"batch of {len(turns)}: " + ", ".join(_name_and_id(turn)[0] for turn in turns)
             return self._cut(plain, 2), ""
         turn = turns[0]
-        name, id = _named(turn)
+        name, id = _name_and_id(turn)
         is_message = turn.kind != "malformed"
-        if not is_message and frame.exchange in self._other:
+        if not is_message and frame.exchange in self._non_message_exchanges:
             name = "body"
         if frame.event is not None:
             name, id = self._event_words(frame, name, id, is_message=is_message)
@@ -172,7 +172,7 @@ class Transcript:
         is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
         colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
-        # A narrow terminal has no room for a useful part.
+        # On a narrow terminal there is no room for a useful part of the payload.
         return words, self._style.shorten(payload, room) if room >= 8 else ""
 
     def _event_words(self, frame: Frame, name: str, id: str, *, is_message: bool) -> tuple[str, str]:
@@ -217,7 +217,7 @@ class Transcript:
         return self._line(gap.observed_at_ns, "gap", self._style.paint(words, "yellow"))
 
     def _close(self, close: Close) -> list[str]:
-        words = ended(close)
+        words = ending_text(close)
         if close.exit_code != 0:
             words = self._style.paint(words, "yellow")
         frames = sum(self._frames.values())
@@ -246,7 +246,7 @@ class Transcript:
         return self._style.shorten(text, max(self._room(taken), 20))
 
 
-def ended(close: Close) -> str:
+def ending_text(close: Close) -> str:
     """Return in words how a recording ended."""
     match close.ending:
         case "exited":
@@ -269,7 +269,7 @@ def _seconds(ns: int) -> str:
     return f"{ns / 1e9:>9.3f}"
 
 
-def _named(turn: Turn) -> tuple[str, str]:
+def _name_and_id(turn: Turn) -> tuple[str, str]:
     """Return the name of a message, and its id as JSON: 7 and "7" are different ids."""
     id = "" if isinstance(turn.id, Absent) else f" id {_id(turn.id)}"
     match turn.kind:

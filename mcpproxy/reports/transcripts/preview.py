@@ -1,8 +1,8 @@
 """Preview a JSON value: return its beginning as compact JSON without serialising the rest.
 
 A result may be megabytes long, and a line has room for about eighty characters of it. So the text is produced
-in pieces until there is enough of it. A value known to be short is serialised at once, which takes a fifth
-of the time.
+in pieces until there is enough of it. A value known to be short is serialised in one call, which takes a
+fifth of the time.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON
 
 SHORT_BYTES: Final = 2048
-"""Up to this size, serialising a value at once is faster than in pieces."""
+"""Up to this size, serialising a value in one call is faster than in pieces."""
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

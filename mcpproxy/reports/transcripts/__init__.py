@@ -1,0 +1,1 @@
+"""The conversation in a recording, as `mcpproxy show` prints it."""
