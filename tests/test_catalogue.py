@@ -377,6 +377,12 @@ def test_the_catalogue_says_what_the_tables_say() -> None:
     }
 
 
+def test_a_table_in_another_form_is_read(tmp_path: Path) -> None:
+    text = Path(catalogue.rules_folder(), "ver.toml").read_text("utf-8")
+    (tmp_path / "ver.toml").write_bytes(text.replace("\n", "\r\n").replace(" = ", "\t=\t").encode())
+    assert dict(catalogue.read(str(tmp_path)).rules).keys() == {r for r in BUILT_IN.rules if r[:4] == "VER-"}
+
+
 def parsed(file: Path) -> Catalogue:
     with file.open("rb") as opened:
         return Catalogue.from_tables(tomllib.load(opened))

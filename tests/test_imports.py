@@ -98,10 +98,10 @@ def test_the_package_itself_imports_nothing() -> None:
             "from mcpproxy.cli.commands import check",
             {"mcpproxy.checks.opt_in.families", "jsonschema_rs", "pathlib", "urllib.parse"},
         ),
-        ("from mcpproxy.cli.commands import rules", {"dataclasses", "orjson", "tomllib", "pathlib", "json"}),
+        ("from mcpproxy.cli.commands import rules", {"dataclasses", "orjson", "tomli", "pathlib", "json"}),
         (
             "from mcpproxy.cli.commands import explain",
-            {"dataclasses", "orjson", "tomllib", "pathlib", "json"},
+            {"dataclasses", "orjson", "tomli", "pathlib", "json"},
         ),
     ],
 )

@@ -3,6 +3,10 @@
 ``dataclasses`` takes 10 ms to import, and then generates and compiles up to six functions for each class,
 which takes longer than the rest of most modules. A command imports about a hundred such classes and makes
 instances of a few of them; the recorder does so while the session that it records competes for the processor.
+
+``msgspec.Struct`` makes a frozen instance four times as fast (262 ns, 1085 ns here) and defines 40 classes in
+the same 2 ms, but ``msgspec`` takes 8 ms to import beside ``orjson``, and ``explain`` starts in 28 ms (Python
+3.11.7, msgspec 0.22.0).
 """
 
 from collections.abc import Callable, Mapping

@@ -10,9 +10,10 @@ There is one table per protocol revision, and ``any`` for all revisions. A key i
 implementation gives itself, a value a range of versions as in Python requirements.
 """
 
-import tomllib
 from collections.abc import Mapping
 from typing import Final
+
+import tomli
 
 from mcpproxy.base import files
 from mcpproxy.checks.opt_in.implementations import ANY, Range, Ranges
@@ -29,8 +30,8 @@ def read(path: str) -> Ranges:
         UsageError: it cannot be read, or is not a file of ranges.
     """
     try:
-        tables = tomllib.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        tables = tomli.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         raise UsageError(path, f"not readable as TOML: {error}", "see mcpproxy versions --help") from None
     return compiled(path, tables)
 

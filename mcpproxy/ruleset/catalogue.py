@@ -24,7 +24,7 @@ T = TypeVar("T")
 def rules_folder() -> str:
     """Return the folder of the built-in rule tables.
 
-    ``importlib.resources`` would find it as well, but importing that takes longer than importing ``tomllib``.
+    ``importlib.resources`` would find it as well, but importing that takes longer than importing ``tomli``.
     """
     installed = os.path.join(_PACKAGE, "_rules")
     return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_PACKAGE), "rules")
@@ -75,11 +75,11 @@ class _Tables:
 
 
 def _parsed(file: str) -> Mapping[str, object]:
-    import tomllib  # Imported here: a session without findings does not need the parser.
+    import tomli  # Imported here: a session without findings does not need the parser.
 
     try:
         with open(file, "rb") as opened:
-            return tomllib.load(opened)
+            return tomli.load(opened)
     except ValueError as error:
         raise RuleError(f"{file}: not readable as TOML: {error}; {_DAMAGED}") from None
     except OSError as error:

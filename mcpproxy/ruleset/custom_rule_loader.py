@@ -6,10 +6,11 @@ A folder contains tables (``*.toml``, as in ``rules/``) and modules of checks (`
 
 import importlib.util
 import os
-import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+import tomli
 
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
@@ -49,8 +50,8 @@ def _tables(folder: Path) -> Mapping[str, object]:
     found: dict[str, object] = {}
     for file in sorted(folder.glob("*.toml")):
         try:
-            found |= tomllib.loads(file.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            found |= tomli.loads(file.read_text(encoding="utf-8"))
+        except (tomli.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise CustomRuleError(str(file), f"not readable as TOML: {error}", "mend the table") from None
     return found
 

@@ -82,7 +82,8 @@ def level(rule: Rule, revision: str) -> Level | None:
 
 def level_word(rule: Rule, revision: str) -> str | None:
     """Return the word for a level; a permission has no level but has a word."""
-    return level(rule, revision) or ("allowed" if rule.keywords(revision) else None)
+    keywords = rule.keywords(revision)
+    return SEVERITY[keywords[0]] or "allowed" if keywords else None
 
 
 def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
@@ -90,7 +91,7 @@ def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
     rules = tuple(rules)
     spoken = [v for versions in (REVISIONS, ACP) if _any_covers(rules, versions) for v in versions]
     rows = [("RULE", "NAME", *spoken)]
-    rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in spoken)) for rule in rules]
+    rows += [(rule.code, rule.name, *[level_word(rule, r) or "-" for r in spoken]) for rule in rules]
 
     def paint(column: int, cell: str, padded: str) -> str:
         return (
