@@ -599,7 +599,7 @@ ENDINGS: Final[dict[str, Script]] = {
     "a server that dies on initialize": (
         (C, initialize(1), []),
         (Eof(S, 10**9), []),
-        (Close("exited", 1, observed_at_ns=10**12), []),
+        (Close("exited", 1, observed_at_ns=10**12), ["SEQ-001"]),
     ),
     "a server that is killed while it thinks": (
         (C, initialize(1), []),

@@ -332,8 +332,8 @@ class HttpJudge:
         if session is None:
             return found
         session.last_ns = end.observed_at_ns
-        if session.stateless and end.cut and end.by != CLIENT and exchange.streams:
-            remember_lost(session, self._history)
+        if session.stateless and exchange.streams and not (end.cut and end.by == CLIENT):
+            remember_lost(exchange, session, self._history)
         if head is None:
             self._take_back(exchange)
         elif head.status == 404 and exchange.method == "POST":

@@ -6,7 +6,7 @@ The lines can be had one part after the other, so that a running validation prin
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.base.style import PLAIN, Colour, Style
+from mcpproxy.base.style import PLAIN, Colour, Style, count
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.outcome import STATUSES, CheckResult, Status, Validation, Verdict
@@ -18,7 +18,6 @@ _MARKS: Final[dict[Status, tuple[str, Colour]]] = {
     "skipped": ("skip", "blue"),
 }
 _COLOURS: Final[dict[Verdict, Colour]] = {"valid": "green", "invalid": "red", "undecided": "yellow"}
-_NAMES: Final[dict[Status, str]] = {"warning": "warnings"}
 
 
 def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
@@ -61,7 +60,10 @@ def end(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     """Return the counts, the verdict, and where to find more."""
-    counted = ", ".join(f"{validation.counts[one]} {_NAMES.get(one, one)}" for one in STATUSES)
+    counts = validation.counts
+    counted = ", ".join(
+        count(counts[one], one) if one == "warning" else f"{counts[one]} {one}" for one in STATUSES
+    )
     yield f"Summary: {counted}{f', {validation.known} known' if validation.known else ''}"
     if validation.is_interrupted:
         yield style.paint("interrupted", "bold", "yellow")
