@@ -1,20 +1,20 @@
 """Recordings that are damaged: a sentence for each, never a traceback, and the others are read."""
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Final
 
 from mcpproxy.relay import journal
 from tests.attacks.folders import Scene
-from tests.attacks.stage import PYTHON, Stage, Table, hold
+from tests.attacks.stage import DEADLINE_S, PYTHON, Stage, Table, hold
 from tests.cli import recordings
 from tests.cli.recordings import HANDSHAKE, close, frame
 from tests.fuzz import mutations
-from tests.recorder.journals import SESSION, STARTED_NS, Entry, JournalFolder, mark, packed
+from tests.recorder.journals import SESSION, STARTED_NS, Entry, JournalFolder, mark, packed, start
 
 TABLE: Final = Table()
 
@@ -43,15 +43,17 @@ def trace_ends_in_zeros(stage: Stage) -> str:
 
 
 def _others_are_judged(stage: Stage, scene: Scene) -> str:
-    done = stage.run("check", "f", doing="check FOLDER")
-    hold("b.jsonl" in done.out, f"the sound trace is not judged: {done.err.strip()[-90:]!r}")
+    """``b.jsonl`` is sound, all others are damaged in some way."""
+    done = stage.run("check", "--format", "json", "f", doing="check FOLDER")
+    hold(done.out, f"nothing is judged: {done.err.strip()[-90:]!r}")
+    judged = [Path(trace["path"]).name for trace in json.loads(done.out)["traces"]]
+    hold("b.jsonl" in judged, f"the sound trace is not judged: {done.err.strip()[-90:]!r}")
     hold(done.code == 2, f"exit {done.code}")
-    silent = [
-        path.name for path in scene.folder.glob("*.jsonl") if f"{path.name}" not in done.out + done.err
-    ]
-    hold(not silent, f"no word about {', '.join(sorted(silent)[:4])}")
+    named = {path.name.removesuffix(".journal") for path in scene.folder.iterdir()}
+    silent = sorted(name for name in named if name not in judged and f"/{name}" not in done.err)
+    hold(not silent, f"no word about {', '.join(silent[:4])}")
     said = sum(line.startswith("mcpproxy: ") for line in done.err.splitlines())
-    return f"exit 2, {said} sentences, the sound one judged"
+    return f"{len(judged)} judged, {said} sentences, exit 2"
 
 
 NO_RECORDS: Final[dict[str, Entry]] = {
@@ -106,7 +108,7 @@ def malformed_beside_a_trace(stage: Stage) -> str:
     JournalFolder(scene.trace, [*SESSION[:5], NO_RECORDS["a gap that is no JSON"]])
     (scene.journal / "checkpoint").write_bytes(b'{"segment":[],"offset":"x"}')
     done = stage.run("check", "f")
-    hold("a.jsonl" in done.out and "b.jsonl" in done.out, f"not judged: {done.err.strip()[-90:]!r}")
+    hold("in 2 traces" in done.out, f"{done.out.strip().splitlines()[0]!r}, {done.err.strip()[-60:]!r}")
     hold(done.code == 2 and "a.jsonl" in done.err, f"exit {done.code}, {done.err.strip()[-90:]!r}")
     return "judged, said, exit 2"
 
@@ -191,27 +193,13 @@ def replay_client_of_batches(stage: Stage) -> str:
 def number_of_a_dead_relay(stage: Stage) -> str:
     """A recording cut, its relay's number taken by a later process: it is not "still recording"."""
     scene = Scene(stage.folder)
-    process = stage.start("run", "--trace", str(scene.trace), "--", "cat")
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-    process.stdin.flush()
-    process.stdout.readline()
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for pid in (*children, str(process.pid)):
-        with suppress(ProcessLookupError):
-            os.kill(int(pid), 9)
-    stage.wait(process, "a killed relay")
     with subprocess.Popen([*PYTHON, "-c", "input()"], stdin=subprocess.PIPE) as later:
-        old, new = f'"pid":{process.pid},'.encode(), f'"pid":{later.pid},'.encode()
-        for path in (scene.trace, *scene.journal.glob("0*")):
-            if path.exists():
-                content = path.read_bytes()
-                padded = content.replace(old, new.replace(b":", b":" + b" " * (len(old) - len(new))))
-                path.write_bytes(padded if len(padded) == len(content) else content)
-        done = stage.run("list", "f")
-        later.communicate(b"\n", timeout=10)
-    hold("cut" in done.out and "recording" not in done.out, f"list says: {done.out.splitlines()[-1][-90:]}")
-    return "list says it was cut"
+        JournalFolder(scene.trace, [start(later.pid), *SESSION[1:-1]])
+        done = stage.run("check", "f/a.jsonl")
+        later.communicate(b"\n", timeout=DEADLINE_S)
+    hold("7 frames" in done.out, f"it counts as alive: {(done.err or done.out).strip()[-90:]!r}")
+    hold("cut" in done.out, "judged, but not said to be cut")
+    return "completed, and said to be cut"
 
 
 def _summary_after(stage: Stage, harm: Callable[[Path], None]) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from mcpproxy.relay import journal
 from tests.attacks.stage import BrokenError, Stage, Table, hold
 from tests.cli import recordings
+from tests.house import CHECKS, TABLES
 from tests.recorder import journals
 from tests.recorder.journals import SESSION, Entry, JournalFolder
 
@@ -127,8 +128,8 @@ def lock_is_a_link(stage: Stage) -> str:
 
 @TABLE
 def checkpoint_draft_is_a_link(stage: Stage) -> str:
-    """A journal of two segments whose checkpoint.new is a link: neither made nor overwritten."""
-    to = _link_in_journal("checkpoint.new", SESSION[:4], SESSION[4:])
+    """A journal of three segments whose checkpoint.new is a link: the file is neither made nor overwritten."""
+    to = _link_in_journal("checkpoint.new", SESSION[:3], SESSION[3:6], SESSION[6:])
     _all_readers_spare(stage, to("made"))
     return _all_readers_spare(stage, to(".profile"))
 
@@ -164,8 +165,8 @@ def _is_left_and_said(stage: Stage, scene: Scene) -> str:
     gone = ", ".join(name for name in names if name not in left)
     hold(not gone, f"check deletes {gone} and completes the trace")
     hold(not scene.trace.exists(), "check writes the trace")
-    said = "is not ours" in told.out + told.err
-    hold(said and "PROTO-" in told.out, f"neither judged nor said: {(told.out + told.err)[:80]!r}")
+    hold("is not ours" in told.out + told.err, "no word about it")
+    hold("7 frames" in told.out, f"not judged: {told.out[-80:]!r}")
     return "judged from a copy, and said"
 
 
@@ -203,7 +204,8 @@ def links_in_the_state_folder(stage: Stage) -> str:
     state.mkdir(mode=0o777, parents=True)
     house = stage.folder / "house"
     house.mkdir()
-    (house / "house.toml").write_text("")
+    (house / "house.toml").write_text(TABLES)
+    (house / "house.py").write_text(CHECKS)
     before = scene.seen()
     last = int(Path("/proc/sys/kernel/ns_last_pid").read_text())
     for pid in range(last, last + 2000):
@@ -215,17 +217,26 @@ def links_in_the_state_folder(stage: Stage) -> str:
 
 
 @TABLE
-def rotation_meets_a_link(stage: Stage) -> str:
-    """The next file of a rotated recording is a link: nothing is written through it."""
-    scene = Scene(stage.folder)
-    kind, payload, at_ns, connection = SESSION[0]
-    start = kind, payload[:-1] + b',"rotate":{"bytes":600}}', at_ns, connection
+def rotation_goes_on_elsewhere(stage: Stage) -> str:
+    """A rotated recording goes on in a file of the user's: completing it does not delete that file."""
 
     def plant(scene: Scene) -> None:
-        JournalFolder(scene.trace, [start, *SESSION[1:]])
-        (scene.folder / "a.2.jsonl").symlink_to(scene.victim / "made")
+        JournalFolder(scene.trace, SESSION)
+        _going_on(scene.trace, "mine.jsonl")
+        header = recordings.HEADER.replace('"label":"weather"', '"label":"mine"')
+        recordings.write(scene.victim / "mine.jsonl", (header, *recordings.CLEAN[1:-1]))
+        (scene.folder / "mine.jsonl").hardlink_to(scene.victim / "mine.jsonl")
 
-    return _all_readers_spare(stage, plant)
+    harmed: list[str] = []
+    for command, arguments in READERS.items():
+        scene = Scene(stage.folder)
+        plant(scene)
+        before = scene.seen()
+        stage.run(*arguments)
+        if scene.harm(before) or not (scene.folder / "mine.jsonl").exists():
+            harmed.append(command)
+    hold(not harmed, f"{', '.join(harmed)}: the user's file is deleted")
+    return "the user's file is there"
 
 
 COPIES: Final[dict[str, tuple[str, ...]]] = {
@@ -233,14 +244,6 @@ COPIES: Final[dict[str, tuple[str, ...]]] = {
     "trim": ("trim", "f/a.jsonl", "--frames", "1-", "-o", "f/out.jsonl"),
     "redact": ("redact", "f/a.jsonl", "--key", "x", "-o", "f/out.jsonl"),
 }
-
-
-@TABLE
-def copies_through_links(stage: Stage) -> str:
-    """import -o, trim -o and redact -o on a link to a missing file: it is refused."""
-    return _outputs_spare(stage, COPIES, "made")
-
-
 REPORTS: Final[dict[str, tuple[str, ...]]] = {
     "check --write-baseline": ("check", "f/a.jsonl", "--baseline", "f/out.jsonl", "--write-baseline"),
     "check -o": ("check", "f/a.jsonl", "--format", "json", "-o", "f/out.jsonl"),
@@ -249,9 +252,9 @@ REPORTS: Final[dict[str, tuple[str, ...]]] = {
 
 
 @TABLE
-def reports_through_links(stage: Stage) -> str:
-    """Baselines, reports and pins on a link: it is refused."""
-    _outputs_spare(stage, REPORTS, "made")
+def outputs_that_are_links(stage: Stage) -> str:
+    """import -o, trim -o, redact -o, baselines, reports and pins on a link: it is refused."""
+    _outputs_spare(stage, COPIES | REPORTS, "made")
     return _outputs_spare(stage, REPORTS, "empty")
 
 
