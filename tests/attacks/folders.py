@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.relay import journal
 from tests.attacks.stage import BrokenError, Stage, Table, hold
 from tests.cli import recordings
-from tests.house import CHECKS, TABLES
+from tests.house import CHECKS, build
 from tests.recorder import journals
 from tests.recorder.journals import SESSION, Entry, JournalFolder
 
@@ -196,21 +196,31 @@ def journal_link_is_said(stage: Stage) -> str:
     return "the other recording is untouched"
 
 
+RULES: Final = CHECKS.replace(
+    "from mcpproxy.custom_rules import Check, RuleFamily, StateUpdate, Violation, member\n",
+    """
+try:
+    from mcpproxy.custom_rules import Check, RuleFamily, Violation, member
+except ImportError:  # the names of the release before
+    from mcpproxy.checks.breach import Breach as Violation, member
+    from mcpproxy.checks.table import Decider as Check, Family as RuleFamily
+""",
+)
+
+
 @TABLE
 def links_in_the_state_folder(stage: Stage) -> str:
     """Links in the state folder by the names of files that will be made: nothing is written through them."""
     scene = Scene(stage.folder)
     state = stage.state / "mcpproxy"
     state.mkdir(mode=0o777, parents=True)
-    house = stage.folder / "house"
-    house.mkdir()
-    (house / "house.toml").write_text(TABLES)
-    (house / "house.py").write_text(CHECKS)
+    house = build(stage.folder, RULES)
     before = scene.seen()
     last = int(Path("/proc/sys/kernel/ns_last_pid").read_text())
     for pid in range(last, last + 2000):
         (state / f"journal.key.{pid}").symlink_to(scene.victim / ".profile")
-    stage.run("run", "--rules", str(house), "--trace", str(stage.folder / "t.jsonl"), "--", "true")
+    done = stage.run("run", "--rules", house, "--trace", str(stage.folder / "t.jsonl"), "--", "true")
+    hold(done.code == 0, done.err[:80])
     harm = scene.harm(before)
     hold(not harm, f"run --rules: {harm}")
     return "nothing was written through them"
@@ -220,9 +230,14 @@ def links_in_the_state_folder(stage: Stage) -> str:
 def rotation_goes_on_elsewhere(stage: Stage) -> str:
     """A rotated recording goes on in a file of the user's: completing it does not delete that file."""
 
+    scene = Scene(stage.folder)
+    JournalFolder(scene.trace, SESSION)
+    stage.run("check", "f/a.jsonl")
+    first = scene.trace.read_text().splitlines()[0]  # the header that the journal's trace will have
+
     def plant(scene: Scene) -> None:
         JournalFolder(scene.trace, SESSION)
-        _going_on(scene.trace, "mine.jsonl")
+        _going_on(scene.trace, "mine.jsonl", first)
         header = recordings.HEADER.replace('"label":"weather"', '"label":"mine"')
         recordings.write(scene.victim / "mine.jsonl", (header, *recordings.CLEAN[1:-1]))
         (scene.folder / "mine.jsonl").hardlink_to(scene.victim / "mine.jsonl")
@@ -310,10 +325,10 @@ def checkpoint_is_endless(stage: Stage) -> str:
     return _all_readers_spare(stage, plant)
 
 
-def _going_on(trace: Path, name: str) -> None:
+def _going_on(trace: Path, name: str, header: str = recordings.HEADER) -> None:
     """A trace whose last record names ``name`` as the file that it goes on in."""
     last = {"type": "continued", "t": 1, "in": name, "frames": {"client": 0, "server": 0}, "findings": {}}
-    recordings.write(trace, (recordings.HEADER, json.dumps(last, separators=(",", ":"))))
+    recordings.write(trace, (header, json.dumps(last, separators=(",", ":"))))
 
 
 @TABLE
