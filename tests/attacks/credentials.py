@@ -26,8 +26,8 @@ def _masked(trace: bytes, names: Iterable[str], what: str) -> str:
 
 
 HEADERS: Final = (
-    "X-RapidAPI-Key", "Ocp-Apim-Subscription-Key", "X-Functions-Key", "X-Authorization", "X-JWT", "Session-Id",
-    "Signature", "Authorization", "X-Api-Key",
+    "X-RapidAPI-Key", "Ocp-Apim-Subscription-Key", "X-Functions-Key", "X-Authorization", "X-JWT",
+    "Session-Id", "Signature", "Authorization", "X-Api-Key",
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def journal_ends_in_zeros(stage: Stage) -> str:
 
 @TABLE
 def trace_ends_in_zeros(stage: Stage) -> str:
-    """A trace that ends in zeros: it is judged up to there, or a sentence says why not; the others are judged."""
+    """A trace that ends in zeros: judged up to there, or a sentence says why not; others are judged."""
     scene = Scene(stage.folder)
     scene.write_whole_trace("b.jsonl")
     text = "".join(record + "\n" for record in recordings.CLEAN)
@@ -131,7 +131,9 @@ HALVED: Final = '"\\ud800"'
 
 def _batches(path: Path, text: str) -> None:
     """A session with batches that hold ``text``, as arguments, ids and results."""
-    call = f'{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{{"name":"a","arguments":{{"x":{text}}}}}}}'
+    call = (
+        f'{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{{"name":"a","arguments":{{"x":{text}}}}}}}'
+    )
     answer = f'{{"jsonrpc":"2.0","id":4,"result":{{"content":[],"structuredContent":{{"x":{text}}}}}}}'
     odd = f'{{"jsonrpc":"2.0","id":{text},"method":"tools/list","params":{{"cursor":{text}}}}}'
     listed = f'{{"jsonrpc":"2.0","id":{text},"result":{{"tools":[],"nextCursor":{text}}}}}'
@@ -183,7 +185,9 @@ def replay_client_of_batches(stage: Stage) -> str:
 
     def play(scene: Scene) -> None:
         server = (stage.mcpproxy, "replay", "server", "f/b.jsonl")
-        done = stage.run("replay", "client", "--timeout", "2", "f/a.jsonl", "--", *server, doing="replay client")
+        done = stage.run(
+            "replay", "client", "--timeout", "2", "f/a.jsonl", "--", *server, doing="replay client"
+        )
         hold(done.code in (0, 1), f"exit {done.code}: {done.err[:80]!r}")
 
     return _in_batches(stage, play)
@@ -206,7 +210,8 @@ def _summary_after(stage: Stage, harm: Callable[[Path], None]) -> str:
     """What stderr says at the end of a session after something was done to its trace."""
     scene = Scene(stage.folder)
     process = stage.start("run", "--trace", str(scene.trace), "--", "cat")
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     for number in range(1, 4):
         process.stdin.write(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
         process.stdin.flush()
@@ -233,4 +238,3 @@ def trace_cut_meanwhile(stage: Stage) -> str:
     said = _summary_after(stage, lambda trace: os.truncate(trace, 100))
     hold("cut short" in said, f"it says only: ...{said[-80:]}")
     return "said"
-

@@ -291,7 +291,7 @@ def _outputs_spare(stage: Stage, commands: dict[str, tuple[str, ...]], target: s
 
 @TABLE
 def pipe_in_a_folder(stage: Stage) -> str:
-    """A FIFO and a link to an endless device among recordings: list, check, versions pass them over and say so."""
+    """A FIFO and a link to /dev/zero among recordings: list, check, versions pass them over and say so."""
     scene = Scene(stage.folder)
     scene.write_whole_trace()
     os.mkfifo(scene.folder / "pipe.jsonl")

@@ -77,7 +77,9 @@ class Proxied:
         self.said = ""
         upstream = f"http://127.0.0.1:{origin.port}{path}"
         listen = ("--listen", "127.0.0.1:0", "--trace", str(self.trace))
-        self._process = stage.start("http", "--upstream", upstream, *listen, *options, stdin=subprocess.DEVNULL)
+        self._process = stage.start(
+            "http", "--upstream", upstream, *listen, *options, stdin=subprocess.DEVNULL
+        )
         assert self._process.stderr is not None
         for line in iter(self._process.stderr.readline, b""):
             self.said += line.decode()
