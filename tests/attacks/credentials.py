@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from tests.attacks.proxied import Origin, Proxied
@@ -124,6 +125,16 @@ def proxy_fields(stage: Stage) -> str:
     return "the upstream has neither"
 
 
+def _recordings(stage: Stage, count: int) -> list[Path]:
+    """The traces in the state folder when the recorders of ``count`` sessions have ended."""
+    folder = stage.state / "mcpproxy"
+    for _ in stage.looks(f"{count} recordings"):
+        traces = list(folder.glob("*.jsonl"))
+        if len(traces) == count and not list(folder.glob("*.journal")):
+            return traces
+    raise AssertionError
+
+
 @TABLE
 def arguments(stage: Stage) -> str:
     """Secret arguments of a wrapped server: masked in trace, list and stderr; the server gets them."""
@@ -135,8 +146,8 @@ def arguments(stage: Stage) -> str:
     script = "import sys; open('argv', 'w').write(' '.join(sys.argv[1:]))"
     told = stage.run("run", "--", sys.executable, "-c", script, *given, doing="run")
     hold((stage.folder / "argv").read_text() == " ".join(given), "the server has other arguments")
+    recorded = "".join(path.read_text() for path in _recordings(stage, 1))
     listed = stage.run("list")
-    recorded = "".join(path.read_text() for path in (stage.state / "mcpproxy").glob("*.jsonl"))
     places = {"the trace": recorded, "list": listed.out + listed.err, "stderr": told.err}
     hold("--token" in recorded, "no command is recorded")
     left = [
@@ -160,8 +171,7 @@ def text_of_scripts(stage: Stage) -> str:
     }
     for command in scripts.values():
         stage.run("run", "--quiet", "--", *command, doing="run")
-    traces = list((stage.state / "mcpproxy").glob("*.jsonl"))
-    hold(len(traces) == len(scripts), f"{len(traces)} recordings")
+    traces = _recordings(stage, len(scripts))
     labels = [json.loads(path.read_text().splitlines()[0])["label"] for path in traces]
     told = [name for name in [*(path.name for path in traces), *labels] if "hush" in name]
     hold(not told, f"a label or file name is {told[0][:60]!r}" if told else "")

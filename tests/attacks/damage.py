@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.relay import journal
 from tests.attacks.folders import Scene
-from tests.attacks.stage import DEADLINE_S, PYTHON, Stage, Table, hold
+from tests.attacks.stage import DEADLINE_S, PYTHON, Stage, Table, hold, is_line, read
 from tests.cli import recordings
 from tests.cli.recordings import HANDSHAKE, close, frame
 from tests.fuzz import mutations
@@ -211,16 +211,15 @@ def _summary_after(stage: Stage, harm: Callable[[Path], None]) -> str:
     scene = Scene(stage.folder)
     process = stage.start("run", "--trace", str(scene.trace), "--", "cat")
     assert process.stdin is not None
-    assert process.stdout is not None
     for number in range(1, 4):
         process.stdin.write(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
         process.stdin.flush()
-        process.stdout.readline()
+        read(process.stdout, is_line)
     for _ in stage.looks("a trace of some length"):
         if scene.trace.exists() and scene.trace.stat().st_size > 600:
             break
     harm(scene.trace)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=DEADLINE_S)
     return err.decode(errors="replace").strip().splitlines()[-1]
 
 

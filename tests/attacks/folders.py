@@ -128,7 +128,7 @@ def lock_is_a_link(stage: Stage) -> str:
 
 @TABLE
 def checkpoint_draft_is_a_link(stage: Stage) -> str:
-    """A journal of three segments whose checkpoint.new is a link: the file is neither made nor overwritten."""
+    """A journal of three segments whose checkpoint.new is a link: neither made nor overwritten."""
     to = _link_in_journal("checkpoint.new", SESSION[:3], SESSION[3:6], SESSION[6:])
     _all_readers_spare(stage, to("made"))
     return _all_readers_spare(stage, to(".profile"))

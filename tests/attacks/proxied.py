@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.attacks.stage import DEADLINE_S, BrokenError, Stage
+from tests.attacks.stage import DEADLINE_S, BrokenError, Stage, is_line, read
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.I)
 
@@ -74,19 +74,14 @@ class Proxied:
 
     def __init__(self, stage: Stage, origin: Origin, *options: str, path: str = "") -> None:
         self.trace = stage.folder / "h.jsonl"
-        self.said = ""
         upstream = f"http://127.0.0.1:{origin.port}{path}"
         listen = ("--listen", "127.0.0.1:0", "--trace", str(self.trace))
         self._process = stage.start(
             "http", "--upstream", upstream, *listen, *options, stdin=subprocess.DEVNULL
         )
-        assert self._process.stderr is not None
-        for line in iter(self._process.stderr.readline, b""):
-            self.said += line.decode()
-            if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", self.said):
-                self.port = int(found[1])
-                return
-        raise BrokenError(f"http does not start: {self.said[:80]!r}")
+        said = read(self._process.stderr, lambda got: b"http://127.0.0.1:" in got and is_line(got))
+        self.said = said.decode()
+        self.port = int(self.said.partition("http://127.0.0.1:")[2].partition("/")[0].partition(" ")[0])
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import IO, Final, TypeAlias
 
 DEADLINE_S: Final = 20
 """Far more than any command here needs: one that takes longer hangs."""
@@ -26,6 +26,26 @@ PYTHON: Final = (sys.executable, "-S")
 
 class BrokenError(Exception):
     """The attack has done what it must not do; the message says what was seen."""
+
+
+def read(stream: IO[bytes] | None, enough: Callable[[bytes], bool]) -> bytes:
+    """Read until it is enough, without reading ahead of what has come.
+
+    Raises:
+        BrokenError: it ends before, or nothing more comes.
+    """
+    assert stream is not None
+    got = b""
+    while not enough(got):
+        is_there = select.select([stream], [], [], DEADLINE_S)[0]
+        if not is_there or not (data := os.read(stream.fileno(), 1 << 16)):
+            raise BrokenError(f"{'it ends' if is_there else 'nothing comes'} after {got[-60:]!r}")
+        got += data
+    return got
+
+
+def is_line(got: bytes) -> bool:
+    return got.endswith(b"\n")
 
 
 @dataclass(frozen=True, slots=True)

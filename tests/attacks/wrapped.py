@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.attacks.proxied import Origin, Proxied
-from tests.attacks.stage import DEADLINE_S, BrokenError, Stage, Table, hold
+from tests.attacks.stage import DEADLINE_S, BrokenError, Stage, Table, hold, is_line, read
 from tests.relay.hosts import peer
 
 TABLE: Final = Table()
@@ -68,8 +68,7 @@ def findings_are_not_read(stage: Stage) -> str:
     script = "yes | head -2000; printf goodbye >&2; read line; exit 3"
     process = stage.start(*_run(stage, "--live", "json"), "sh", "-c", script)
     assert process.stdin is not None
-    assert process.stdout is not None
-    hold(process.stdout.read(4000) == b"y\n" * 2000, "stdout is not whole")
+    hold(read(process.stdout, lambda got: len(got) >= 4000) == b"y\n" * 2000, "stdout is not whole")
     _until_nothing_comes(stage, process)
     process.stdin.write(b"leave\n")
     process.stdin.flush()
@@ -157,8 +156,7 @@ def _reach_the_server(stage: Stage, *names: str) -> str:
     failed: list[str] = []
     for name in names:
         process = stage.start(*_run(stage, "--quiet"), *peer("polite", name))
-        assert process.stdout is not None
-        hold(process.stdout.readline() == b"ready\n", "the server does not start")
+        hold(read(process.stdout, is_line) == b"ready\n", "the server does not start")
         process.send_signal(getattr(signal, name))
         try:
             out, _ = process.communicate(timeout=DEADLINE_S / 2)
@@ -201,8 +199,7 @@ def long_post_with_enforce(stage: Stage) -> str:
 def relay_is_killed(stage: Stage) -> str:
     """The relay is killed, its server ignores the end of input and SIGTERM: server and recorder go, too."""
     process = stage.start(*_run(stage, "--grace", "60"), *peer("stubborn"))
-    assert process.stdout is not None
-    server = int(process.stdout.readline())
+    server = int(read(process.stdout, is_line))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     pids = {int(child): "server" if int(child) == server else "recorder" for child in children}
     hold(len(pids) == 2, f"children of the relay: {pids}")
