@@ -14,7 +14,7 @@ def test_the_summary_counts_warnings(warnings: int, expected: str) -> None:
     assert f" {expected}," in next(iter(summary(run))) + ","
 
 
-@pytest.mark.parametrize(("frames", "expected"), [(1, "in 1 frame"), (2, "in 2 frames")])
-def test_rules_that_held_count_frames(frames: int, expected: str) -> None:
-    for check in passive.checks([], frames, "2025-11-25", {"PROTO-007": "n"}):
-        assert check.conclusion.message == f"1 rule (PROTO) held {expected}"
+@pytest.mark.parametrize(("messages", "expected"), [(1, "1 message"), (2, "2 messages")])
+def test_rules_that_were_kept_count_messages(messages: int, expected: str) -> None:
+    (check,) = passive.checks([], {"sequence": messages}, "2025-11-25", {"PROTO-007": "n"})
+    assert check.conclusion.message == f"{expected} kept 1 rule (PROTO)"
