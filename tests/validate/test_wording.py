@@ -16,5 +16,5 @@ def test_the_summary_counts_warnings(warnings: int, expected: str) -> None:
 
 @pytest.mark.parametrize(("messages", "expected"), [(1, "1 message"), (2, "2 messages")])
 def test_rules_that_were_kept_count_messages(messages: int, expected: str) -> None:
-    (check,) = passive.checks([], {"sequence": messages}, "2025-11-25", {"PROTO-007": "n"})
+    (check,) = passive.checks([], {passive.CATEGORY_OF["PROTO"]: messages}, "2025-11-25", {"PROTO-007": "n"})
     assert check.conclusion.message == f"{expected} kept 1 rule (PROTO)"
