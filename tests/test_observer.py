@@ -599,7 +599,7 @@ ENDINGS: Final[dict[str, Script]] = {
     "a server that dies on initialize": (
         (C, initialize(1), []),
         (Eof(S, 10**9), []),
-        (Close("exited", 1, observed_at_ns=10**12), []),
+        (Close("exited", 1, observed_at_ns=10**12), ["SEQ-001"]),
     ),
     "a server that is killed while it thinks": (
         (C, initialize(1), []),
@@ -924,3 +924,30 @@ def test_requests_with_long_ids_that_nobody_answers_are_forgotten_as_well() -> N
     history = observer._messages.history  # pyright: ignore[reportPrivateUsage] # what it has kept
     assert measure(history, 1 << 40) <= 2 * MOST_BYTES
     assert observer.forgot
+
+
+@pytest.mark.parametrize("size", [200, 1_800, 20_000, 60_000])
+@pytest.mark.parametrize("token", [False, True], ids=["plain", "with a progress token"])
+def test_a_long_session_with_long_arguments_is_remembered(size: int, token: bool) -> None:
+    """What is finished is forgotten first: an agent that writes files all day is judged to the end."""
+    observer = Observer(catalogue.load())
+    info = {"name": "p", "version": "1"}
+    offer: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    said: list[tuple[Sender, dict[str, Any]]] = [
+        ("client", {"id": "a", "method": "initialize", "params": {**offer, "clientInfo": info}}),
+        ("server", {"id": "a", "result": {**offer, "capabilities": {"tools": {}}, "serverInfo": info}}),
+        ("client", {"method": "notifications/initialized"}),
+    ]
+    for number in range(1, 2_500):
+        params = {"name": "write", "arguments": {"text": "x" * size}}
+        meta = {"_meta": {"progressToken": number}} if token else {}
+        said.append(("client", {"id": number, "method": "tools/call", "params": params | meta}))
+        said.append(("server", {"id": number, "result": {"content": []}}))
+    said.append(("server", {"id": 2_500, "result": {"content": []}}))
+    found: list[Finding] = []
+    for seq, (sender, message) in enumerate(said, start=1):
+        found += observer.observe(Frame(seq, sender, json.dumps({"jsonrpc": "2.0", **message}).encode(), seq))
+        if seq == 10:
+            found.clear()  # about a tool that no list told
+    assert observer.forgot == ""
+    assert [finding.rule for finding in found] == ["PROTO-007"]

@@ -100,6 +100,11 @@ BATCH_CHECKS: Final = (
 )
 """Checks of a JSON-RPC batch as a whole."""
 
+ENVELOPE_RULES: Final = frozenset(
+    {"PROTO-002", "PROTO-007", "RPC-007", "RPC-009", "RPC-012", "RPC-015", "RPC-022"}
+)
+"""What an answer with both a result and an error can break; all else follows from that."""
+
 SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
 """Checks of a message that was written over several lines."""
 

@@ -1,16 +1,75 @@
-"""Write the report of ``mcpproxy validate`` to stdout or a file, in one of its formats."""
+"""Write the report of ``mcpproxy validate`` to stdout or a file, in one of its formats.
+
+The text on stdout is printed while the validation runs; everything else is written at its end.
+"""
 
 import os
+import sys
 from collections.abc import Iterable
 from itertools import chain
+from typing import Final
 
 from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import validated, validation
 from mcpproxy.reports.baseline import Entry
-from mcpproxy.validate.outcome import Validation
+from mcpproxy.validate.check_list import ProgressCallbacks
+from mcpproxy.validate.outcome import CheckResult, Validation
+
+
+class ProgressPrinter:
+    """Prints the checks as they come, and on a terminal also a line that shows the current one.
+
+    ``target`` and ``transport`` are those of the validation. If it ``is_quiet``, no checks are printed.
+    """
+
+    def __init__(self, target: str, transport: str, look: Style, *, is_quiet: bool) -> None:
+        self._target: Final = target
+        self._transport: Final = transport
+        self._look: Final = look
+        self._is_quiet: Final = is_quiet
+        self._shows_current: Final = sys.stderr.isatty()
+        self._number = 0
+        self._before: CheckResult | None = None
+
+    def callbacks(self) -> ProgressCallbacks:
+        """What the validation is to call."""
+        return ProgressCallbacks(self._begins, self._opens, self._ends)
+
+    def finish(self, result: Validation) -> None:
+        """Print what comes after the checks, if any were printed."""
+        self.clear()
+        if self._number and not self._is_quiet:
+            emit(validation.end(result, self._look))
+
+    def clear(self) -> None:
+        """Remove the line that shows the current check."""
+        if self._shows_current:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+    def _begins(self, name: str) -> None:
+        if self._shows_current:
+            sys.stderr.write(f"\r\033[K{self._number} checks, now {name}")
+            sys.stderr.flush()
+
+    def _opens(self, revision: str, server: JSONObject) -> None:
+        self._print([] if self._number else [validation.header(server, self._target, self._look)])
+        self._print(validation.revision_header(revision, self._transport, self._look))
+        self._before = None
+
+    def _ends(self, check: CheckResult) -> None:
+        self._print(validation.next_check(self._before, check, self._look))
+        self._before = check
+        self._number += 1
+
+    def _print(self, lines: Iterable[str]) -> None:
+        if not self._is_quiet:
+            self.clear()
+            emit(lines, flush=True)
 
 
 def report(
@@ -22,7 +81,7 @@ def report(
     *,
     fixed: tuple[Entry, ...] | None,
 ) -> None:
-    """Print the report, or write it to ``path``.
+    """Print the whole report, or write it to ``path``.
 
     ``fixed`` are the entries of the baseline that were not found, ``None`` if there is no baseline.
 
@@ -63,7 +122,7 @@ def _lines(
                 validated.remarks(result),
                 known,
                 base=os.getcwd(),
-                exit_code=0 if result.is_valid else 1,
+                exit_code=result.exit_code,
                 fixed=fixed,
             )
         case "github":

@@ -1,13 +1,17 @@
 """Split chunks into lines: the framing of stdio.
 
 A line ends at a line feed and nowhere else; a carriage return is part of the line. The lines depend on the
-bytes alone, never on how they were cut into chunks; the time of a line is that of the chunk that completed
-it.
+bytes alone, never on how they were cut into chunks. The time of a line is that of the chunk that brought its
+last byte other than white space: a receiver may take a message as soon as its JSON is complete, and some
+senders write the line feed separately.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
 
 from typing import Final, TypeAlias
+
+BLANKS: Final = b" \t\r\n"
+"""White space of JSON."""
 
 LIMIT_BYTES: Final = 64 << 20
 """The longest line that is held in one piece."""
@@ -40,12 +44,17 @@ class LineFramer:
         return b"".join(self._held)
 
     @property
+    def last_chunk(self) -> bytes:
+        """The last chunk of what is held; empty between lines."""
+        return self._held[-1] if self._held else b""
+
+    @property
     def held_bytes(self) -> int:
         return self._held_bytes
 
     @property
     def held_at_ns(self) -> int:
-        """The time of the chunk that brought the last of the held bytes."""
+        """The time of the last chunk of what is held that brought more than white space."""
         return self._held_at_ns
 
     def feed(self, data: bytes, at_ns: int) -> list[Line]:
@@ -54,24 +63,33 @@ class LineFramer:
             return self._feed_piecewise(data, at_ns)
         raws = data.split(b"\n")
         tail = raws.pop()
+        first_ns = at_ns
         if self._held and raws:
+            if not raws[0].strip(BLANKS):
+                first_ns = self._held_at_ns
             self._held.append(raws[0])
             raws[0] = self._take()
         if tail:
+            if not self._held or tail.strip(BLANKS):
+                self._held_at_ns = at_ns
             self._held.append(tail)
             self._held_bytes += len(tail)
-            self._held_at_ns = at_ns
         if len(raws) == 1:  # the usual case: a chunk is one line
-            return [(raws[0], at_ns, True, False)]
-        return [(raw, at_ns, True, False) for raw in raws]
+            return [(raws[0], first_ns, True, False)]
+        lines = [(raw, at_ns, True, False) for raw in raws]
+        if first_ns != at_ns:
+            lines[0] = (raws[0], first_ns, True, False)
+        return lines
 
     def _feed_piecewise(self, data: bytes, at_ns: int) -> list[Line]:
         """Do what ``feed`` does, for data that may contain a line too long for one piece."""
         lines: list[Line] = []
         *raws, tail = data.split(b"\n")
         for raw in raws:
+            if not self._held:
+                self._held_at_ns = at_ns
             self._hold(raw, at_ns, lines)
-            lines.append((self._take(), at_ns, True, False))
+            lines.append((self._take(), self._held_at_ns, True, False))
         self._hold(tail, at_ns, lines)
         return lines
 
@@ -93,9 +111,10 @@ class LineFramer:
             lines.append((self._take(), at_ns, False, True))
             data = data[fits:]
         if data:
+            if not self._held or data.strip(BLANKS):
+                self._held_at_ns = at_ns
             self._held.append(data)
             self._held_bytes += len(data)
-            self._held_at_ns = at_ns
 
     def _take(self) -> bytes:
         raw = b"".join(self._held)

@@ -69,9 +69,16 @@ class Observer:
         found = self._messages.observe(event)
         return found + self._http.observe(event) if isinstance(event, Gap | Close) else found
 
+    def _measured(self) -> int:
+        return measure((self._messages.history, self._http.history))
+
     def _tidy(self, event: Event) -> None:
-        """Measure the memory of the session, and forget it if it is too large."""
-        measured = measure((self._messages.history, self._http.history))
+        """Measure the memory of the session. If it is too large, forget what is finished, or everything."""
+        measured = self._measured()
+        if measured > MOST_BYTES:
+            self._messages.history.forget_finished()
+            self._http.forget_finished()
+            measured = self._measured()
         if measured <= MOST_BYTES:
             # Start from the measured size. At least half of the limit is added before the next measurement.
             self._memory_use.added = min(measured, MOST_BYTES // 2)

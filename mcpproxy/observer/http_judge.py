@@ -332,8 +332,8 @@ class HttpJudge:
         if session is None:
             return found
         session.last_ns = end.observed_at_ns
-        if session.stateless and end.cut and end.by != CLIENT and exchange.streams:
-            remember_lost(session, self._history)
+        if session.stateless and exchange.streams and not (end.cut and end.by == CLIENT):
+            remember_lost(exchange, session, self._history)
         if head is None:
             self._take_back(exchange)
         elif head.status == 404 and exchange.method == "POST":
@@ -349,6 +349,11 @@ class HttpJudge:
     def history(self) -> HttpHistory:
         """What has happened so far. Only the judge changes it."""
         return self._history
+
+    def forget_finished(self) -> None:
+        """Forget answered requests in all sessions."""
+        for session in self._sessions():
+            session.judge.history.forget_finished()
 
     def forget(self) -> None:
         """Continue as if the recording had begun now, in the middle of every session."""

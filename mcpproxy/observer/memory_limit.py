@@ -10,6 +10,7 @@ the messages, so a recording gets the same findings at any time and on any machi
 """
 
 from collections import deque
+from functools import cache
 from typing import Any, Final, cast
 
 from mcpproxy.session.history import History, SentRequest, UsedIds
@@ -21,7 +22,7 @@ _TEXT_BYTES: Final = 60
 _EACH_BYTES: Final = 90
 """About how many bytes a string takes in addition to its characters, and any other entry of a table."""
 
-_SMALL_BYTES: Final = 2048
+_SMALL_BYTES: Final = 256
 
 
 class MemoryUse:
@@ -76,6 +77,11 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
         elif isinstance(one, list | tuple | set | frozenset | deque):
             todo += cast("list[Any]", one)
         else:
-            names = [name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
-            todo += [getattr(one, name, None) for name in (*names, *getattr(one, "__dict__", ()))]
+            todo += [getattr(one, name, None) for name in _slots(type(one))]
+            todo += getattr(one, "__dict__", {}).values()
     return total
+
+
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    return tuple(name for base in kind.__mro__ for name in getattr(base, "__slots__", ()))

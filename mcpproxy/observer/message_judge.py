@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Final, cast
 
-from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
+from mcpproxy.checks import BATCH_CHECKS, ENVELOPE_RULES, FRAME_CHECKS
 from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
 from mcpproxy.checks.engine.context import MessageContext, member
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
@@ -22,6 +22,7 @@ from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
     Batch,
+    ErrorResponse,
     Flaw,
     Malformed,
     Message,
@@ -56,6 +57,9 @@ _NOT_AN_OBJECT: Final = None
 
 _PER_ITEM: Final = 600
 """How many bytes are added for an element of a batch, in addition to the weight of the whole batch."""
+
+_HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
+"""Signals that end no server."""
 
 _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
@@ -144,6 +148,8 @@ class MessageJudge:
         found: list[Finding] = []
         if isinstance(event, Close):
             found += self._release("client") + self._release("server")
+        elif event.name not in _HARMLESS:
+            self._history.is_signalled = True
         for row in self._dispatch.events:
             found += self._build_findings(
                 row.check(event, self._history), 0, "client", self._history.candidates
@@ -216,6 +222,8 @@ class MessageJudge:
                 return found + self._judge(frame, lenient)
             if message.flaw is Flaw.TOO_DEEP:
                 return found
+        elif isinstance(message.value, dict) and "id" in message.value:
+            self._history.side(frame.sender).unreadable = True  # It may be refused under its id.
         return found + self._judge(frame, message)
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
@@ -284,6 +292,7 @@ class MessageJudge:
             if member_plan.searches:
                 known |= member_plan.mentioned(frame.raw)
         checks, updates = member_plan.selected[known]
+        is_unclear = type(message) is ErrorResponse and message.is_unclear
         found: list[Finding] = []
         for check in checks:
             for violation in check(context, history):
@@ -293,6 +302,8 @@ class MessageJudge:
                     and is_hidden(frame, violation.pointer, context.answers)
                 ):
                     continue
+                if is_unclear and violation.rule not in ENVELOPE_RULES:
+                    continue
                 found += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
@@ -300,8 +311,8 @@ class MessageJudge:
                 history.side(frame.sender).withdrawn.add(message.id, frame.seq)
             return found
         if updates or type(message) is Request:
-            context.weight = weight(frame.raw) if not at else _PER_ITEM
-            self._memory_use.added += context.weight
+            context.weight = size = weight(frame.raw) if not at else _PER_ITEM
+            self._memory_use.added += size
         remember(context, history)
         for write in updates:
             write(context, history)

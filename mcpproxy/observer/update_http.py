@@ -19,6 +19,7 @@ from mcpproxy.session.exchanges import (
     HttpHistory,
     HttpSession,
     HttpStream,
+    LostRequest,
     Proper,
     SentEvent,
     is_answer,
@@ -179,10 +180,12 @@ def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame
     )
 
 
-def remember_lost(session: HttpSession, history: HttpHistory) -> None:
-    """Remember the requests whose stream broke before it brought their answers."""
+def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
+    """Remember the requests whose stream ended before it brought their answers."""
+    connection = exchange.request.connection
     for asked in session.judge.history.client.pending.values():
-        keep(history.lost, (session.judge.history.caller, asked.id), asked, MAX_REMEMBERED)
+        lost = LostRequest(asked, connection)
+        keep(history.lost, (session.judge.history.caller, asked.id), lost, MAX_REMEMBERED)
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:

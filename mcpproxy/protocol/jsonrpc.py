@@ -98,6 +98,11 @@ class ErrorResponse:
     error: "JSON | Absent"
     repeats: bool = field(default=True, compare=False, repr=False)
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it carries both a result and an error, or neither."""
+        return self.error is ABSENT or "result" in self.value
+
 
 @slotted(frozen=True)
 class Malformed:
@@ -123,6 +128,16 @@ _MAX_INTEGER_DIGITS: Final = 1_000
 """A longer number is read as a float: converting it takes long, and ``int`` may refuse it."""
 
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
+
+
+def read(raw: bytes) -> tuple[JSON] | Flaw:
+    """The value of a JSON text as ``parse`` reads it, large integers included; or why it has none."""
+    if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) < 0:
+        try:
+            return (orjson.loads(raw),)
+        except orjson.JSONDecodeError:
+            pass
+    return _reread(raw)
 
 
 def parse(raw: bytes) -> Message:

@@ -33,12 +33,22 @@ def kind(value: JSON) -> str:
             return "an object"
 
 
+def with_article(noun: str) -> str:
+    """``noun`` behind "a" or "an": ``a tools/list result``, ``an elicitation/create result``."""
+    return f"{'an' if noun[:1].lower() in 'aeio' and noun else 'a'} {noun}"
+
+
 def shown(value: JSON) -> str:
     """Return a scalar as JSON text, cut to a readable length; for an object or an array, its kind."""
     if isinstance(value, dict | list):
         return kind(value)
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _whole_number(value)
     return _without_surrogates(text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…")
+
+
+def seconds(duration_ns: int) -> str:
+    """A duration in seconds, with one decimal below one second."""
+    return f"{duration_ns / 1e9:.{0 if duration_ns >= 1_000_000_000 else 1}f} s"
 
 
 def _whole_number(value: int) -> str:

@@ -15,6 +15,7 @@ from mcpproxy.framing.lines import LineFramer
 from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
+from mcpproxy.recorder.line_order import LineOrder
 from mcpproxy.recorder.payloads import close_of, gap_of, header_of, rule_options_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.recorder.stderr_notes import StderrNotes
@@ -88,6 +89,7 @@ class RecordingPipeline:
         self._make_observer = make_observer
         self._notes = notes
         self._framers = (LineFramer(_LINE_BYTES), LineFramer(_LINE_BYTES), LineFramer(_STDERR_BYTES))
+        self._order = LineOrder(self._framers[:2], self._end_line)
         state = state or TraceState(SafeJudge(make_observer))
         self._sink = TraceSink(writer, notes, state, watcher)
         self._passed = list(state.stream_bytes)
@@ -109,6 +111,7 @@ class RecordingPipeline:
         for framer, held, stream in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
             self._passed[stream] += len(held.raw)
+            self._order.is_open |= bool(held.raw)
 
     @property
     def is_over(self) -> bool:
@@ -137,7 +140,7 @@ class RecordingPipeline:
         latest_ns, on_late = None, self.on_late
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
-                self._record_entry(entry)
+                self._take_entry(entry)
                 if self._rotation is not None:
                     self._rotate(self._rotation)
             latest_ns = entries[-1][2]
@@ -179,9 +182,11 @@ class RecordingPipeline:
             return False
         if self._assembly is not None:
             self._sink.write_http_events(self._assembly.end())
+        for entry in self._order.give_up():
+            self._record_entry(entry)
         for stream in range(3):
             # We stopped reading the stream before its end, so its last line may be incomplete.
-            self._sink.write_lines(stream, self._framers[stream].end(continues=True))
+            self._end_line(stream, True)
         self._is_closed = True
         self._sink.write_close(self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns))
         return self._flush()
@@ -201,9 +206,11 @@ class RecordingPipeline:
                 self._count(entry)
                 is_all = False
             else:
-                self._record_entry(entry)
+                self._take_entry(entry)
         if self._flush() and is_all and self.finish():
             return ""
+        for entry in self._order.drop():
+            self._count(entry)
         for reserve in (0, _CLOSE_BYTES):
             try:
                 size = self._writer.rewind(reserve)
@@ -229,6 +236,14 @@ class RecordingPipeline:
                 return f"the trace is incomplete: {why}"
         return f"the trace has no end: {why}"
 
+    def _take_entry(self, entry: Entry) -> None:
+        """Write the content of one journal record, or hold it back until a line before it ends."""
+        if self._order.is_open:
+            for due in self._order.take(entry):
+                self._record_entry(due)
+        else:
+            self._record_entry(entry)
+
     def _record_entry(self, entry: Entry) -> None:
         """Write the content of one journal record to the trace."""
         kind, payload, at_ns, connection = entry
@@ -240,8 +255,10 @@ class RecordingPipeline:
             self._sink.write_http_events(self._assembly.take(kind, payload, at_ns, connection))
         elif stream is not None:
             self._sink.write_lines(stream, self._framers[stream].feed(payload, at_ns))
+            if payload[-1:] != b"\n":
+                self._order.is_open = True
         elif (stream := _ENDS.get(kind)) is not None:
-            self._sink.write_lines(stream, self._framers[stream].end())
+            self._end_line(stream, False)
             if stream < 2:
                 self._sink.write_event(Eof(SENDERS[stream], at_ns))
         elif kind in _REFUSED or kind in _OWN:
@@ -271,6 +288,10 @@ class RecordingPipeline:
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
+    def _end_line(self, stream: int, continues: bool) -> None:
+        """Write what is held of a line: the last of its stream, or a piece of it."""
+        self._sink.write_lines(stream, self._framers[stream].end(continues=continues))
+
     def _use_rules(self, rule_options: "RuleOptions | None") -> None:
         """Judge by the rules that the START record names, if it names any."""
         if rule_options is not None:
@@ -294,7 +315,7 @@ class RecordingPipeline:
             self._passed[stream] += count
             if count:
                 # The current line continues in the gap, so what we have is a piece of it.
-                self._sink.write_lines(stream, self._framers[stream].end(continues=True))
+                self._end_line(stream, True)
         self._sink.write_event(gap)
         if self._assembly is not None:
             self._sink.write_http_events(self._assembly.gap(gap.observed_at_ns))
@@ -324,7 +345,7 @@ class RecordingPipeline:
         """Delete segments that are in the trace, if that frees more than the checkpoint takes."""
         held = self._assembly.held_bytes if self._assembly is not None else 0
         held += sum(framer.held_bytes for framer in self._framers)
-        if self._reader.read_segments * journal.SEGMENT_BYTES <= held:
+        if self._order.is_waiting or self._reader.read_segments * journal.SEGMENT_BYTES <= held:
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
         saved = self._saved_assembly()

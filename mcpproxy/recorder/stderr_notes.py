@@ -106,7 +106,8 @@ class StderrNotes:
 
 
 def _frames(frames: Mapping[Sender, int]) -> str:
-    return f"{frames['client']} frames from the client, {frames['server']} from the server"
+    plural = "" if frames["client"] == 1 else "s"
+    return f"{frames['client']} frame{plural} from the client, {frames['server']} from the server"
 
 
 def _findings(findings: Mapping[Severity, int]) -> str:

@@ -55,8 +55,9 @@ def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callabl
 
 
 def remarks(validation: Validation) -> tuple[Remark, ...]:
-    """Return the remarks on the recordings."""
-    return tuple(Remark(validation.traces[0].path, note) for note in validation.notes if validation.traces)
+    """Return the remarks on the run: what was not done, and what failed in mcpproxy itself."""
+    notes = (*validation.notes, *validation.faults, *filter(None, [validation.untested]))
+    return tuple(Remark(validation.traces[0].path, note) for note in notes if validation.traces)
 
 
 def suites(validation: Validation) -> Iterator[Suite]:

@@ -1,12 +1,15 @@
-"""A validation as text: the checks by category, each with a mark, followed by the verdict."""
+"""A validation as text: the checks in order, each with a mark, followed by the verdict.
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+The lines can be had one part after the other, so that a running validation prints them as they come.
+"""
+
+from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.base.style import PLAIN, Colour, Style
+from mcpproxy.base.style import PLAIN, Colour, Style, count
 from mcpproxy.base.visible import visible
-from mcpproxy.validate.outcome import CATEGORIES, STATUSES, CheckResult, Status, Validation
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.validate.outcome import STATUSES, CheckResult, Status, Validation, Verdict
 
 _MARKS: Final[dict[Status, tuple[str, Colour]]] = {
     "passed": ("ok", "green"),
@@ -14,19 +17,41 @@ _MARKS: Final[dict[Status, tuple[str, Colour]]] = {
     "warning": ("warn", "yellow"),
     "skipped": ("skip", "blue"),
 }
-_NAMES: Final[dict[Status, str]] = {"warning": "warnings"}
+_COLOURS: Final[dict[Verdict, Colour]] = {"valid": "green", "invalid": "red", "undecided": "yellow"}
 
 
 def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     """Return the lines of the whole run."""
-    info = validation.server
-    server = f"{info.get('name', 'a server without name')} {info.get('version', '')}".strip()
-    yield f"{style.paint(visible(server), 'bold')}  {visible(validation.target)}"
+    yield header(validation.server, validation.target, style)
     for revision in validation.revisions or ("",):
+        yield from revision_header(revision, validation.transport, style)
         checks = [check for check in validation.checks if check.revision == revision]
-        yield ""
-        yield style.paint(visible(f"revision {revision}, {validation.transport}"), "bold")
-        yield from _by_category(checks, style)
+        for before, check in zip((None, *checks), checks, strict=False):
+            yield from next_check(before, check, style)
+    yield from end(validation, style)
+
+
+def header(server: JSONObject, target: str, style: Style = PLAIN) -> str:
+    """Return the first line: the name and version of the server, and how it is reached."""
+    name = f"{server.get('name', 'a server without name')} {server.get('version', '')}".strip()
+    return f"{style.paint(visible(name), 'bold')}  {visible(target)}"
+
+
+def revision_header(revision: str, transport: str, style: Style = PLAIN) -> Iterator[str]:
+    """Return the lines before the checks of a revision."""
+    yield ""
+    yield style.paint(visible(f"revision {revision}, {transport}"), "bold")
+
+
+def next_check(before: CheckResult | None, check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
+    """Return the lines of a check, after that of its category if the check ``before`` is of another one."""
+    if before is None or before.category != check.category:
+        yield f"  {check.category}"
+    yield from check_lines(check, style)
+
+
+def end(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
+    """Return the lines after the checks: what was not done, and the summary."""
     yield ""
     for note in validation.notes:
         yield f"note: {visible(note)}"
@@ -35,25 +60,20 @@ def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     """Return the counts, the verdict, and where to find more."""
-    counted = ", ".join(f"{validation.counts[one]} {_NAMES.get(one, one)}" for one in STATUSES)
+    counts = validation.counts
+    counted = ", ".join(
+        count(counts[one], one) if one == "warning" else f"{counts[one]} {one}" for one in STATUSES
+    )
     yield f"Summary: {counted}{f', {validation.known} known' if validation.known else ''}"
-    if validation.is_valid:
-        yield style.paint("valid", "bold", "green")
+    if validation.is_interrupted:
+        yield style.paint("interrupted", "bold", "yellow")
     else:
-        yield style.paint("invalid", "bold", "red")
+        yield style.paint(validation.verdict, "bold", _COLOURS[validation.verdict])
     bad = [c for c in validation.checks if c.status in ("failed", "warning") and not c.is_known]
     if shown := next((check for check in bad if check.trace and check.conclusion.frames), None):
         yield style.paint(f"The messages: mcpproxy show {visible(shown.trace)}", "dim")
     if ruled := next((check for check in bad if check.conclusion.rule), None):
         yield style.paint(f"What a rule means: mcpproxy explain {visible(ruled.conclusion.rule)}", "dim")
-
-
-def _by_category(checks: Sequence[CheckResult], style: Style) -> Iterator[str]:
-    ordered = sorted(checks, key=lambda check: CATEGORIES.index(check.category))
-    for category, group in groupby(ordered, key=lambda check: check.category):
-        yield f"  {category}"
-        for check in group:
-            yield from check_lines(check, style)
 
 
 def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:

@@ -17,6 +17,8 @@ def lines(validation: Validation) -> Iterator[str]:
             "server": validation.server,
             "revisions": validation.revisions,
             "valid": validation.is_valid,
+            "verdict": validation.verdict,
+            "interrupted": validation.is_interrupted,
             "passed": counts["passed"],
             "failed": counts["failed"],
             "warnings": counts["warning"],
@@ -33,6 +35,8 @@ def lines(validation: Validation) -> Iterator[str]:
                 for trace in validation.traces
             ],
             "notes": validation.notes,
+            "faults": validation.faults,
+            "untested": validation.untested or None,
         },
         indent=1,
     )

@@ -122,6 +122,14 @@ class HttpStream:
 
 
 @slotted(frozen=True)
+class LostRequest:
+    """A stateless request whose stream ended without its answer, and the connection that had carried it."""
+
+    asked: SentRequest
+    connection: int
+
+
+@slotted(frozen=True)
 class SentEvent:
     """One SSE event with an id: where it was sent first, its position there, and a hash of its data."""
 
@@ -329,8 +337,8 @@ class HttpHistory:
     memories: dict[type, object] = field(
         default_factory=dict[type, object]
     )  # what the families remember of stateless requests
-    lost: dict[tuple[str, RequestId], SentRequest] = field(
-        default_factory=dict[tuple[str, RequestId], SentRequest]
+    lost: dict[tuple[str, RequestId], LostRequest] = field(
+        default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller and id: stateless requests whose stream broke before it brought the answer
     blind: bool = False
 

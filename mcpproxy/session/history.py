@@ -5,6 +5,7 @@ There are two separate id spaces: requests of the client and requests of the ser
 observer changes it.
 """
 
+import typing
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.methods import Need
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, Protocol, stateless_of
-from mcpproxy.session.frame import CLIENT, Sender
+from mcpproxy.session.frame import CLIENT, Close, Sender
 from mcpproxy.session.pretty_printed import SplitMessage
 
 Memory = TypeVar("Memory")
@@ -26,8 +27,19 @@ V = TypeVar("V")
 RECENT_IDS: Final = 16_384
 """How many ids are remembered together with the frame that used them first."""
 
+CRASHES: Final = frozenset({4, 6, 7, 8, 11})
+"""The signals by which a program ends itself, mostly: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
+
 RECENT_ANSWERS: Final = 1024
 """How many answered requests are remembered, the latest ones."""
+
+
+@typing.runtime_checkable
+class KeepsFinished(typing.Protocol):
+    """State of a family that remembers requests beyond their answers."""
+
+    def forget_finished(self) -> None:
+        """Forget them. No finding may follow from their absence."""
 
 
 @slotted()
@@ -202,6 +214,7 @@ class History:
     blind: bool = False
     masked: bool = False
     over_http: bool = False
+    is_signalled: bool = False  # somebody sent the server a signal that may have ended it
     scattered: bool = False  # over HTTP: some of its messages may be attributed to another session
     caller: str = ""  # for a stateless request over HTTP: server, a space, Authorization
 
@@ -242,6 +255,20 @@ class History:
         """Whether the session has seen both a handshake and stateless requests."""
         return self.stateless_seq is not None and self.stateful_seq is not None
 
+    def own_end(self, close: Close) -> str:
+        """How the server ended of its own accord, on stdio; empty if somebody may have ended it."""
+        ended_ns, left_ns = self.server.closed_ns, self.client.closed_ns
+        if ended_ns is None or self.over_http or self.is_signalled:
+            return ""
+        if left_ns is not None and left_ns <= ended_ns:
+            return ""
+        if close.ending == "signalled":
+            return f"crashed with signal {close.signal}" if close.signal in CRASHES else ""
+        # A shell exits with 128 and the number of the signal that ended its command.
+        code = close.exit_code or 0
+        killed = code > 128 and code - 128 not in CRASHES
+        return f"exited with {close.exit_code}" if close.ending == "exited" and not killed else ""
+
     def side(self, sender: Sender) -> Side:
         """Return what ``sender`` has sent."""
         return self.client if sender == CLIENT else self.server
@@ -263,6 +290,13 @@ class History:
         if found is None:
             found = self._memories[memory] = memory()
         return found  # pyright: ignore[reportReturnType] # each is stored under its own type
+
+    def forget_finished(self) -> None:
+        """Forget requests that were answered. What checks say about them needs their presence."""
+        self.answered.clear()
+        for memory in self._memories.values():
+            if isinstance(memory, KeepsFinished):
+                memory.forget_finished()
 
     def forget_families(self) -> None:
         """Forget the state of all families of checks."""

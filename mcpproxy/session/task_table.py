@@ -24,8 +24,8 @@ class Task:
     ``made_by`` is the request that was answered with the task, ``None`` if that was not seen. ``state`` was
     reported in frame ``seq``, with the timestamp ``updated``; ``created`` is the creation time that was
     reported first. ``expires_ns`` is when it may be deleted, ``None`` for never or not known. ``poll`` is the
-    latest tasks/get with no other report since, ``poll_ms`` how long to wait after it. ``got_seq`` is the
-    latest answer to tasks/get. ``deleted`` is set when the task was not found any more.
+    latest tasks/get with no other report since, ``poll_ms`` how long to wait after it. ``first_got_seq`` is
+    the first answer to tasks/get. ``deleted`` is set when the task was not found any more.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Task:
     expires_ns: int | None = None
     poll: SentRequest | None = None
     poll_ms: float | None = None
-    got_seq: int = 0
+    first_got_seq: int = 0
     hurried: bool = False  # polling it too often was reported already
     unmarked: bool = False  # its unmarked progress was reported already
     deleted: bool = False
@@ -61,6 +61,7 @@ class TaskListing:
     ids: set[str] = field(default_factory=set[str])
     next: str | None = None
     end_seq: int = 0
+    end_ns: int = 0
 
 
 @slotted()
@@ -91,6 +92,14 @@ class Tasks:
         self.by_id[runner, task.id] = task
         if len(self.by_id) > MAX_REMEMBERED:
             del self.by_id[next(iter(self.by_id))]
+
+    def unlisted(self, runner: Sender) -> list[Task]:
+        """Return the tasks that tasks/get had found before all were listed, and that were left out."""
+        listing = self.listed.get(runner)
+        if listing is None:
+            return []
+        known = [task for (by, id), task in self.by_id.items() if by == runner and id not in listing.ids]
+        return [task for task in known if 0 < task.first_got_seq < listing.start_seq]
 
     def open(self, runner: Sender) -> list[Task]:
         """Return the tasks of ``runner`` that are not known to be over."""

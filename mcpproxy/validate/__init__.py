@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.connection import TIMEOUT_S
+from mcpproxy.validate.connection import START_S, TIMEOUT_S
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings, Target
 
@@ -31,16 +31,19 @@ async def connected_stdio(
     env: Mapping[str, str] | None = None,
     revision: str = STATEFUL[-1],
     timeout_s: float = TIMEOUT_S,
+    start_s: float = START_S,
     trace: str = "",
 ) -> AsyncGenerator[Client]:
     """A client of the server that ``command`` runs; at the end the server and all that it started are ended.
 
-    The session is recorded in ``trace``; without it, in a temporary file that is deleted at the end.
+    ``timeout_s`` limits the wait for each response; the first may take ``start_s`` if that is longer. The
+    session is recorded in ``trace``; without it, in a temporary file that is deleted at the end.
 
     Raises:
         CouldNotStartError: it cannot be started.
     """
-    async with _connected(Target(tuple(command), env or {}), revision, timeout_s, trace) as client:
+    options = ValidateOptions(timeout_s=timeout_s, start_s=start_s)
+    async with _connected(Target(tuple(command), env or {}), revision, options, trace) as client:
         yield client
 
 
@@ -54,15 +57,18 @@ async def connected_http(
     trace: str = "",
 ) -> AsyncGenerator[Client]:
     """A client of the server at ``url``; otherwise as ``connected_stdio``."""
-    async with _connected(Target(url=url, headers=headers), revision, timeout_s, trace) as client:
+    options = ValidateOptions(timeout_s=timeout_s)
+    async with _connected(Target(url=url, headers=headers), revision, options, trace) as client:
         yield client
 
 
 @asynccontextmanager
-async def _connected(target: Target, revision: str, timeout_s: float, trace: str) -> AsyncGenerator[Client]:
+async def _connected(
+    target: Target, revision: str, options: ValidateOptions, trace: str
+) -> AsyncGenerator[Client]:
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         recordings = Recordings(ruleset.load(), trace or os.path.join(folder, "session.jsonl"), "client")
-        context = ProbeContext(target, ValidateOptions(timeout_s=timeout_s), recordings, revision)
+        context = ProbeContext(target, options, recordings, revision)
         try:
             yield await context.start()
         finally:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.wire import RequestEnded, ServerLost
+from mcpproxy.validate.transports.wire import RequestEnded, ServerLost
 
 
 @dataclass(frozen=True, slots=True)

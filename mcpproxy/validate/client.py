@@ -12,15 +12,11 @@ Durations are in seconds.
 
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import (
-    ABSENT,
-    JSON,
-    JSONObject,
-)
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.connection import RpcConnection
+from mcpproxy.validate.answers import Answer, Pending
+from mcpproxy.validate.connection import RpcConnection, dumps
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     GoneError,
@@ -34,9 +30,9 @@ from mcpproxy.validate.errors import (
     UnsupportedVersionError,
 )
 
-_PAGES: Final = 1000
-_NO_SUCH_TOOL: Final = -32602
-_OLDER: Final = (400, 404, 405)
+_MAX_PAGES: Final = 1000
+_INVALID_PARAMS: Final = -32602
+_STATUSES_OF_HTTP_SSE: Final = (400, 404, 405)
 """Statuses with which a server that speaks only HTTP+SSE may answer a POST to its stream URL."""
 
 
@@ -71,7 +67,7 @@ class Client(RpcConnection):
         try:
             answer = await self.request("initialize", params)
         except HttpStatusError as fault:
-            older = fault.status in _OLDER and await self.wire.fall_back(self.timeout_s)
+            older = fault.status in _STATUSES_OF_HTTP_SSE and await self.wire.fall_back(self.timeout_s)
             if not older:
                 raise
             answer = await self.request("initialize", params)
@@ -79,12 +75,10 @@ class Client(RpcConnection):
             raise self._refused("initialize", answer)
         offered = answer.members.get("protocolVersion")
         if not isinstance(offered, str):
-            raise MalformedAnswerError(
-                "the result of initialize names no protocolVersion", answer.frames
-            ) from None
+            raise MalformedAnswerError("the result of initialize names no protocolVersion", answer.frames)
         if offered not in STATEFUL:
             raise UnsupportedVersionError(
-                f"the server offers {shown(offered)}, a revision that is not known here",
+                f"the server offers {shown(offered)}, a revision that mcpproxy does not know",
                 answer.frames,
                 (offered,),
             )
@@ -101,6 +95,17 @@ class Client(RpcConnection):
             "capabilities": self.capabilities,
             "clientInfo": self.info,
         }
+
+    async def begin_older_initialize(self) -> Pending:
+        """Send ``initialize`` as a client of the newest revision with a handshake, whatever our own revision.
+
+        Raises:
+            GoneError: the server is gone.
+        """
+        id = self.new_id()
+        params = self.initialize_params(STATEFUL[-1])
+        message: JSONObject = {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}
+        return await self.begin_raw(dumps(message), id, "initialize")
 
     async def initialized(self) -> int:
         """Send ``notifications/initialized``; the number of its frame."""
@@ -131,9 +136,14 @@ class Client(RpcConnection):
 
     # Common requests
 
+    @property
+    def ping_method(self) -> str:
+        """A method that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
+        return "server/discover" if self.is_stateless else "ping"
+
     async def ping(self) -> Answer:
-        """Send ``ping``, or ``server/discover`` in the stateless era, which has no ping."""
-        return await self.request("server/discover" if self.is_stateless else "ping")
+        """Send ``ping``, or ``server/discover`` in the stateless era."""
+        return await self.request(self.ping_method)
 
     async def list(self, method: str) -> list[JSONObject]:
         """All items of a list, from all its pages.
@@ -149,7 +159,7 @@ class Client(RpcConnection):
         items: list[JSONObject] = []
         cursor: JSON = None
         seen: set[str] = set()
-        for _ in range(_PAGES):
+        for _ in range(_MAX_PAGES):
             answer = await self.request(method, ABSENT if cursor is None else {"cursor": cursor})
             if answer.is_error:
                 raise self._refused(method, answer)
@@ -164,11 +174,11 @@ class Client(RpcConnection):
                 raise MalformedAnswerError(
                     f"{method} gives the cursor {shown(cursor)} a second time: its pages have no end"
                     if isinstance(cursor, str)
-                    else f"{method} gives a cursor that is no string",
+                    else f"{method} gives a cursor that is not a string",
                     answer.frames,
                 )
             seen.add(cursor)
-        raise MalformedAnswerError(f"{method} has more than {_PAGES} pages")
+        raise MalformedAnswerError(f"{method} has more than {_MAX_PAGES} pages")
 
     async def call(self, name: str, arguments: JSONObject | None = None) -> JSONObject:
         """Call a tool and return its result.
@@ -183,7 +193,7 @@ class Client(RpcConnection):
         answer = await self.request("tools/call", {"name": name, "arguments": arguments or {}})
         if answer.is_error:
             text = str(answer.error.get("message", ""))
-            if answer.code == _NO_SUCH_TOOL and name in text:
+            if answer.code == _INVALID_PARAMS and name in text:
                 raise ToolNotFoundError(f"there is no tool {shown(name)}: {text}", answer.frames)
             raise self._refused(f"tools/call {shown(name)}", answer)
         if answer.members.get("isError") is True:

@@ -37,14 +37,20 @@ from mcpproxy.validate.errors import (
     MalformedAnswerError,
     TimedOutError,
 )
-from mcpproxy.validate.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
+from mcpproxy.validate.transports.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
 
 TIMEOUT_S: Final = 10.0
+START_S: Final = 60.0
+"""How long a process may take to start and to answer its first request."""
+
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 
 class RpcConnection:
-    """A JSON-RPC connection over ``wire``. ``timeout_s`` is the default time limit for a response.
+    """A JSON-RPC connection over ``wire``.
+
+    ``timeout_s`` is the default time limit for a response. The first response may take ``start_s`` if that is
+    longer, because a process that was just started may still be loading.
 
     ``revision`` is the requested one until the server has chosen one. ``received`` holds all frames of the
     server, ``unsolicited`` those that answer no request: notifications, requests and malformed lines.
@@ -56,10 +62,17 @@ class RpcConnection:
     strays = OldName("unsolicited")
     asked = OldName("server_requests")
 
-    def __init__(self, wire: Wire, revision: str = REVISIONS[-1], timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        revision: str = REVISIONS[-1],
+        timeout_s: float = TIMEOUT_S,
+        start_s: float = 0,
+    ) -> None:
         self.wire: Final = wire
         self.revision = revision
         self.timeout_s: Final = timeout_s
+        self.start_s: Final = start_s
         self.capabilities: JSONObject = default_capabilities(revision)
         self.info: JSONObject = {"name": "mcpproxy-validate", "version": __version__}
         self.server: JSONObject = {}
@@ -69,6 +82,8 @@ class RpcConnection:
         self.server_requests: Final[list[Request]] = []
         self.replies: dict[str, JSON] = default_replies()
         self.is_initialized = False
+        self.has_answered = False
+        """Whether the server has answered a request."""
         self.gone = ""
         """Why the server is gone, as a clause; empty while it is running."""
         self._pending: Final[dict[RequestId, Pending]] = {}
@@ -166,6 +181,10 @@ class RpcConnection:
         self._used.add(id)
         return pending
 
+    def used_ids(self) -> frozenset[RequestId]:
+        """The ids of all requests so far."""
+        return frozenset(self._used)
+
     def forget(self, pending: Pending) -> None:
         """Stop waiting for the response."""
         if self._pending.get(pending.id) is pending:
@@ -178,6 +197,8 @@ class RpcConnection:
             As ``request``.
         """
         seconds = self.timeout_s if timeout_s is None else timeout_s
+        if not self.has_answered:
+            seconds = max(seconds, self.start_s)
         try:
             async with asyncio.timeout(seconds):
                 event = await pending.events.get()
@@ -268,8 +289,8 @@ class RpcConnection:
             self._on_frame(event)
         self._background(self._wake_waiters())
 
-    def _on_frame(self, came: FrameReceived) -> None:
-        frame = came.frame
+    def _on_frame(self, event: FrameReceived) -> None:
+        frame = event.frame
         self.received.append(frame)
         if frame.continues:
             return
@@ -288,6 +309,7 @@ class RpcConnection:
                 if pending is None:
                     self._give_to_only_pending(id, frame)
                     return False
+                self.has_answered = True
                 pending.events.put_nowait(Answer(message, frame, pending.seq))
                 return True
             case Request():
@@ -327,7 +349,9 @@ class RpcConnection:
 
     def _no_answer(self, pending: Pending, seconds: float) -> Exception:
         return self._wrong_answer(pending) or TimedOutError(
-            f"no answer to {pending.method or 'a request'} within {seconds:g} s", (pending.seq,)
+            f"no answer to {pending.method or 'a request'} within {seconds:g} s",
+            (pending.seq,),
+            pending.method,
         )
 
     def _wrong_answer(self, pending: Pending) -> Exception | None:
@@ -335,15 +359,17 @@ class RpcConnection:
         for frame in self.unsolicited[pending.before :]:
             if isinstance(frame.message, Malformed):
                 return MalformedAnswerError(
-                    f"in the place of an answer to {pending.method} came what is no message: "
+                    f"instead of an answer to {pending.method} came something that is not a message: "
                     f"{frame.message.flaw.value}",
                     (pending.seq, frame.seq),
                 )
             if isinstance(frame.message, Response | ErrorResponse):
+                text = f"the answer to {pending.method} (id {shown(pending.id)}) has the id"
+                is_without_id = not isinstance(frame.message.id, int | str)
                 return IdMismatchError(
-                    f"the answer to {pending.method} (id {shown(pending.id)}) has the id "
-                    f"{_shown_id(frame.message)}",
+                    f"{text} {_shown_id(frame.message)}",
                     (pending.seq, frame.seq),
+                    is_refusal_without_id=is_without_id and isinstance(frame.message, ErrorResponse),
                 )
         return None
 

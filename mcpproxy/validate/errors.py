@@ -20,7 +20,11 @@ class GoneError(ValidateError):
 
 
 class TimedOutError(ValidateError):
-    """There was no response within the time limit."""
+    """There was no response within the time limit. ``method`` is that of the request, if it is known."""
+
+    def __init__(self, text: str, frames: tuple[int, ...] = (), method: str = "") -> None:
+        super().__init__(text, frames)
+        self.method = method
 
 
 class NotInitializedError(ValidateError):
@@ -40,7 +44,16 @@ class UnsupportedVersionError(ValidateError):
 
 
 class IdMismatchError(ValidateError):
-    """A response has an id that belongs to no open request."""
+    """A response has an id that belongs to no open request.
+
+    ``is_refusal_without_id``: it is an error without an id, as a server sends when it cannot read a request.
+    """
+
+    def __init__(
+        self, text: str, frames: tuple[int, ...] = (), *, is_refusal_without_id: bool = False
+    ) -> None:
+        super().__init__(text, frames)
+        self.is_refusal_without_id = is_refusal_without_id
 
 
 class MalformedAnswerError(ValidateError):

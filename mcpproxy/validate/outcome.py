@@ -29,6 +29,8 @@ Category = Literal[
     "security",
     "robustness",
 ]
+Verdict = Literal["valid", "invalid", "undecided"]
+
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
@@ -40,8 +42,8 @@ STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warni
 class Conclusion:
     """The result of one check: a clause for the user, and the frames that are evidence.
 
-    ``rule`` is the code of the violated rule and ``source`` the URL of the sentence in the specification;
-    both are empty if there is none.
+    ``rule`` is the code of the violated rule, ``requirement`` the id of its requirement, and ``source`` the
+    URL of the sentence in the specification; each is empty if there is none.
     """
 
     status: Status
@@ -49,6 +51,7 @@ class Conclusion:
     frames: tuple[int, ...] = ()
     rule: str = ""
     source: str = ""
+    requirement: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,15 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRecording:
-    """One recording of the run: its file, the findings about the server, and the number of frames."""
+    """One recording of the run: its file, the findings about the server, and the numbers of frames.
+
+    ``frames`` counts both directions, ``server_frames`` those of the server.
+    """
 
     path: str
     findings: tuple[Finding, ...]
     frames: int
+    server_frames: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,8 @@ class Validation:
     """A whole run against ``target`` (a command line or a URL).
 
     ``server`` is its ``serverInfo``, ``revisions`` are those that it was tested in. ``notes`` says what was
-    not done, and why.
+    not done, and why. ``faults`` are failures of mcpproxy itself, each a sentence. ``untested`` says why most
+    checks could not be tried, such as missing credentials; it is empty otherwise.
     """
 
     target: str
@@ -99,6 +107,9 @@ class Validation:
     checks: tuple[CheckResult, ...]
     traces: tuple[JudgedRecording, ...]
     notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    untested: str = ""
+    is_interrupted: bool = False
     strict: bool = False
     duration_ms: float = field(default=0, compare=False)
 
@@ -118,6 +129,26 @@ class Validation:
         return check.status in counts and not check.is_known
 
     @property
+    def verdict(self) -> Verdict:
+        """``valid`` if nothing failed and, with ``strict``, nothing gave a warning.
+
+        A failure of the server counts although the run was interrupted; otherwise it is not known whether the
+        server is valid. The same holds if mcpproxy itself failed.
+        """
+        if any(map(self.does_count, self.checks)):
+            return "invalid"
+        return "undecided" if self.faults or self.untested or self.is_interrupted else "valid"
+
+    @property
     def is_valid(self) -> bool:
-        """Whether nothing failed; with ``strict``, whether there are no warnings either."""
-        return not any(map(self.does_count, self.checks))
+        """Whether the verdict is ``valid``."""
+        return self.verdict == "valid"
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a valid server, 1 for an invalid one; 130 if interrupted, 2 if it could not be tested."""
+        if self.is_interrupted:
+            return 130
+        if self.faults or self.untested:
+            return 2
+        return 0 if self.is_valid else 1

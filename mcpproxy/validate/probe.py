@@ -28,8 +28,9 @@ class Probe:
     ``what`` says what is done and what is expected, in one line. ``rules`` are the codes of the rules that it
     is based on. It runs only in its ``revisions`` and over its ``transports``, and if the server declares the
     capabilities in ``needs``, such as ``resources.subscribe``. ``session``: it uses the shared session, which
-    is opened if necessary; other probes open sessions of their own. After a ``disruptive`` probe the shared
-    session is closed, and the next probe gets a new one.
+    is opened if necessary; other probes open their own sessions. After a ``disruptive`` probe the shared
+    session is closed, and the next probe gets a new one. An ``unlawful`` probe sends what a client must not
+    send: no sentence of the specification says that a server survives it, so its end is only a warning.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Probe:
     needs: tuple[str, ...] = ()
     session: bool = True
     disruptive: bool = False
+    unlawful: bool = False
 
 
 def passed(message: str, frames: tuple[int, ...] = ()) -> Conclusion:

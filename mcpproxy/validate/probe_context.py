@@ -6,30 +6,33 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.session.frame import Finding
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.session.frame import CLIENT, Finding
+from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.connection import TIMEOUT_S
-from mcpproxy.validate.errors import Skipped
+from mcpproxy.validate.connection import START_S, TIMEOUT_S
+from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.session_recording import SessionRecording
-from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
+from mcpproxy.validate.transports.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.http_endpoint import HttpEndpoint
-    from mcpproxy.validate.http_wire import HttpWire
+    from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
+    from mcpproxy.validate.transports.http_wire import HttpWire
 
 
 @dataclass(frozen=True, slots=True)
 class ValidateOptions:
     """The limits of a run.
 
-    ``timeout_s`` is the time limit for one response, ``limit_s`` that for the whole run. ``calls`` are tools
-    to call with these arguments, whatever they declare; ``calls_all`` calls every tool with generated
-    arguments.
+    ``timeout_s`` is the time limit for one response, ``start_s`` that for the first response of a new
+    process, ``limit_s`` that for the whole run. ``calls`` are tools to call with these arguments, whatever
+    they declare; ``calls_all`` calls every tool with generated arguments.
     """
 
     timeout_s: float = TIMEOUT_S
+    start_s: float = START_S
     limit_s: float = 300.0
     calls: tuple[tuple[str, JSONObject], ...] = ()
     calls_all: bool = False
@@ -37,12 +40,16 @@ class ValidateOptions:
 
 @dataclass(slots=True)
 class Inventory:
-    """What the server offers: all pages of every list, filled in by the probes that list."""
+    """What the server offers: all pages of every list, filled in by the probes that list.
+
+    ``failures`` says what went wrong where a method always failed, by method.
+    """
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
     resources: list[JSONObject] = field(default_factory=list[JSONObject])
     templates: list[JSONObject] = field(default_factory=list[JSONObject])
     prompts: list[JSONObject] = field(default_factory=list[JSONObject])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class ProbeContext:
@@ -69,13 +76,23 @@ class ProbeContext:
         self.open_failure = ""
         self.is_revision_refused = False
         """Whether the server refused the exact revision, or offered another one."""
+        self.is_optional = False
+        """Whether the server need not speak the revision."""
+        self.was_seen = False
+        """Whether an earlier session received anything from the server."""
         self.is_dual: bool | None = None
         """Whether the server speaks both eras; ``None`` while that is unknown."""
         self.outlives_stdin = False
         """Whether a process kept running after its stdin was closed; later ones get less time."""
+        self.never_answers = False
+        """Whether a process answered nothing within ``start_s``; later ones get no extra time to start."""
+        self.stops_at_malformed_json = False
+        """Whether the server did not answer any more after malformed JSON; it is sent no more of it."""
         self.server: JSONObject = {}
         """The result of ``initialize`` or ``server/discover``."""
         self.inventory: Final = Inventory()
+        self.slow_tools: Final[set[str]] = set()
+        """The tools that gave no answer in time; they are not called again."""
         self.session_recordings: Final[list[SessionRecording]] = []
         self.touched: Final[list[SessionRecording]] = []
         """The recordings that the current probe has written to."""
@@ -104,9 +121,9 @@ class ProbeContext:
         return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
 
     @property
-    def recording(self) -> SessionRecording:
-        """The recording of the open session."""
-        return self.client.wire.recording
+    def is_stateless(self) -> bool:
+        """Whether the revision in use has no handshake."""
+        return self.revision in STATELESS
 
     @property
     def http(self) -> "HttpEndpoint":
@@ -117,9 +134,7 @@ class ProbeContext:
         """
         if not self.target.url:
             raise Skipped("only over HTTP")
-        from mcpproxy.validate.http_endpoint import (
-            HttpEndpoint,  # brings the HTTP library, which stdio does not need
-        )
+        from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
 
         if self._http is None:
             recording = self._new_recording("session")
@@ -190,17 +205,18 @@ class ProbeContext:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """A client whose session is not open yet; on stdio it has a recording of its own called ``name``."""
+        """A client whose session is not open yet; on stdio it has its own recording, called ``name``."""
         target = self.target
         if target.url:
-            from mcpproxy.validate.http_wire import HttpWire
+            from mcpproxy.validate.transports.http_wire import HttpWire
 
             self._touch(self.http.recording)
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
         recording = self._new_recording(name)
         grace_s = SHORT_GRACE_S if self.outlives_stdin else GRACE_S
         wire = StdioWire(recording, target.command, target.env, grace_s)
-        return Client(wire, revision or self.revision, self.options.timeout_s)
+        start_s = 0 if self.never_answers else self.options.start_s
+        return Client(wire, revision or self.revision, self.options.timeout_s, start_s)
 
     @asynccontextmanager
     async def new_session(
@@ -221,6 +237,18 @@ class ProbeContext:
         finally:
             await self._end(client)
 
+    async def call(self, name: str, arguments: JSONObject, **members: JSON) -> Answer:
+        """Call a tool in the shared session; ``members`` are added to the params.
+
+        Raises:
+            ValidateError: there is no answer. If it is late, ``to_call`` leaves the tool out from now on.
+        """
+        try:
+            return await self.client.request("tools/call", {"name": name, "arguments": arguments, **members})
+        except TimedOutError:
+            self.slow_tools.add(name)
+            raise
+
     async def close_session(self) -> None:
         """Close the session that probes share."""
         client, self._client = self._client, None
@@ -232,6 +260,7 @@ class ProbeContext:
         """Close the shared session without waiting for a server that may hang."""
         client = self._client
         if client is not None and isinstance(client.wire, StdioWire):
+            self._note_silence(client)
             await client.wire.kill()
         await self.close_session()
 
@@ -240,6 +269,12 @@ class ProbeContext:
         await self.close_session()
         if self._http is not None:
             await self._http.close()
+
+    def mark_provoked(self) -> None:
+        """Note that the sessions of the current probe contain what a client must not send."""
+        shared = [self._client.wire.recording] if self._client is not None else []
+        for recording in (*self.touched, *shared):
+            recording.was_provoked = True
 
     def violation(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
         """The conclusion for a violated requirement: ``violation("RPC-010/R-012", "...")``.
@@ -252,7 +287,8 @@ class ProbeContext:
         shown = tuple(dict.fromkeys(frames))
         if severity is None:
             return Conclusion("passed", f"{message}; {self.revision} does not forbid it", shown)
-        return Conclusion(STATUS_OF[severity], message, shown, found.rule, found.source((self.revision,)))
+        source = found.source((self.revision,))
+        return Conclusion(STATUS_OF[severity], message, shown, found.rule, source, found.id)
 
     def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
         """The findings about the server after the first ``since`` of each recording (by path)."""
@@ -264,9 +300,15 @@ class ProbeContext:
         ]
 
     async def _end(self, client: Client) -> None:
+        self._note_silence(client)
         await client.close()
         if isinstance(client.wire, StdioWire):
             self.outlives_stdin = self.outlives_stdin or client.wire.outlived_stdin
+
+    def _note_silence(self, client: Client) -> None:
+        is_silent = not (client.has_answered or client.gone)
+        if is_silent and client.wire.recording.tally.frames[CLIENT]:
+            self.never_answers = True
 
     def _new_recording(self, name: str) -> SessionRecording:
         recording = self._recordings.begin(name, self.target)

@@ -1,6 +1,6 @@
 """Requests with unusual headers or metadata, and the answers to them.
 
-Over HTTP each is an exchange of its own with just the given headers; on stdio there are no headers.
+Over HTTP each is a separate exchange with just the given headers; on stdio there are no headers.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe_context import ProbeContext
 
 if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
-    from mcpproxy.validate.exchange import ClientExchange
-    from mcpproxy.validate.http_wire import HttpWire
+    from mcpproxy.validate.transports.exchange import ClientExchange
+    from mcpproxy.validate.transports.http_wire import HttpWire
 
 Headers = Sequence[tuple[str, str]]
 
@@ -75,7 +75,7 @@ def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire
         raise Skipped("only over HTTP")
     found = cast("HttpWire", wire)
     if found.is_http_sse:
-        raise Skipped("the server speaks HTTP+SSE, which has nothing of that")
+        raise Skipped("the server speaks HTTP+SSE, which does not have this")
     return found
 
 
@@ -118,7 +118,7 @@ async def post(
 def raw_answer(exchange: "ClientExchange") -> RawAnswer:
     """The answer in an exchange."""
     found = responses_in(exchange.frames)
-    return RawAnswer(exchange.seen, exchange.status, found[0] if found else None)
+    return RawAnswer(exchange.evidence, exchange.status, found[0] if found else None)
 
 
 async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
@@ -129,8 +129,8 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
     """
     raw = dumps(message)
     if context.client.wire.transport == "http" and not context.http_wire.is_http_sse:
-        given = context.http_wire.headers(raw) if headers is None else headers
-        return raw_answer(await post(context, raw, given))
+        correct = context.http_wire.headers(raw)
+        return raw_answer(await post(context, raw, correct if headers is None else headers))
     id = message["id"]
     assert isinstance(id, int | str)
     try:
@@ -154,7 +154,7 @@ def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
 
 def harmless_request(client: Client) -> JSONObject:
     """A request that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
-    return client.request_object("server/discover" if client.is_stateless else "ping")
+    return client.request_object(client.ping_method)
 
 
 async def speaks_both_eras(context: ProbeContext) -> bool:

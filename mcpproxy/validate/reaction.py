@@ -35,7 +35,7 @@ class Reaction:
     @property
     def codes(self) -> tuple[object, ...]:
         """The codes of the errors among the answers."""
-        return tuple(_members(message).get("code") for message, _ in self.answers if _is_error(message))
+        return tuple(_error_object(message).get("code") for message, _ in self.answers if _is_error(message))
 
     @property
     def has_result(self) -> bool:
@@ -53,22 +53,23 @@ class Reaction:
 
 
 async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
-    """Send ``raw`` in the shared session and collect the reaction.
+    """Send ``raw`` in the shared session and collect the reaction, without late answers to earlier requests.
 
     Raises:
         ValidateError: the server does not answer any more after ``what``.
     """
     client = context.client
     if client.wire.transport == "http" and not context.http_wire.is_http_sse:
-        return await _posted(context, raw, what)
-    before = len(client.received)
+        return await _react_over_http(context, raw, what)
+    before, earlier = len(client.received), client.used_ids()
     anything = client.expect(client.new_id())  # a response with any id counts, not only the one to the ping
     try:
         sent = await client.send(raw)
         last = await check_alive(client, what, sent)
     finally:
         client.forget(anything)
-    return Reaction(sent, _answers([frame for frame in client.received[before:] if frame.seq != last]))
+    answers = _answers([frame for frame in client.received[before:] if frame.seq != last])
+    return Reaction(sent, tuple((message, frame) for message, frame in answers if message.id not in earlier))
 
 
 async def check_alive(client: Client, what: str, *frames: int) -> int:
@@ -94,7 +95,7 @@ def answered(client: Client, pending: Pending) -> Frame | None:
     return None
 
 
-async def _posted(context: ProbeContext, raw: bytes, what: str) -> Reaction:
+async def _react_over_http(context: ProbeContext, raw: bytes, what: str) -> Reaction:
     wire = context.http_wire
     exchange = await wire.post(raw, wire.headers(raw))
     try:
@@ -102,7 +103,7 @@ async def _posted(context: ProbeContext, raw: bytes, what: str) -> Reaction:
             await exchange.ended.wait()
     except TimeoutError:
         seconds = f"{context.options.timeout_s:g} s"
-        raise TimedOutError(f"the answer to {what} did not end within {seconds}", exchange.seen) from None
+        raise TimedOutError(f"the answer to {what} did not end within {seconds}", exchange.evidence) from None
     await check_alive(context.client, what, exchange.seq)
     return Reaction(exchange.seq, _answers(exchange.frames), exchange.status)
 
@@ -120,6 +121,6 @@ def _is_error(message: Response | ErrorResponse) -> bool:
     return isinstance(message, ErrorResponse)
 
 
-def _members(message: Response | ErrorResponse) -> JSONObject:
+def _error_object(message: Response | ErrorResponse) -> JSONObject:
     error = message.error if isinstance(message, ErrorResponse) else None
     return error if isinstance(error, dict) else {}

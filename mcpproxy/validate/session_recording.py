@@ -11,18 +11,21 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.errors import McpProxyError
+from mcpproxy.recorder.judge import SafeJudge
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import CLIENT, Close, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_header, frame_parts
 from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+from mcpproxy.validate.answered import AnsweredMethods
 
 
 class SessionRecording:
     """One recording at ``path``. ``findings`` grows as messages are judged; ``frames`` is their number.
 
-    ``fault`` says why the file is incomplete; it is empty otherwise.
+    ``fault`` says why the file is incomplete; it is empty otherwise. ``answered`` counts the messages of the
+    server.
 
     Raises:
         McpProxyError: ``path`` cannot be written.
@@ -32,12 +35,15 @@ class SessionRecording:
         self.path: Final = path
         self.findings: Final[list[Finding]] = []
         self.tally: Final = Tally()
+        self.answered: Final = AnsweredMethods()
         self.seq = 0
         """The number of the last head or frame."""
         self.fault = ""
+        self.was_provoked = False
+        """Whether our client sent what a client must not send."""
         self._started_ns: Final = started_ns
         self._names: Final = SessionNames()
-        self._observer: Final = rules.observer()
+        self._judge: Final = SafeJudge(rules.observer)
         self._listeners: Final[list[Callable[[Recorded], None]]] = []
         self._is_closed = False
         folder = os.path.dirname(path)
@@ -58,9 +64,9 @@ class SessionRecording:
         return sum(self.tally.frames.values())
 
     @property
-    def revision(self) -> str | None:
-        """The negotiated protocol revision."""
-        return self._observer.revision
+    def judge_fault(self) -> str:
+        """Why mcpproxy stopped judging, which is a fault of mcpproxy; empty while it judges."""
+        return self._judge.stopped or ""
 
     def now_ns(self) -> int:
         """The time since the recording started."""
@@ -83,12 +89,15 @@ class SessionRecording:
             self.seq = event.seq
         if isinstance(event, Frame):
             self.tally.frames[event.sender] += 1
+            self.answered.add(event)
+        elif isinstance(event, ResponseHead):
+            self.answered.add_head(event)
         if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
             self._writer.write_large(frame_parts(event, session))
         else:
             self._writer.write(encode(event, session))
         if not isinstance(event, Encoded):
-            self._record_findings(self._observer.observe(event))
+            self._record_findings(self._judge.observe(event))
         for listener in tuple(self._listeners):
             listener(event)
 
@@ -107,8 +116,9 @@ class SessionRecording:
         if self._is_closed:
             return
         self._is_closed = True
-        self._record_findings(self._observer.observe(close))
-        self.tally.more = self._observer.more
+        self._record_findings(self._judge.observe(close))
+        self.tally.more = self._judge.more
+        self.tally.judge_error = self._judge.error
         self._writer.write(encode_close(close, self.tally))
         if not self._writer.flush():
             self.fault = f"{self.path} is not whole: {self._writer.fault}"

@@ -67,10 +67,24 @@ def test_the_bytes_can_be_put_together_again(chunks: list[bytes], limit: int) ->
     assert all(len(raw) == limit for raw, _, _, continues in lines if continues)
 
 
-@given(CHUNKS)
-def test_a_line_has_the_time_of_the_chunk_that_completed_it(chunks: list[bytes]) -> None:
-    ends = [at_ns for at_ns, chunk in enumerate(chunks) for _ in range(chunk.count(b"\n"))]
-    assert [at_ns for _, at_ns, terminated, _ in frame(chunks) if terminated] == ends
+@pytest.mark.parametrize("limit", [4, 1 << 20], ids=["in pieces", "whole"])
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([b"a\nb\n"], [0, 0]),
+        ([b"a", b"b\n"], [1]),
+        ([b"a", b"\n"], [0]),
+        ([b"a", b" \r", b"\nb\n"], [0, 2]),
+        ([b"a", b" ", b"b", b"\n"], [2]),
+        ([b" ", b"\n"], [0]),
+        ([b" ", b"a", b"\n", b"\n"], [1, 3]),
+        ([b"a", b"\nb", b"\n"], [0, 1]),
+    ],
+)
+def test_a_line_has_the_time_of_its_last_byte_other_than_white_space(
+    chunks: list[bytes], expected: list[int], limit: int
+) -> None:
+    assert [at_ns for _, at_ns, terminated, _ in frame(chunks, limit) if terminated] == expected
 
 
 def test_a_last_line_has_the_time_of_its_last_byte() -> None:
@@ -100,4 +114,4 @@ def test_a_long_line_is_held_in_the_chunks_it_came_in() -> None:
     for at_ns in range(512):
         assert framer.feed(chunk, at_ns) == []
     [(raw, at_ns, terminated, continues)] = framer.feed(b"\n", 512)
-    assert (len(raw), at_ns, terminated, continues) == (32 << 20, 512, True, False)
+    assert (len(raw), at_ns, terminated, continues) == (32 << 20, 511, True, False)

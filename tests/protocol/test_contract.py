@@ -199,6 +199,44 @@ def test_a_schema_with_an_unusable_reference_accepts_everything(reference: JSON)
     assert breaks(1, schema, NOW) == ()
 
 
+@pytest.mark.parametrize(
+    ("id", "reference"),
+    [
+        ("https://example.org/tree.json", "https://example.org/tree.json"),
+        ("https://example.org/tree.json", "https://example.org/tree.json#"),
+        ("https://example.org/tree.json", "tree.json"),
+        ("urn:tree", "urn:tree"),
+        ("urn:tree", "#"),
+    ],
+)
+def test_a_schema_may_refer_to_itself_by_its_own_id(id: str, reference: str) -> None:
+    schema: Schema = {
+        "$id": id,
+        "properties": {"value": {"type": "integer"}, "next": {"$ref": reference}},
+    }
+    assert breaks({"next": {"value": 1}}, schema, NOW) == ()
+    assert breaks({"next": {"value": "x"}}, schema, NOW) == (
+        Mismatch("/next/value", "should be an integer, is a string"),
+    )
+
+
+def test_a_dynamic_reference_is_followed_where_it_can_mean_one_schema_only() -> None:
+    inner: Schema = {"$dynamicAnchor": "node", "type": "object"}
+    schema: Schema = {
+        "$dynamicAnchor": "node",
+        "properties": {"value": {"type": "integer"}, "next": {"$dynamicRef": "#node"}},
+    }
+    assert breaks({"next": {"value": 1}}, schema, NOW) == ()
+    assert breaks({"next": {"value": "x"}}, schema, NOW) == (
+        Mismatch("/next/value", "should be an integer, is a string"),
+    )
+    assert breaks({"next": {"value": "x"}}, {**schema, "$defs": {"other": inner}}, NOW) == ()
+
+
+def test_a_dynamic_reference_to_itself_judges_nothing() -> None:
+    assert breaks(1, {"$dynamicAnchor": "a", "$dynamicRef": "#a", "type": "object"}, NOW) == ()
+
+
 def test_names_within_the_schema_change_what_a_reference_means() -> None:
     inner: Schema = {"$id": "https://example.org/inner", "$defs": {"a": {}}, "$ref": "#/$defs/a"}
     assert breaks({"x": 1, "y": 1}, {"properties": {"x": inner, "y": {"type": "string"}}}, NOW) == ()

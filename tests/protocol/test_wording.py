@@ -37,3 +37,24 @@ def test_a_number_of_thousands_of_digits_is_not_written_out() -> None:
 def test_a_lone_surrogate_can_be_written() -> None:
     assert wording.shown("a\ud800") == r'"a\ud800"'
     assert wording.token("a\ud800/b") == r"/a\ud800~1b"
+
+
+@pytest.mark.parametrize(
+    ("noun", "expected"),
+    [
+        ("tools/list result", "a tools/list result"),
+        ("elicitation/create result", "an elicitation/create result"),
+        ("initialize result", "an initialize result"),
+        ("OPTIONS", "an OPTIONS"),
+        ("", "a "),
+    ],
+)
+def test_a_noun_has_its_article(noun: str, expected: str) -> None:
+    assert wording.with_article(noun) == expected
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "expected"), [(200_000_000, "0.2 s"), (1_000_000_000, "1 s"), (60_000_000_000, "60 s")]
+)
+def test_a_duration_in_seconds(duration_ns: int, expected: str) -> None:
+    assert wording.seconds(duration_ns) == expected

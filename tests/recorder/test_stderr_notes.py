@@ -159,3 +159,10 @@ def test_a_pipe_that_nobody_reads_is_no_error(pipe: Pipe) -> None:
     live.flush()
     live.say("hello")
     live.drain(1)
+
+
+def test_one_frame_is_no_plural(pipe: Pipe) -> None:
+    live = StderrNotes(pipe.writer)
+    live.summarize("s.jsonl", Tally(frames={"client": 1, "server": 0}))
+    live.flush()
+    assert pipe.text() == "mcpproxy: 1 frame from the client, 0 from the server; no findings; trace s.jsonl\n"

@@ -20,7 +20,7 @@ after the one before. A close is added if there is none. ``wire.py`` describes t
 
 ``expect`` names the rules of the findings at a line, in order; a line without it expects no finding. Next to
 it, ``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` are the expected values of each
-finding.
+finding, and ``says`` is its text.
 """
 
 import base64
@@ -65,7 +65,7 @@ STEP_NS: Final = 1_000_000
 REMARKS: Final = "DEPR"
 """A family whose rules report lawful messages. Its findings count in its own fixtures only."""
 
-ABOUT_FINDINGS: Final = ("expect", "blame", "pointer", "frame", "requirement", "severity")
+ABOUT_FINDINGS: Final = ("expect", "blame", "pointer", "frame", "requirement", "severity", "says")
 
 Line = Mapping[str, Any]
 
@@ -329,8 +329,9 @@ def _compare(line: Line, found: list[Finding]) -> str:
         return f"expected {', '.join(expected) or 'nothing'}"
     for finding in found:
         for name in ABOUT_FINDINGS[1:]:
-            if name in line and getattr(finding, name) != line[name]:
-                return f"expected {name} {line[name]!r}, found {getattr(finding, name)!r}"
+            told = getattr(finding, "message" if name == "says" else name)
+            if name in line and told != line[name]:
+                return f"expected {name} {line[name]!r}, found {told!r}"
     return ""
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from tests.validate.scripted import Json, Server, flaw
+from tests.validate.scripted import SILENT, Json, Server, flaw
 
 
 @flaw
@@ -120,3 +120,21 @@ def announced_hang(server: Server) -> None:
         time.sleep(600)
 
     server.begin = begin
+
+
+@flaw
+def silent_tools(server: Server) -> None:
+    """It never lists its tools."""
+    server.methods["tools/list"] = lambda params: SILENT
+
+
+@flaw
+def announced_silence(server: Server) -> None:
+    """As ``silent_tools``, and it says through a pipe that it was asked."""
+
+    def tools(params: dict[str, Any]) -> Json:
+        with open(os.environ["SCRIPTED_PIDS"] + ".ready", "w", encoding="ascii") as pipe:
+            pipe.write("here\n")
+        return SILENT
+
+    server.methods["tools/list"] = tools

@@ -5,12 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.cli.main import main
 from mcpproxy.validate.outcome import CATEGORIES
+from tests.relay.test_http_tls import server_context
 from tests.validate.trial import ROOT, command, target
 
 ENV = [f"--env={name}={value}" for name, value in target().env.items()]
@@ -79,11 +84,12 @@ def test_what_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         ((), "one of -- COMMAND and URL is needed"),
         (("--", "/nowhere/no-such-server"), "/nowhere/no-such-server: cannot be run"),
         (("--only=pimg", "--", "x"), "did you mean ping?"),
-        (("--skip=nothing-like-it", "--", "x"), "no category and no check"),
+        (("--skip=nothing-like-it", "--", "x"), "neither a category nor a check"),
         (("--header=A: b", "--", "x"), "goes together with a URL"),
         (("--env=A=b", "http://127.0.0.1:1/mcp"), "goes together with -- COMMAND"),
         (("--timeout=never", "--", "x"), "is not a number of seconds"),
         (("--call=add=[1]", "--", "x"), "is not a tool with arguments"),
+        (("--call=add", "--", "x"), "is not a tool with arguments as JSON, such as 'add={}'"),
         (("server.py",), "put -- before a command"),
     ],
     ids=str,
@@ -120,6 +126,95 @@ def test_a_named_tool_is_called_whatever_it_declares(
     assert "    ok   call-tools: called greet\n" in outcome.out
 
 
+def test_a_tool_that_is_not_there_is_not_called(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outcome = against(capsys, "", tmp_path, "--only=call-tools", "--call=ad={}")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "mcpproxy: --call: the server has no tool 'ad'; did you mean add?\n"
+
+
+def test_a_fault_of_ours_is_one_sentence_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpproxy.validate.probes.jsonrpc.reaction", None)
+    outcome = against(capsys, "", tmp_path, "--only=ping,malformed-json,unknown-method")
+    assert outcome.code == 2
+    assert "    ok   ping: answered" in outcome.out
+    assert "    ok   unknown-method: refused with -32601" in outcome.out
+    assert "\nundecided\n" in outcome.out
+    assert outcome.err.startswith("mcpproxy: the check malformed-json failed in mcpproxy itself: TypeError: ")
+    assert outcome.err.endswith("please report it\n")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_server_that_dies_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outcome = against(capsys, "dies-at-start", tmp_path)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith("no answer to initialize: it ended with exit code 3\n")
+    assert outcome.err.count("\n") == 1
+
+
+class _NotFound(BaseHTTPRequestHandler):
+    """Says the same to everybody."""
+
+    status = 404
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(self.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing on stderr."""
+
+
+@contextmanager
+def serving(*, is_tls: bool = False, status: int = 404) -> Generator[int]:
+    """A web server without MCP, in a thread; its port."""
+    handler = type("_Handler", (_NotFound,), {"status": status})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if is_tls:
+            server.socket = server_context().wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("is_tls", "scheme", "status", "says"),
+    [
+        (False, "http", 404, "HTTP status 404; no MCP server seems to be at this path"),
+        (False, "http", 401, "HTTP status 401; give credentials with --header"),
+        (False, "http", 503, "HTTP status 503; try again later"),
+        (False, "https", 404, "the port does not speak TLS; try http://127.0.0.1"),
+        (True, "http", 404, "the port speaks TLS; try https://127.0.0.1"),
+        (True, "https", 404, "its certificate is not trusted"),
+    ],
+)
+def test_a_url_without_a_server_is_one_sentence(
+    *,
+    is_tls: bool,
+    scheme: str,
+    status: int,
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    with serving(is_tls=is_tls, status=status) as port:
+        url = f"{scheme}://127.0.0.1:{port}/mcp"
+        skipped = ("--skip=oauth-metadata,invalid-token",)  # what they say of a 401 is a result
+        outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", *skipped, url)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"mcpproxy: {url}: ")
+    assert says in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
 def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     argv = [sys.executable, "-m", "mcpproxy", "validate", *ENV, f"--env=SCRIPTED_PIDS={pids}"]
@@ -134,8 +229,46 @@ def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
     run.send_signal(signal.SIGTERM)
     out, err = run.communicate(timeout=20)
     assert run.returncode == 130
-    assert out == b""
+    assert out == b""  # It was not known whether there is a server.
     assert b"Traceback" not in err
     for pid in pids.read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)
+
+
+def test_checks_are_printed_as_they_end_and_stay_when_interrupted(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "mcpproxy", "validate", *ENV, "--revision=2025-11-25", "--timeout=60"]
+    argv += [f"--trace={tmp_path / 'x.jsonl'}", "--only=ping,list-tools", "--", *command("silent-tools")]
+    run = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert run.stdout is not None
+    lines: list[bytes] = []
+    while b"ping: answered" not in (lines[-1] if lines else b""):
+        lines.append(run.stdout.readline())
+        assert lines[-1], lines
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=20)
+    assert run.returncode == 130
+    assert out.splitlines()[-2:] == [
+        b"Summary: 3 passed, 0 failed, 0 warnings, 0 skipped",
+        b"interrupted",
+    ]
+    assert err == b""
+
+
+def test_what_there_is_when_interrupted_is_reported_to_programs_too(tmp_path: Path) -> None:
+    ready = str(tmp_path / "pids.ready")
+    os.mkfifo(ready)
+    argv = [sys.executable, "-m", "mcpproxy", "validate", *ENV, f"--env=SCRIPTED_PIDS={tmp_path / 'pids'}"]
+    argv += ["--revision=2025-11-25", f"--trace={tmp_path / 'x.jsonl'}", "--timeout=60", "--format=json"]
+    run = subprocess.Popen(
+        [*argv, "--", *command("announced-silence")], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with open(ready, encoding="ascii") as announced:  # until the server was asked for its tools
+        assert announced.read() == "here\n"
+    run.send_signal(signal.SIGTERM)
+    out, _ = run.communicate(timeout=20)
+    assert run.returncode == 130
+    report = json.loads(out)
+    assert report["interrupted"]
+    assert (report["verdict"], report["valid"]) == ("undecided", False)
+    assert [check["name"] for check in report["checks"]] == ["connect", "handshake", "ping"]

@@ -1,6 +1,8 @@
 """The raw client: what it does on a good day, and how it says what went wrong on a bad one."""
 
 import asyncio
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from mcpproxy.validate.errors import (
 )
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings
-from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
+from mcpproxy.validate.transports.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 from tests.validate.trial import command, rules, target
 
 Story = Callable[[Client], Awaitable[None]]
@@ -33,7 +35,7 @@ Story = Callable[[Client], Awaitable[None]]
 def talk(story: Story, flaw: str = "", timeout_s: float = 10.0, revision: str = "2025-11-25") -> None:
     async def main() -> None:
         async with connected_stdio(
-            command(flaw), env=target().env, timeout_s=timeout_s, revision=revision
+            command(flaw), env=target().env, timeout_s=timeout_s, start_s=timeout_s, revision=revision
         ) as client:
             await story(client)
 
@@ -157,7 +159,7 @@ ERRORS = [
     (_list_tools, "tools-without-list", MalformedAnswerError, "has no list tools"),
     (_list_resources, "circular-pages", MalformedAnswerError, "its pages have no end"),
     (_initialize, "nameless-revision", MalformedAnswerError, "names no protocolVersion"),
-    (_initialize, "garbage", MalformedAnswerError, "what is no message"),
+    (_initialize, "garbage", MalformedAnswerError, "something that is not a message"),
     (_initialize, "mute-initialize", TimedOutError, "no answer to initialize within 1 s"),
     (_initialize, "dying-in-mid-answer", GoneError, "it ended with exit code 7"),
     (_initialize, "future-version", UnsupportedVersionError, 'the server offers "2099-12-31"'),
@@ -199,6 +201,21 @@ def test_nothing_is_said_once_stdin_was_closed() -> None:
             await client.notify("notifications/roots/list_changed")
         assert wire.recording.seq == before  # what was not sent is not recorded as sent
 
+    talk(story)
+
+
+def test_a_signal_does_not_take_the_exit_code_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(client: Client) -> None:
+        await client.connect()
+        wire = client.wire
+        assert isinstance(wire, StdioWire)
+        wire.signal(signal.SIGTERM)
+        assert await wire.ended(10)
+        await client.close()
+        assert wire.exit_code == -signal.SIGTERM
+
+    # It polls the process, and what it learns then is lost to the watcher of the event loop.
+    monkeypatch.delattr(subprocess.Popen, "send_signal")
     talk(story)
 
 

@@ -44,7 +44,7 @@ def running(pids: Sequence[int]) -> list[int]:
         ("flooding", "no answer to initialize within 1 s"),
         ("one-endless-line", "no answer to initialize"),  # whichever comes first
         ("dying-in-mid-answer", "no answer to initialize: it ended with exit code 7"),
-        ("garbage", "what is no message"),
+        ("garbage", "something that is not a message"),
     ],
 )
 def test_who_takes_no_part_is_left_alone(flaw: str, says: str, tmp_path: Path) -> None:
@@ -62,7 +62,8 @@ def test_who_takes_no_part_is_left_alone(flaw: str, says: str, tmp_path: Path) -
 
 def test_a_flood_in_the_middle_fails_one_check_and_not_the_next(tmp_path: Path) -> None:
     result, pids = endured("flooding-later", tmp_path, ("list-tools", "call-tools", "list-prompts"))
-    assert check(result, "call-tools").conclusion.message == "no answer to tools/call within 1.5 s"
+    assert check(result, "call-tools").status == "warning"
+    assert check(result, "call-tools").conclusion.message.startswith("no answer to tools/call within 1.5 s")
     assert check(result, "list-prompts").status == "passed"
     assert running(pids) == []
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.validate.errors import CouldNotStartError
 from mcpproxy.validate.outcome import Status, Validation
 from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
@@ -81,7 +82,7 @@ CASES = (
     fails("version-header-invalid", "stateful", "version-header-406", "refused with 406", "PROTO-008"),
     warns("version-header-missing", "stateful", "wanted-version-header", "taken as 2025-03-26"),
     # Authorization
-    fails("oauth-metadata", "stateful", "no-metadata", "nothing lies at the well-known", "AUTH-002"),
+    fails("oauth-metadata", "stateful", "no-metadata", "there is none at the well-known", "AUTH-002"),
     fails("oauth-metadata", "stateful", "metadata-without-servers", "no authorization server", "AUTH-007"),
     warns("oauth-metadata", "stateful", "metadata-without-resource", "does not name its resource"),
     fails("invalid-token", "stateful", "any-token", "accepted with 200, not with 401", "AUTH-001"),
@@ -244,6 +245,17 @@ def test_not_to_speak_the_other_era_is_no_fault_among_all_revisions(kind: Kind, 
     assert result.is_valid
 
 
-def test_a_server_that_speaks_no_revision_at_all_is_not_valid(tmp_path: Path) -> None:
-    result = over_http("stateful", "guarded", tmp_path, ("handshake",), revision="all")
-    assert not result.is_valid
+def test_a_server_that_lets_nobody_in_is_not_judged(tmp_path: Path) -> None:
+    with pytest.raises(CouldNotStartError, match="HTTP status 401; give credentials with --header"):
+        over_http("stateful", "guarded", tmp_path, ("handshake",), revision="all")
+
+
+def test_what_is_known_of_a_server_that_lets_nobody_in_is_reported(tmp_path: Path) -> None:
+    result = over_http("stateful", "guarded", tmp_path, ("handshake", "oauth-metadata", "invalid-token"))
+    assert {one.name for one in result.checks if one.status == "passed"} == {
+        "connect",
+        "oauth-metadata",
+        "invalid-token",
+    }
+    assert "HTTP status 401; give credentials" in result.untested
+    assert (result.verdict, result.exit_code) == ("undecided", 2)

@@ -45,8 +45,8 @@ def test_a_check_that_rests_on_no_rule_goes_by_its_name(peers: Peers, tmp_path: 
     assert (
         validated(
             tmp_path,
-            "end-at-odd-request",
-            "--only=invalid-request",
+            "small-buffer",
+            "--only=large-message",
             "--format=sarif",
             "-o",
             str(tmp_path / "log.sarif"),
@@ -55,7 +55,7 @@ def test_a_check_that_rests_on_no_rule_goes_by_its_name(peers: Peers, tmp_path: 
     )
     log: dict[str, Any] = json.loads((tmp_path / "log.sarif").read_text())
     assert sarif_faults(peers, log) == []
-    assert {result["ruleId"] for result in log["runs"][0]["results"]} == {"invalid-request"}
+    assert {result["ruleId"] for result in log["runs"][0]["results"]} == {"large-message"}
 
 
 def test_junit_is_valid_and_has_a_case_for_each_check(peers: Peers, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def tried(
             probes or chosen(names),
             Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
             revision=revision,
-            options=ValidateOptions(timeout_s=timeout_s, limit_s=60),
+            options=ValidateOptions(timeout_s=timeout_s, start_s=timeout_s, limit_s=60),
         )
     )
 

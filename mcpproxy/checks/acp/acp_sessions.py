@@ -12,10 +12,11 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.utilities.cancellation import READ_NS
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import History, SentRequest
 
 MAX_REMEMBERED: Final = 4096
@@ -23,6 +24,9 @@ MAX_REMEMBERED: Final = 4096
 
 CROSSING_NS: Final = 1_000_000_000
 """An answer this soon after a cancel may have been sent before the agent read the cancel."""
+
+BUSY_NS: Final = 5_000_000_000
+"""Until this long after a cancel, a busy agent may not have read it."""
 
 REQUEST_CANCELLED: Final = -32800
 
@@ -190,20 +194,25 @@ def stop_reason(context: MessageContext[Response | ErrorResponse], history: Hist
 def _not_cancelled(
     asked: SentRequest, context: MessageContext, history: History, how: str, pointer: str
 ) -> Iterator[Violation]:
-    """Report a cancelled turn that did not end as cancelled.
-
-    An answer within ``CROSSING_NS`` is not reported.
-    """
+    """Report a cancelled turn that did not end as cancelled, once the agent has read the cancel."""
     id = member(asked.params, "sessionId")
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
     if session is None or session.cancel_seq <= asked.seq:
         return
-    if context.frame.observed_at_ns - session.cancel_ns >= CROSSING_NS:
+    waited_ns, enough_ns = _since_cancel(session, context, history)
+    if waited_ns >= min(enough_ns, CROSSING_NS):
         problem = f'agent ended a turn {how}, although the client had cancelled it; "cancelled" was expected'
         related = (asked.seq, session.cancel_seq)
+        level: Severity | None = None if waited_ns >= enough_ns else "warning"
         yield Violation(
-            "ACP-008", "A-023", problem, pointer=context.at + pointer, related=related, at_most="warning"
+            "ACP-008", "A-023", problem, pointer=context.at + pointer, related=related, at_most=level
         )
+
+
+def _since_cancel(session: AcpSession, context: MessageContext, history: History) -> tuple[int, int]:
+    """How long ago the work was cancelled, and after how long the agent certainly knows."""
+    was_read = history.client.last_answered_seq > session.cancel_seq
+    return context.frame.observed_at_ns - session.cancel_ns, READ_NS if was_read else BUSY_NS
 
 
 def idle_state(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
@@ -219,18 +228,17 @@ def idle_state(context: MessageContext[Notification], history: History) -> Itera
     if reason is None:
         if session is not None and session.busy and not history.blind:
             problem = "agent became idle after its work without saying why it stopped (stopReason)"
-            # The schema says SHOULD.
-            yield Violation("ACP-008", "A-024", problem, pointer=at, at_most="warning")
+            yield Violation("ACP-008", "A-024", problem, pointer=at)
     elif isinstance(reason, str) and reason not in acp.STOP_REASONS and not reason.startswith("_"):
         problem = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
-        yield Violation("ACP-008", "A-022", problem, pointer=at, at_most="warning")
+        yield Violation("ACP-008", "A-022", problem, pointer=at)
     elif reason != "cancelled" and session is not None and session.cancel_seq and session.busy:
-        if context.frame.observed_at_ns - session.cancel_ns < CROSSING_NS:
+        waited_ns, enough_ns = _since_cancel(session, context, history)
+        if waited_ns < min(enough_ns, CROSSING_NS):
             return
         problem = f'agent became idle with {shown(reason)} after a cancel; "cancelled" was expected'
-        yield Violation(
-            "ACP-008", "A-023", problem, pointer=at, related=(session.cancel_seq,), at_most="warning"
-        )
+        level: Severity | None = None if waited_ns >= enough_ns else "warning"
+        yield Violation("ACP-008", "A-023", problem, pointer=at, related=(session.cancel_seq,), at_most=level)
 
 
 def remember_update(context: MessageContext[Notification], history: History) -> None:

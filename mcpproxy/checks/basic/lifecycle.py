@@ -24,10 +24,10 @@ from mcpproxy.protocol.lifecycle import (
     Input,
     State,
 )
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, is_later
 from mcpproxy.protocol.wording import kind
-from mcpproxy.session.frame import Close, Sender, Signal
-from mcpproxy.session.history import History
+from mcpproxy.session.frame import Close, Sender, Severity, Signal
+from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
 """How long initialize must have been unanswered before that is reported."""
@@ -55,7 +55,9 @@ def input_of(context: MessageContext, history: History) -> Input | None:
         return Input.INITIALIZED if opens else None
     if context.answers is None or context.answers is not history.initialize:
         return None
-    return Input.INITIALIZE_RESULT if isinstance(message, Response) else Input.INITIALIZE_ERROR
+    # Who gets both a result and an error may go on from either.
+    refused = isinstance(message, ErrorResponse) and "result" not in message.value
+    return Input.INITIALIZE_ERROR if refused else Input.INITIALIZE_RESULT
 
 
 def handshake_order(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -223,6 +225,10 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
         return
     if history.over_http:
         return  # The HTTP exchange shows the cause: its status, its stream, its end.
+    if how := history.own_end(event):
+        said = f"server {how} without answering initialize ({spelled(asked.id)})"
+        yield _never_answered(said, asked)
+        return
     gone = history.client.closed_ns
     died = event.ending == "signalled" or event.exit_code != 0
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
@@ -232,17 +238,13 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
         problem = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
-        yield Violation(
-            "SEQ-001",
-            "R-032",
-            problem,
-            pointer=None,
-            related=(),
-            blame="server",
-            at_most=None,
-            frame=asked.seq,
-            candidates=asked.candidates,
-        )
+        yield _never_answered(problem, asked)
+
+
+def _never_answered(problem: str, asked: SentRequest) -> Violation:
+    return Violation(
+        "SEQ-001", "R-032", problem, blame="server", frame=asked.seq, candidates=asked.candidates
+    )
 
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -327,11 +329,20 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
 def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
     if not isinstance(version, str) or version in STATEFUL:
         return  # PROTO-001 reports a missing or mistyped version.
+    at_most: Severity | None = None
     if version in STATELESS:
         problem = f"{context.sender} put {version} into the handshake, a revision that has none"
+    elif is_later(version):
+        at_most = "info"
+        problem = (
+            f"{context.sender} named protocol version {version}, "
+            f"which is newer than the latest that mcpproxy knows ({REVISIONS[-1]})"
+        )
     else:
         problem = f'{context.sender} named protocol version "{shortened(version)}", which was never published'
-    yield Violation("PROTO-008", "R-042", problem, pointer=context.at + pointer, candidates=STATEFUL)
+    yield Violation(
+        "PROTO-008", "R-042", problem, pointer=context.at + pointer, candidates=STATEFUL, at_most=at_most
+    )
 
 
 def foreign_method(context: MessageContext[Request], history: History) -> Iterable[Violation]:

@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, as_object,
 from mcpproxy.checks.engine.rows import ASKS, UNFAMILIAR, Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless
-from mcpproxy.protocol.wording import shown, token
+from mcpproxy.protocol.wording import shown, token, with_article
 from mcpproxy.session.history import History
 
 KNOWN: Final = frozenset(
@@ -100,7 +100,7 @@ def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Viol
             continue
         if key in TRACING and is_stateless(candidates):
             if fault := TRACING[key](value):
-                problem = f"{sender} sent a {key} that {fault}: {shown(value)}"
+                problem = f"{sender} sent {with_article(key)} that {fault}: {shown(value)}"
                 yield Violation("META-004", "R-208", problem, pointer=at + token(key))
         elif fault := key_fault(key):
             yield Violation(

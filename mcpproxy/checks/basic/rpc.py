@@ -4,6 +4,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
@@ -32,6 +33,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
 )
 from mcpproxy.protocol.jsontext import repeated_names
+from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
@@ -73,10 +75,20 @@ def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterat
         problem = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
         yield Violation("RPC-003", "R-004", problem, pointer=pointer)
     elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
+        text = _id_text(context) or str(raw_id)
         problem = (
-            f"{context.sender} wrote the id {message.id} as {raw_id}, which some parsers read as a fraction"
+            f"{context.sender} wrote the id {message.id} as {text}, which some parsers read as a fraction"
         )
         yield Violation("RPC-003", "R-004", problem, pointer=pointer, at_most="info")
+
+
+def _id_text(context: MessageContext) -> str:
+    """The id of a message as its sender wrote it."""
+    raw = context.frame.raw
+    if context.at:
+        item = islice(elements(raw), int(context.at[1:]), None)
+        raw = next(item, b"")
+    return shortened((value_bytes(raw, ("id",)) or b"").decode("utf-8", "replace"))
 
 
 def request_id_reused(context: MessageContext[Request], history: History) -> Iterable[Violation]:
@@ -151,6 +163,8 @@ def _no_response_id(
     pointer = context.at + "/id" if "id" in message.value else context.at
     id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
     if "id" in message.value and message.value["id"] is not None:
+        if history.blind or not asker.was_read:
+            return  # It may answer a request whose id was no better.
         yield Violation(
             "PROTO-007",
             "R-008",
@@ -278,8 +292,9 @@ def _wrong_side(method: str, context: MessageContext[Request], history: History)
         problem = f"{sender} sent the request {method}, which only the {other(sender)} sends"
         yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method")
     elif not _extended(context, history):
+        # No sentence forbids a method of one's own; the other side may still not have it.
         problem = f"{sender} sent the request {shortened(method)}, which no revision defines"
-        yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method", at_most="warning")
+        yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method", at_most="info")
 
 
 def unknown_notification(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
@@ -369,6 +384,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         return
     for asker in (CLIENT, "server"):
         side, responder = history.side(asker), other(asker)
+        passed_over: list[SentRequest] = []
         if not history.side(responder).was_read:
             continue
         for asked in side.pending.values():
@@ -378,6 +394,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                     continue
                 if asked.stateless and history.stateful_seq is not None:
                     continue  # A probe of the other era may stay unanswered.
+                passed_over.append(asked)
                 what = f"{shortened(asked.method)} ({spelled(asked.id)})"
                 problem = f"{responder} never answered {what}, but answered later requests"
                 yield Violation(
@@ -390,6 +407,37 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                     frame=asked.seq,
                     candidates=asked.candidates,
                 )
+        if asker == CLIENT:
+            yield from _left_behind(event, history, passed_over)
+
+
+def _left_behind(event: Close, history: History, told: list[SentRequest]) -> Iterator[Violation]:
+    """What the server had not answered when it ended of its own accord."""
+    how, ended_ns = history.own_end(event), history.server.closed_ns
+    if not how or ended_ns is None:
+        return
+    left = [
+        asked
+        for asked in history.client.pending.values()
+        if not asked.cancelled
+        and asked.method not in MAY_STAY_UNANSWERED
+        and asked.at_ns < ended_ns
+        and not (asked.stateless and history.stateful_seq is not None)
+        and not any(asked is one for one in told)
+    ]
+    if left:
+        first = left[0]
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        said = f"server {how} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
+        yield Violation(
+            "RPC-008",
+            "R-010",
+            said,
+            related=tuple(asked.seq for asked in left[1:]),
+            blame="server",
+            frame=first.seq,
+            candidates=first.candidates,
+        )
 
 
 def _waited(asked: SentRequest, event: Close) -> bool:

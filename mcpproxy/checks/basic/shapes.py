@@ -17,6 +17,7 @@ from mcpproxy.checks.stateless.rounds import SUPPORTED
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.revisions import is_one_or_stateless
 from mcpproxy.protocol.shapes.lookup import Part, ShapeViolation, violations
+from mcpproxy.protocol.wording import with_article
 from mcpproxy.session.history import History
 
 CHECKED_ELSEWHERE: Final = pattern(
@@ -150,7 +151,7 @@ def _shape_violations(
             continue  # Not an object: RPC-010 and RPC-016 report it.
         if CHECKED_ELSEWHERE.fullmatch(pointer) or CHECKED_ELSEWHERE.fullmatch(method + pointer):
             continue
-        what = f"a {method} result" if part == "result" else shortened(method)
+        what = with_article(f"{method} result") if part == "result" else shortened(method)
         problem = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
         rule, requirement = _covering_rule(method + pointer)
         yield Violation(rule, requirement, problem, pointer=context.at + pointer)

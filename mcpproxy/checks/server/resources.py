@@ -125,6 +125,13 @@ NOT_FOUND: Final = pattern(
 )
 """Messages that say that the resource does not exist."""
 
+NO_RESOURCE: Final = pattern(
+    r"\b(unknown|no such) resource\b"
+    r"|\bresource:? (\S{1,200} )?(was |is |could )?(not (be )?found|does not exist|doesn't exist)\b",
+    re.IGNORECASE,
+)
+"""Messages that say nothing else."""
+
 
 def not_found(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a missing resource that is refused with an unusual error code (RES-004)."""
@@ -134,10 +141,11 @@ def not_found(context: MessageContext[ErrorResponse], history: History) -> Itera
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
     expected = -32602 if context.stateless else -32002
-    # An unknown method or an internal error is a different case. ERR-004 reports -32002 where it is retired.
-    if not isinstance(code, int) or code in (expected, -32601, -32603, -32002):
+    # An unknown method is a different case. ERR-004 reports -32002 where it is retired.
+    if not isinstance(code, int) or code in (expected, -32601, -32002) or not isinstance(text, str):
         return ()
-    if not isinstance(text, str) or not NOT_FOUND.search(text[:1_000]):
+    # An internal error may have many causes, so its text has to say that it is this one.
+    if not (NO_RESOURCE if code == -32603 else NOT_FOUND).search(text[:1_000]):
         return ()
     problem = (
         f"server reported a missing resource with code {shown(code)} instead of {expected}: {shown(text)}"

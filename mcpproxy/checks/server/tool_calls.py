@@ -6,16 +6,15 @@ of the list was announced, or if a part of the list was not seen.
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Final
-
-import orjson
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import ListedItem, ListState, listed
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
 from mcpproxy.protocol.revisions import is_one_or_stateless, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown
@@ -156,13 +155,13 @@ def answered(context: MessageContext[Response], history: History) -> Iterable[Vi
 
 def _unlisted(context: MessageContext, call: ToolCall, result: JSONObject) -> Iterator[Violation]:
     pointer, related = context.at + "/result", (call.unlisted, call.asked.seq)
+    problem = f"server answered a call of {shown(call.name)}, which it does not list, with "
     if result.get("isError") is True:
-        problem = (
-            f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
-        )
+        problem += "a tool's result"
         yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related)
     else:
-        problem = f"server has a tool {shown(call.name)} that it does not list"
+        # It may be a tool that is not listed, or an error that is told in the text alone.
+        problem += "a result that is not marked as an error"
         yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related, at_most="info")
 
 
@@ -237,15 +236,27 @@ def _text_fault(result: JSONObject) -> str:
         inner and (inner[0] in values or inner[0] in (texts, values, "\n".join(texts)))
     ):
         return ""
+    known = {_as_floats(value) for value in (structured, *inner[:1])}
+    if None in known or not known.isdisjoint(map(_as_floats, values)):
+        return ""
     return "texts that do not repeat it as JSON" if texts else "no text that repeats it as JSON"
 
 
 def _parsed(text: str) -> list[JSON]:
-    """The value of a JSON text in a list; an empty list if it is not JSON."""
+    """The value of a JSON text in a list, with numbers as in a frame; an empty list if it is not JSON."""
+    value = read(text.encode("utf-8", "surrogatepass"))
+    return [] if isinstance(value, Flaw) else [value[0]]
+
+
+def _as_floats(value: JSON) -> str | None:
+    """The value as text, with all numbers as most peers read them; ``None`` if it cannot be written.
+
+    One peer may write 18446744073709551616, 1e400 or a long decimal in another way in each place.
+    """
     try:
-        return [orjson.loads(text)]
-    except ValueError:
-        return []
+        return json.dumps(json.loads(json.dumps(value), parse_int=float), sort_keys=True)
+    except (ValueError, RecursionError):
+        return None
 
 
 def refused_arguments(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:

@@ -45,7 +45,6 @@ INPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "required-not-strings": ("SCHEMA-004", "R-134"),
     "required-unknown-property": ("SCHEMA-005", "R-135"),
     "required-forbidden-property": ("SCHEMA-005", "R-135"),
-    "no-properties": ("SCHEMA-003", "R-132"),
     "dialect": ("PROTO-004", "R-136"),
 }
 """The rule and requirement for each kind of flaw in an inputSchema; ``OUTPUT`` is for an outputSchema."""
@@ -86,12 +85,47 @@ def tool_schemas(context: MessageContext, history: History) -> Iterator[Violatio
     """
     for pointer, tool in _tools(context):
         if isinstance(tool, dict):
-            yield from _schema(context, tool, "inputSchema", pointer)
+            vague: list[tuple[str, str]] = []
+            yield from _schema(context, tool, "inputSchema", pointer, vague)
             if "outputSchema" in tool and all(r in OUTPUT_SCHEMA for r in context.candidates):
-                yield from _schema(context, tool, "outputSchema", pointer)
+                yield from _schema(context, tool, "outputSchema", pointer, vague)
+            if vague:
+                yield _takes_anything(context, tool, vague, pointer)
 
 
-def _schema(context: MessageContext, tool: JSONObject, name: str, at: str) -> Iterator[Violation]:
+def _takes_anything(
+    context: MessageContext, tool: JSONObject, vague: list[tuple[str, str]], at: str
+) -> Violation:
+    """One finding for all schemas of objects without properties that a tool has, by schema and pointer."""
+    name, pointer = vague[0]
+    place = _place(pointer.removesuffix("/properties"))
+    if name == "inputSchema":
+        what = f"whose parameter {shown(place)} takes any object" if place else "which takes any object"
+    else:
+        what = (
+            f"whose output may have any object as {shown(place)}" if place else "whose output is any object"
+        )
+    more = f" (and {len(vague) - 1} more)" if len(vague) > 1 else ""
+    said = f"{context.sender} listed tool {shown(tool.get('name'))}, {what}{more}"
+    return Violation("SCHEMA-003", "R-132", said, pointer=f"{at}/{name}{pointer}")
+
+
+def _place(pointer: str) -> str:
+    """A place in a schema as the place in its values: ``filter.tags[]``; else the pointer itself."""
+    steps, place = iter(pointer.split("/")[1:]), ""
+    for step in steps:
+        if step == "properties":
+            place += "." + next(steps, "").replace("~1", "/").replace("~0", "~")
+        elif step == "items":
+            place += "[]"
+        else:
+            return pointer
+    return place.removeprefix(".")
+
+
+def _schema(
+    context: MessageContext, tool: JSONObject, name: str, at: str, vague: list[tuple[str, str]]
+) -> Iterator[Violation]:
     of = f"the {name} of tool {shown(tool.get('name'))}"
     if name not in tool:
         yield Violation(
@@ -105,6 +139,9 @@ def _schema(context: MessageContext, tool: JSONObject, name: str, at: str) -> It
     table = INPUT if name == "inputSchema" else OUTPUT
     for flaw in flaws(tool[name], object_root=name == "inputSchema" or not stateless):
         if flaw.kind == "boolean-property" and stateless:
+            continue
+        if flaw.kind == "no-properties":
+            vague.append((name, flaw.pointer))
             continue
         where = (
             f"{flaw.pointer.removeprefix('/')} "

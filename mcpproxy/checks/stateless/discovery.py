@@ -21,6 +21,7 @@ from mcpproxy.checks.stateless.directions import earlier_server_requests
 from mcpproxy.checks.stateless.servers import (
     Discovered,
     KnownServer,
+    names_this_era,
     remember_discovery,
     remember_refusal,
     remember_server,
@@ -39,8 +40,10 @@ from mcpproxy.session.history import History
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a server of a stateless revision that does not know server/discover (DISC-001)."""
-    known, message = server(history), context.message
+    known, message, asked = server(history), context.message, context.answers
     refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
+    if asked is None or not names_this_era(asked.params):
+        return ()  # A server of both eras may have taken it for a request of the other one.
     if context.stateless and refused and known.served and not known.unknown:
         return (_undiscoverable(context.seq, known.served, context),)
     return ()

@@ -92,13 +92,15 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         return
     own_history = session.judge.history
     for request in exchange.requests[:1]:
-        lost = None if request.id is None else history.lost.get((own_history.caller, request.id))
-        if lost is None or lost.method != request.method or not _distinct(lost.id, own_history):
+        found = None if request.id is None else history.lost.get((own_history.caller, request.id))
+        if found is None or found.asked.method != request.method:
+            continue
+        lost = found.asked
+        if found.connection != exchange.request.connection and not _distinct(lost.id, own_history):
             continue
         if _bare(lost.params) == _bare(request.params):
-            problem = (
-                f"client sent {shortened(request.method)} again as {spelled(lost.id)} after its stream broke"
-            )
+            what = f"{shortened(request.method)} again as {spelled(lost.id)}"
+            problem = f"client sent {what} after its stream was lost"
             yield Violation(
                 "STAT-010", "R-229", problem, pointer="/id", related=(lost.seq,), at_most="warning"
             )

@@ -159,7 +159,7 @@ def _with_state(
     same = [earlier for earlier in known.latest if earlier.state == state and earlier.state is not None]
     continued = [earlier for earlier in same if earlier.concerns(request)]
     if continued:
-        yield from _check_retry(request, params, continued, context)
+        yield from _check_retry(request, params, continued, context, known)
     elif same:
         problem = (
             f"client sent the requestState of frame {same[-1].seq} with another request than it was given for"
@@ -185,7 +185,7 @@ def _without_state(
     repeated = known.repeated(request, context.frame.connection)
     fitting = [earlier for earlier in repeated if not given or given.keys() & earlier.wanted.keys()]
     if stateless := [earlier for earlier in fitting if earlier.state is None]:
-        yield from _check_retry(request, params, stateless, context)
+        yield from _check_retry(request, params, stateless, context, known)
     elif fitting:
         problem = f"client left out the requestState that frame {fitting[-1].seq} gave"
         yield Violation("MRTR-006", "R-258", problem, pointer=at, related=(fitting[-1].seq,))
@@ -210,7 +210,7 @@ def _without_state(
 
 
 def _check_retry(
-    request: Request, params: JSONObject, earlier: list[Round], context: MessageContext
+    request: Request, params: JSONObject, earlier: list[Round], context: MessageContext, known: Rounds
 ) -> Iterator[Violation]:
     """Report what is wrong with a retry, whichever of the rounds ``earlier`` it continues."""
     last, at = earlier[-1], context.at
@@ -224,11 +224,25 @@ def _check_retry(
     if all(one.asked.id == request.id for one in earlier):
         problem = f"client retried the request in frame {last.asked.seq} under the same id"
         yield Violation("MRTR-005", "R-257", problem, pointer=at + "/id", related=(last.asked.seq,))
-    if all(bare(one.asked.params) != bare(params) for one in earlier):
+    changed = all(bare(one.asked.params) != bare(params) for one in earlier)
+    if changed and (others := known.repeated(request, context.frame.connection)):
+        meant = others[-1].asked.seq
+        problem = f"client sent the requestState of frame {last.seq} with the request of frame {meant}"
+        pointer = at + "/params/requestState"
+        yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=(last.seq, others[-1].seq))
+        return
+    if changed:
         problem = f"client retried the request in frame {last.asked.seq} with other parameters"
         yield Violation("MRTR-010", "R-262", problem, pointer=at + "/params", related=(last.asked.seq,))
     if given is None:
         return  # It is not an object: MRTR-008 reports it.
+    if foreign := _foreign(given, earlier, known):
+        key, one = foreign
+        said = f"client answered {shortened(key)}, which frame {one.seq} asked for another request"
+        pointer = at + "/params/inputResponses" + token(key)
+        related = (last.seq, one.seq)
+        yield Violation("MRTR-009", "R-261", said, pointer=pointer, related=related, at_most="warning")
+        return
     if all(one.wanted.keys() - given.keys() for one in earlier):
         missing = next(iter(one for one in last.wanted if one not in given))
         problem = f"client did not answer the input request {shortened(missing)} of frame {last.seq}"
@@ -253,6 +267,18 @@ def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
     ):
         return None
     return newer if given.keys() <= newer.wanted.keys() else None
+
+
+def _foreign(given: JSONObject, earlier: list[Round], known: Rounds) -> tuple[str, Round] | None:
+    """The first input that none of these rounds asked for, and the round of another request that did."""
+    for key in given:
+        if any(key in one.wanted or key in one.wanted_before for one in earlier):
+            continue
+        for other in reversed(known.latest):
+            params = bare(other.asked.params)
+            if key in other.wanted and all(params != bare(one.asked.params) for one in earlier):
+                return key, other
+    return None
 
 
 def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Violation]:

@@ -124,6 +124,11 @@ def missing_meta(params: "JSON | Absent") -> str:
     return ""
 
 
+def names_this_era(params: "JSON | Absent") -> bool:
+    """Whether a request is complete and names a known stateless revision, so that only this era applies."""
+    return not missing_meta(params) and member(params, "_meta", VERSION_KEY) in STATELESS
+
+
 # What is recorded
 
 
@@ -169,7 +174,7 @@ def remember_refusal(context: MessageContext, history: History) -> None:
     if code == -32022 and supported:
         server(history).refused = (context.seq, supported)
         history.familiar_meta = None  # It may name a version that is not in the list.
-    elif code == -32601 and asked.method == "server/discover":
+    elif code == -32601 and asked.method == "server/discover" and names_this_era(asked.params):
         server(history).unknown = server(history).unknown or context.seq
 
 

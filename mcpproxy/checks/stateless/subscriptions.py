@@ -70,6 +70,7 @@ def remember_delivery(context: MessageContext, history: History) -> None:
     message = context.message
     if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
         found.acknowledged = as_object(member(message.params, "notifications"))
+        history.of(Subscriptions).modern = True
 
 
 def remember_cancellation(context: MessageContext, history: History) -> None:

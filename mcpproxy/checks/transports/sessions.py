@@ -15,7 +15,8 @@ from mcpproxy.checks.engine.rows import CONTENT, HEAD, STATEFUL, STATELESS, Http
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
 from mcpproxy.protocol.jsonrpc import ErrorResponse
-from mcpproxy.protocol.revisions import REVISIONS, span
+from mcpproxy.protocol.revisions import REVISIONS, is_later, span
+from mcpproxy.protocol.wording import with_article
 from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import as_mask
@@ -92,7 +93,9 @@ def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) 
 def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a request without the session id (PROTO-010)."""
     if _lacks_id(exchange):
-        problem = f"client sent a {shortened(exchange.method)} without the session id that it was given"
+        problem = (
+            f"client sent {with_article(shortened(exchange.method))} without the session id that it was given"
+        )
         yield Violation("PROTO-010", "R-091", problem)
 
 
@@ -209,7 +212,7 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return  # Without its session id the request may not belong to this session.
     named = exchange.fields.get(VERSION)
     if named is None:
-        problem = f"client sent a {shortened(exchange.method)} without MCP-Protocol-Version: {negotiated}"
+        problem = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"
         yield Violation("PROTO-008", "R-096", problem)
     elif named != negotiated:
         problem = (
@@ -241,7 +244,7 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         problem,
         pointer=None,
         related=(exchange.request.seq,),
-        at_most="warning" if dated else None,
+        at_most="info" if is_later(named) else "warning" if dated else None,
         candidates=candidates,
     )
 

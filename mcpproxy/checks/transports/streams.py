@@ -24,6 +24,8 @@ from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singl
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import SentRequest
 
+LISTEN: Final = "subscriptions/listen"
+
 LINGERING_NS: Final = 10_000_000_000
 """A stream that is still open this long after its response should have been closed."""
 
@@ -44,13 +46,15 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
         return
     if not (unanswered := exchange.unanswered) or session.judge.history.server.unreadable:
         return
-    resumable = exchange.named_events > 0
+    resumable = exchange.named_events > 0 and not session.stateless
     if resumable and session.revision not in ("2025-03-26", "2025-06-18"):
         stream = exchange.stream
         if stream is not None and stream.retry_ms is None:
             problem = "server closed an unfinished stream without saying when to reconnect"
             yield Violation("SSE-005", "R-084", problem, frame=exchange.request.seq)
         return
+    if session.stateless and unanswered[0].method == LISTEN:
+        return  # Its stream carries a subscription, and ends with that.
     what = f"{shortened(unanswered[0].method)} ({spelled(unanswered[0].id)})"
     problem = f"server ended the stream without the response to {what}"
     yield Violation("HTTP-012", "R-073", problem, frame=exchange.request.seq)
@@ -238,7 +242,7 @@ def _quoted(id: str | None) -> str:
 FAMILY: Final = RuleFamily(
     http=(
         HttpCheck(
-            ("HTTP-012", "SSE-005"), unanswered_stream, ("end",), STATEFUL, ("POST",), given=UNANSWERED
+            ("HTTP-012", "SSE-005"), unanswered_stream, ("end",), STREAMABLE, ("POST",), given=UNANSWERED
         ),
         HttpCheck(("HTTP-013", "HTTP-017"), unrelated_message, ("event",), STREAMABLE, given=FOR_ONE_REQUEST),
         HttpCheck(

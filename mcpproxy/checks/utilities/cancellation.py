@@ -27,13 +27,32 @@ from mcpproxy.checks.utilities.progress import ProgressTokens, twin_of
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
-from mcpproxy.protocol.wording import kind
+from mcpproxy.protocol.wording import kind, seconds
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
 from mcpproxy.session.history import History, SentRequest, keep
 
 GRACE_NS: Final = 5_000_000_000
 """A peer has read a message after this long, even if it is busy or the message waited in a pipe."""
+
+GIVEN_UP_NS: Final = 30_000_000_000
+"""A request that was cancelled after this long was given up."""
+
+QUICK: Final = frozenset(
+    {
+        "ping",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "prompts/list",
+        "roots/list",
+        "logging/setLevel",
+    }
+)
+"""Requests that need neither work nor a person."""
+
+READ_NS: Final = 100_000_000
+"""After this long, a peer that has answered a later request has read a cancellation and acted on it."""
 
 MAX_REMEMBERED: Final = 1024
 """The number of the latest tasks and cancellations that are remembered."""
@@ -49,6 +68,7 @@ ANSWERED_REQUEST: Final = ("CANC-002", "R-107")
 INITIALIZE: Final = ("CANC-003", "R-108")
 SHAPE: Final = ("CANC-004", "R-109")
 TASK: Final = ("CANC-006", "R-111")
+TASK_WITHOUT_ID: Final = ("CANC-006", "D-006")
 FOREIGN_REQUEST: Final = ("CANC-007", "R-112")
 """The rule and requirement for each kind of fault; ``FOREIGN_REQUEST`` is for the stateless revisions."""
 
@@ -136,12 +156,11 @@ def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterato
         problem = (
             f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
         )
-        too_early = not asked.answered_seq  # There is no task id yet that tasks/cancel could name.
-        yield _violation(context, TASK, problem, asked.seq, at_most="warning" if too_early else None)
+        yield _violation(context, TASK if asked.answered_seq else TASK_WITHOUT_ID, problem, asked.seq)
     elif asked is not None and asked.answered_seq and asked.answers_due <= 0:
         waited_ns = context.frame.observed_at_ns - asked.answered_ns
         if waited_ns >= GRACE_NS:
-            problem = f"{sender} cancelled {_named(asked)} {waited_ns / 1e9:.0f} s after its answer"
+            problem = f"{sender} cancelled {_named(asked)} {seconds(waited_ns)} after its answer"
             # The requirement is about what the sender believes, which cannot be observed.
             level = "info" if history.over_http else "warning"
             yield _violation(context, ANSWERED_REQUEST, problem, asked.seq, asked.answered_seq, at_most=level)
@@ -255,11 +274,45 @@ def _late(
     if found is None or found.asked is not asked:
         return
     waited_ns = context.frame.observed_at_ns - found.at_ns
-    if waited_ns >= GRACE_NS:
-        problem = f"{context.sender} {verb} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
+    was_read = not history.over_http and history.side(asked.sender).last_answered_seq > found.seq
+    if waited_ns >= (READ_NS if was_read else GRACE_NS):
+        problem = f"{context.sender} {verb} {_named(asked)} {seconds(waited_ns)} after it was cancelled"
         # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
         level = None if is_stateless(context.candidates) else "info"
         yield Violation(*broken, problem, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
+
+
+def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """RPC-008: the asker waited long, and then cancelled"""
+    if not isinstance(event, Close) or history.blind or history.over_http:
+        return
+    for found in history.of(Cancellations).seen.values():
+        asked = found.asked
+        if asked is None or asked.answered_seq or not asked.method or asked.method == LISTEN:
+            continue
+        responder = other(asked.sender)
+        waited_ns = found.at_ns - asked.at_ns
+        if waited_ns < GIVEN_UP_NS or found.sender != asked.sender or not history.side(responder).was_read:
+            continue
+        if _is_task(asked, history) or (asked.stateless and history.stateful_seq is not None):
+            continue  # A probe of the other era may stay unanswered.
+        tokens = history.of(ProgressTokens).tracked[asked.sender].values()
+        if any(token.asked is asked and token.latest is not None for token in tokens):
+            continue  # It was at work.
+        said = (
+            f"{responder} did not answer {_named(asked)}, "
+            f"which the {asked.sender} cancelled after {seconds(waited_ns)}"
+        )
+        yield Violation(
+            "RPC-008",
+            "R-010",
+            said,
+            related=(found.seq,),
+            blame=responder,
+            at_most="warning" if asked.method in QUICK else "info",
+            frame=asked.seq,
+            candidates=asked.candidates,
+        )
 
 
 def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -323,7 +376,11 @@ FAMILY: Final = RuleFamily(
         Check(("CANC-010",), late_progress, (Notification,), ("notifications/progress",), given=CANCELLED),
     ),
     http=(HttpCheck(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),),
-    events=(EventCheck(("CANC-001",), unmatched), EventCheck(("CANC-008",), silent_end)),
+    events=(
+        EventCheck(("CANC-001",), unmatched),
+        EventCheck(("CANC-008",), silent_end),
+        EventCheck(("RPC-008",), given_up),
+    ),
     updates=(
         StateUpdate(remember_answer, ANSWERS, given=AUGMENTED),
         StateUpdate(remember_cancellation, (Notification,), (METHOD,)),

@@ -22,7 +22,7 @@ from mcpproxy.session.history import History, SentRequest, UsedIds, keep
 RACE_NS: Final = 1_000_000_000
 """Over HTTP, a notification this soon after an answer on another stream may have been sent before it."""
 
-MAX_TOKENS: Final = 4096
+MAX_TOKENS: Final = 1024
 """The number of tokens whose progress is tracked; of older tokens only their use is remembered."""
 
 AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
@@ -79,6 +79,11 @@ class ProgressTokens:
         default_factory=lambda: {"client": {}, "server": {}}
     )
     tasks: dict[tuple[Sender, str], Tracked] = field(default_factory=dict[tuple[Sender, str], Tracked])
+
+    def forget_finished(self) -> None:
+        """Forget the tokens of answered requests: their late progress is not reported then."""
+        for sender, tracked in self.tracked.items():
+            self.tracked[sender] = {token: one for token, one in tracked.items() if one.in_flight or one.task}
 
 
 # Tokens of requests

@@ -192,7 +192,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if isinstance(poll_ms, int | float) and not isinstance(poll_ms, bool):
             task.poll_ms = poll_ms
         if context.answers is not None and context.answers.method == "tasks/get":
-            task.got_seq = context.seq
+            task.first_got_seq = task.first_got_seq or context.seq
         else:
             task.poll = None  # A peer that learns of a change need not wait before it polls.
 

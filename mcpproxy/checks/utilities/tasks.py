@@ -13,7 +13,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
-from mcpproxy.checks.engine.rows import ASKS, AUGMENTED, TASKS, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.engine.rows import ASKS, AUGMENTED, TASKS, Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.utilities.task_marks import (
     QUESTIONS,
     RELATED,
@@ -41,7 +41,7 @@ from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.task_lifecycle import TaskState
-from mcpproxy.session.frame import CLIENT, SERVER, other
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest
 from mcpproxy.session.task_table import MAX_REMEMBERED, TaskListing, Tasks
 
@@ -252,15 +252,33 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
     task = tasks.get(context.sender, id)
     if asked is None or listing is None or task is None or task.id in listing.ids or not in_force(context):
         return
-    if 0 < task.got_seq < listing.start_seq and listing.end_seq < asked.seq:
+    if 0 < task.first_got_seq < listing.start_seq and listing.end_seq < asked.seq:
         problem = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
-        yield Violation(
-            "TASK-013",
-            "R-202",
-            problem,
-            pointer=context.at + "/result",
-            related=(task.got_seq, listing.end_seq),
-        )
+        related = (task.first_got_seq, listing.end_seq)
+        yield Violation("TASK-013", "R-202", problem, pointer=context.at + "/result", related=related)
+
+
+def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """TASK-013: a task that tasks/get found before all were listed, and that nobody asked for again"""
+    if not isinstance(event, Close) or history.blind:
+        return
+    for runner in (CLIENT, SERVER):
+        for task in history.of(Tasks).unlisted(runner):
+            listing = history.of(Tasks).listed[runner]
+            expired = task.expires_ns is not None and task.expires_ns <= listing.end_ns
+            if expired or task.deleted or task.state is TaskState.CANCELLED:
+                continue  # It may have been gone.
+            problem = f"{runner} found task {named(task.id)}, but did not list it with the others later"
+            yield Violation(
+                "TASK-013",
+                "R-202",
+                problem,
+                pointer="/result/tasks",
+                related=(task.first_got_seq,),
+                blame=runner,
+                at_most="warning",
+                frame=listing.end_seq,
+            )
 
 
 # What is recorded
@@ -311,7 +329,7 @@ def remember_listing(context: MessageContext, history: History) -> None:
     if follows is not None:
         tasks.listing[who] = listing
     else:
-        listing.end_seq = context.seq
+        listing.end_seq, listing.end_ns = context.seq, context.frame.observed_at_ns
         tasks.listed[who] = listing
 
 
@@ -387,6 +405,7 @@ FAMILY: Final = RuleFamily(
         Check(("TASK-013",), unlisted, (Response,), ("tasks/get",)),
         Check(("TASK-014",), hasty_poll, (Request,), ("tasks/get",)),
     ),
+    events=(EventCheck(("TASK-013",), never_listed),),
     updates=(
         StateUpdate(remember_tools, (Response,), ("tools/list",)),
         StateUpdate(forget_tools, (Notification,), ("notifications/tools/list_changed",)),

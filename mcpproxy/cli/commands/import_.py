@@ -2,6 +2,7 @@
 
 import os
 
+from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
@@ -44,7 +45,7 @@ def run(argv: list[str]) -> int:
     trace = open_foreign(path, format, options.session)
     output: str = options.output or f"{path}.mcpproxy.jsonl"
     tally = write_trace(output, trace.header, trace.lines())
-    tell(f"{output}: {sum(tally.frames.values())} frames")
+    tell(f"{output}: {count(sum(tally.frames.values()), 'frame')}")
     for note in trace.notes:
         tell(f"{output}: {note}")
     return 0

@@ -2,6 +2,7 @@
 
 import argparse
 
+from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import tell
@@ -35,7 +36,8 @@ def run(argv: list[str]) -> int:
     trace = open_trace(named[0])
     header, lines = trimmed(trace, lambda seq: any(seq in wanted for wanted in ranges))
     tally = write_trace(options.output, header, lines)
-    tell(f"{options.output}: {sum(tally.frames.values())} frames; {header.partial or 'nothing to leave out'}")
+    frames = count(sum(tally.frames.values()), "frame")
+    tell(f"{options.output}: {frames}; {header.partial or 'nothing to leave out'}")
     return 0
 
 

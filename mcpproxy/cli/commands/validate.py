@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from typing import Final
 
 from mcpproxy.base import paths
@@ -10,27 +9,27 @@ from mcpproxy.checks.engine.context import as_object
 from mcpproxy.checks.opt_in.pins import pin_checks
 from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
-from mcpproxy.cli.terminal import terminal_style
+from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.reports import pin_file
 from mcpproxy.reports.baseline import Entry
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
-from mcpproxy.validate.connection import TIMEOUT_S
-from mcpproxy.validate.outcome import CheckResult, Validation
+from mcpproxy.validate.connection import START_S, TIMEOUT_S
+from mcpproxy.validate.outcome import Validation
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import chosen
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.runner import ProgressCallbacks, validate
+from mcpproxy.validate.runner import Run
 
 DESCRIPTION: Final = """\
 Connects to an MCP server as a client, lists and reads what it offers, sends what good and bad clients might
 send, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
 
 EPILOG: Final = """\
-exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 it could not be run
+exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 it could not be tested, 130 interrupted
 
   mcpproxy validate -- python server.py
   mcpproxy validate http://127.0.0.1:3000/mcp --header 'Authorization: Bearer ...'
@@ -51,14 +50,25 @@ def run(argv: list[str]) -> int:
     if options.output:
         output.check_writable(options.output)
     rules = _rules(options)
-    result = _run(target, probes, Recordings(rules, options.trace or "", label), options)
-    fixed: tuple[Entry, ...] | None = None
-    if accepted is not None:
-        result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
-    validation_report.report(
-        result, rules.catalogue, options.format, options.output, terminal_style(), fixed=fixed
+    # A baseline changes how checks are shown, so they cannot be shown before the end.
+    is_printed_at_end = options.format != "text" or bool(options.output) or accepted is not None
+    printer = validation_report.ProgressPrinter(
+        target.name, target.transport, terminal_style(), is_quiet=is_printed_at_end
     )
-    return 0 if result.is_valid else 1
+    result = _run(target, probes, Recordings(rules, options.trace or "", label), options, printer)
+    fixed: tuple[Entry, ...] | None = None
+    if accepted is not None and not result.is_interrupted:
+        result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
+    printer.finish(result)
+    if is_printed_at_end and not (result.is_interrupted and not result.checks):
+        validation_report.report(
+            result, rules.catalogue, options.format, options.output, terminal_style(), fixed=fixed
+        )
+    for fault in result.faults:
+        tell(f"{fault}; please report it")
+    if result.untested:
+        tell(result.untested)
+    return result.exit_code
 
 
 def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
@@ -71,50 +81,25 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
 
 
 def _run(
-    target: Target, probes: tuple[Probe, ...], recordings: Recordings, options: argparse.Namespace
+    target: Target,
+    probes: tuple[Probe, ...],
+    recordings: Recordings,
+    options: argparse.Namespace,
+    printer: validation_report.ProgressPrinter,
 ) -> Validation:
-    validate_options = ValidateOptions(
-        options.timeout, options.time_limit, tuple(options.call), options.call_all
+    limits = ValidateOptions(
+        options.timeout, options.start_timeout, options.time_limit, tuple(options.call), options.call_all
     )
-    progress_line = _ProgressLine()
+    validation = Run(
+        target, probes, recordings, options=limits, strict=options.strict, progress=printer.callbacks()
+    )
     try:
-        return async_main.run_until_terminated(
-            validate(
-                target,
-                probes,
-                recordings,
-                revision=options.revision,
-                options=validate_options,
-                strict=options.strict,
-                progress=ProgressCallbacks(progress_line.begins, progress_line.ends),
-            )
-        )
+        async_main.run_until_terminated(validation.test(options.revision))
+    except KeyboardInterrupt:
+        return validation.result(is_interrupted=True)
     finally:
-        progress_line.clear()
-
-
-class _ProgressLine:
-    """A line on stderr that shows the current check, if stderr is a terminal."""
-
-    def __init__(self) -> None:
-        self._is_on = sys.stderr.isatty()
-        self._done = 0
-
-    def begins(self, name: str) -> None:
-        """Show that a check begins."""
-        if self._is_on:
-            sys.stderr.write(f"\r\033[K{self._done} checks, now {name}")
-            sys.stderr.flush()
-
-    def ends(self, _: CheckResult) -> None:
-        """Count a check as done."""
-        self._done += 1
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._is_on:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+        printer.clear()
+    return validation.result()
 
 
 def _target(options: argparse.Namespace, command: list[str]) -> Target:
@@ -145,8 +130,13 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     add("--timeout", metavar="S", type=seconds, default=TIMEOUT_S, help="how long an answer may take (10)")
     add(
-        "--time-limit", metavar="S", type=seconds, default=300.0, help="how long the whole run may take (300)"
+        "--start-timeout",
+        metavar="S",
+        type=seconds,
+        default=START_S,
+        help="how long a command may take to start and answer (60)",
     )
+    add("--time-limit", metavar="S", type=seconds, default=300.0, help="how long all may take (300)")
     add("--strict", action="store_true", help="let warnings count as failures do")
     add("--only", metavar="GROUP,...", action="append", default=[], help="categories or checks to run")
     add("--skip", metavar="GROUP,...", action="append", default=[], help="categories or checks to leave out")
@@ -180,11 +170,14 @@ def _env(text: str) -> tuple[str, str]:
 
 
 def _call(text: str) -> tuple[str, JSONObject]:
-    name, _, written = text.partition("=")
+    name, sign, written = text.partition("=")
     try:
-        arguments = as_object(json.loads(written or "{}"))
+        arguments = as_object(json.loads(written))
     except ValueError:
         arguments = None
-    if not name or arguments is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a tool with arguments such as 'add={{\"a\": 1}}'")
+    if not name or not sign or arguments is None:
+        example = f"{name or 'add'}={{}}"
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a tool with arguments as JSON, such as '{example}'"
+        )
     return name, arguments

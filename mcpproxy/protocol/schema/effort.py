@@ -98,8 +98,12 @@ class _Survey:
             node.doubled = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
             self._patterns |= "pattern" in schema or "patternProperties" in schema
             self._choices |= "anyOf" in schema or "oneOf" in schema
-            if "$ref" in schema:
-                target = self._target(schema["$ref"])
+            for keyword in ("$ref", "$dynamicRef"):
+                if keyword not in schema:
+                    continue
+                target = (
+                    self._target(schema[keyword]) if keyword == "$ref" else self._dynamic(schema[keyword])
+                )
                 if target is None:
                     return None
                 self._has_reference = True
@@ -129,16 +133,45 @@ class _Survey:
         edges.append(node)
 
     def _is_supported(self, schema: JSONObject) -> bool:
-        """Whether a subschema has the root's dialect and only references of the kind ``$ref``."""
+        """Whether a subschema has the root's dialect and no reference of the kind ``$recursiveRef``."""
         if schema is not self._schema:
             self._has_inner_id |= self._id in schema
             if "$schema" in schema and schema["$schema"] != self._dialect_uri:
                 return False
-        return "$dynamicRef" not in schema and "$recursiveRef" not in schema
+        return "$recursiveRef" not in schema
+
+    def _within(self, reference: str) -> str:
+        """The fragment of a reference that names this document by its own id; otherwise the reference."""
+        own = self._schema.get(self._id)
+        if not isinstance(own, str) or "#" in own:
+            return reference
+        from urllib.parse import urljoin  # 3 ms, which most sessions are spared
+
+        try:
+            document, _, fragment = urljoin(own, reference).partition("#")
+        except ValueError:
+            return reference
+        return f"#{fragment}" if document == own else reference
+
+    def _dynamic(self, reference: JSON) -> JSONObject | bool | None:
+        """The schema that a dynamic reference names: in one document, the one with that anchor.
+
+        Several schemas may have the anchor; which is meant then depends on the way to the reference.
+        """
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        if reference == "#" or reference.startswith("#/"):
+            return self._target(reference)
+        found = [one for one in _objects(self._schema) if one.get("$dynamicAnchor") == reference[1:]]
+        return found[0] if len(found) == 1 else None
 
     def _target(self, reference: JSON) -> JSONObject | bool | None:
         """Return the schema that a reference names; ``None`` if it is not a path in this document."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not isinstance(reference, str):
+            return None
+        if not reference.startswith("#"):
+            reference = self._within(reference)
+        if not reference.startswith("#"):
             return None
         found: JSON = self._schema
         if reference != "#":
@@ -193,6 +226,18 @@ class _Survey:
                 elif not finished[id(other)]:
                     return None
         return order
+
+
+def _objects(value: JSON) -> Iterator[JSONObject]:
+    """Every object in a schema, whatever it stands for."""
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            yield one
+            todo += one.values()
+        elif isinstance(one, list):
+            todo += one
 
 
 def _length(value: JSON) -> int:

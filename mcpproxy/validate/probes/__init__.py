@@ -64,5 +64,5 @@ def _names(option: str, values: Iterable[str]) -> set[str]:
     for name in sorted(found - known):
         guess = nearest(name, known)
         step = f"did you mean {guess}?" if guess else f"categories are {', '.join(CATEGORIES)}"
-        raise UsageError(option, f"{name!r} is no category and no check", step)
+        raise UsageError(option, f"{name!r} is neither a category nor a check", step)
     return found

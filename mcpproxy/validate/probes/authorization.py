@@ -1,6 +1,6 @@
 """Authorization over HTTP, where a server asks for it: does a client without a token learn where to get one?
 
-Nothing here sends the user's own credentials, and nothing is asked of other hosts.
+Nothing here sends the user's own credentials, and nothing is fetched from other hosts.
 
 Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization, and RFC 9728.
 """
@@ -23,31 +23,31 @@ from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import LOOPBACK, post, streamable
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.exchange import ClientExchange
+    from mcpproxy.validate.transports.exchange import ClientExchange
 
-_NAMED: Final = re.compile(r'resource_metadata\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
+_METADATA_PARAMETER: Final = re.compile(r'resource_metadata\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"
 
 
-async def _metadata(context: ProbeContext) -> Conclusion:
+async def _oauth_metadata(context: ProbeContext) -> Conclusion:
     refusal = await _refusal(context)
     challenge = refusal.header("www-authenticate") or ""
-    named = next((found[1] or found[2] for found in _NAMED.finditer(challenge)), "")
-    if named and not _is_ours(context, named):
-        return passed("a 401 names metadata on another host, which is not asked", refusal.seen)
-    for url in [named] if named else _well_known(context.target.url):
+    metadata_url = next((found[1] or found[2] for found in _METADATA_PARAMETER.finditer(challenge)), "")
+    if metadata_url and not _is_of_server(context, metadata_url):
+        return passed("a 401 names metadata on another host, which is not fetched", refusal.evidence)
+    for url in [metadata_url] if metadata_url else _well_known(context.target.url):
         exchange = await post(
             context, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
         )
         found = _object(exchange.body) if exchange.status == 200 else None
         if found is not None:
-            return _read(context, found, (*refusal.seen, *exchange.seen))
-    where = f"{named} has no metadata" if named else "nothing lies at the well-known addresses"
+            return _judge_metadata(context, found, (*refusal.evidence, *exchange.evidence))
+    where = f"{metadata_url} has no metadata" if metadata_url else "there is none at the well-known addresses"
     text = f"a request without token is refused with 401, but {where}"
-    return context.violation("AUTH-002/R-100", text, refusal.seen)
+    return context.violation("AUTH-002/R-100", text, refusal.evidence)
 
 
-def _read(context: ProbeContext, metadata: JSONObject, frames: tuple[int, ...]) -> Conclusion:
+def _judge_metadata(context: ProbeContext, metadata: JSONObject, frames: tuple[int, ...]) -> Conclusion:
     servers = metadata.get("authorization_servers")
     if not isinstance(servers, list) or not servers:
         return context.violation("AUTH-007/R-105", "the metadata names no authorization server", frames)
@@ -56,14 +56,14 @@ def _read(context: ProbeContext, metadata: JSONObject, frames: tuple[int, ...]) 
     return passed(f"a 401 leads to {', '.join(str(server) for server in servers[:3])}", frames)
 
 
-async def _bad_token(context: ProbeContext) -> Conclusion:
+async def _invalid_token(context: ProbeContext) -> Conclusion:
     await _refusal(context)
     exchange = await _opening(context, ("Authorization", "Bearer mcpproxy-no-token"))
     if exchange.status == 401:
-        return passed("refused with 401", exchange.seen)
-    did = "accepted" if exchange.status < 300 else "refused"
-    text = f"a token that nobody issued was {did} with {exchange.status}, not with 401"
-    return context.violation("AUTH-001/R-099", text, exchange.seen)
+        return passed("refused with 401", exchange.evidence)
+    outcome = "accepted" if exchange.status < 300 else "refused"
+    text = f"an invalid token was {outcome} with {exchange.status}, not with 401"
+    return context.violation("AUTH-001/R-099", text, exchange.evidence)
 
 
 async def _refusal(context: ProbeContext) -> "ClientExchange":
@@ -89,7 +89,7 @@ async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientE
     return exchange
 
 
-def _is_ours(context: ProbeContext, url: str) -> bool:
+def _is_of_server(context: ProbeContext, url: str) -> bool:
     """Whether a URL is one of the server under test; all names of this machine are equal."""
     here, there = urlsplit(context.target.url), urlsplit(url)
     if here.hostname in LOOPBACK and there.hostname in LOOPBACK:
@@ -116,7 +116,7 @@ PROBES: Final = (
         "oauth-metadata",
         "security",
         "A 401 leads to the metadata of the resource and its authorization servers.",
-        _metadata,
+        _oauth_metadata,
         rules=("AUTH-002", "AUTH-006", "AUTH-007"),
         revisions=since("2025-06-18"),
         transports=("http",),
@@ -125,8 +125,8 @@ PROBES: Final = (
     Probe(
         "invalid-token",
         "security",
-        "A token that nobody issued is refused with 401.",
-        _bad_token,
+        "An invalid token is refused with 401.",
+        _invalid_token,
         rules=("AUTH-001",),
         revisions=since("2025-03-26"),
         transports=("http",),

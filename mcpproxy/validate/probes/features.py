@@ -15,52 +15,53 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import harmless_method
 from mcpproxy.validate.probes.walk import walk_prompts, walk_resources
 
 _UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
-_NOWHERE: Final = "mcpproxy-nowhere://no-such-host/no-such-resource"
+_UNKNOWN_URI: Final = "mcpproxy-nowhere://no-such-host/no-such-resource"
 _INVALID_PARAMS: Final = -32602
 _NOT_FOUND: Final = -32002
 
-_PASSWD: Final = "root:x:0:0:"
+_START_OF_PASSWD: Final = "root:x:0:0:"
 
 
 async def _bad_cursor(context: ProbeContext) -> Conclusion:
-    method = next((f"{one}/list" for one in ("tools", "resources", "prompts") if context.declares(one)), None)
-    if method is None:
-        raise Skipped("the server declares nothing that is listed")
+    method = harmless_method(context)
     first = await context.client.request(method)
+    if first.is_error:
+        raise Skipped(f"because {method} is refused without a cursor, too: {first.refusal}")
     answer = await context.client.request(method, {"cursor": _UNKNOWN_NAME})
     frames = (*first.frames, *answer.frames)
     if answer.is_error:
         if answer.code == _INVALID_PARAMS:
             return passed(f"{method} refused it with -32602", frames)
-        text = f"{method} refused a cursor that it never gave with {shown(answer.code)}, not with -32602"
+        text = f"{method} refused an unknown cursor with {shown(answer.code)}, not with -32602"
         return context.violation("PAGE-003/R-125", text, frames)
     if "nextCursor" in first.members:
-        text = f"{method} has pages, and took a cursor that it never gave, instead of refusing it with -32602"
+        text = f"{method} has pages, and accepted an unknown cursor instead of refusing it with -32602"
         return context.violation("PAGE-003/R-125", text, frames)
     return passed(f"{method} has one page and does not look at cursors", frames)
 
 
 async def _unknown_resource(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request("resources/read", {"uri": _NOWHERE})
-    right = _INVALID_PARAMS if context.client.is_stateless else _NOT_FOUND
+    answer = await context.client.request("resources/read", {"uri": _UNKNOWN_URI})
+    expected = _INVALID_PARAMS if context.is_stateless else _NOT_FOUND
     if answer.is_error:
-        if answer.code == right:
-            return passed(f"refused with {right}", answer.frames)
-        text = f"a resource that does not exist was refused with {shown(answer.code)}, not with {right}"
+        if answer.code == expected:
+            return passed(f"refused with {expected}", answer.frames)
+        text = f"a resource that does not exist was refused with {shown(answer.code)}, not with {expected}"
         return context.violation("RES-004/R-158", text, answer.frames)
     if answer.members.get("contents"):
         return passed("the server has a resource of any name", answer.frames)
-    text = f"a resource that does not exist was read as empty, not refused with {right}"
-    requirement = "RES-005/R-159" if context.client.is_stateless else "RES-004/R-158"
+    text = f"a resource that does not exist was read as empty, not refused with {expected}"
+    requirement = "RES-005/R-159" if context.is_stateless else "RES-004/R-158"
     return context.violation(requirement, text, answer.frames)
 
 
-async def _traversal(context: ProbeContext) -> Conclusion:
+async def _path_traversal(context: ProbeContext) -> Conclusion:
     await walk_resources(context)
-    uris = _escapes(context)
+    uris = _upward_uris(context)
     if not uris:
         raise Skipped("no resource and no template has a path")
     frames: list[int] = []
@@ -70,14 +71,14 @@ async def _traversal(context: ProbeContext) -> Conclusion:
         contents = answer.members.get("contents")
         for content in contents if isinstance(contents, list) else ():
             content_text = content.get("text") if isinstance(content, dict) else None
-            if isinstance(content_text, str) and _PASSWD in content_text:
+            if isinstance(content_text, str) and _START_OF_PASSWD in content_text:
                 source = context.spec_url("server/resources#security-considerations")
                 text = f"{uri} leads out of what is offered: it read the accounts of the machine"
                 return Conclusion("failed", text, answer.frames, source=source)
-    return passed(f"{len(uris)} paths that lead upwards gave nothing away", tuple(frames))
+    return passed(f"{len(uris)} paths upwards read nothing outside", tuple(frames))
 
 
-def _escapes(context: ProbeContext) -> list[str]:
+def _upward_uris(context: ProbeContext) -> list[str]:
     """URIs that lead from listed resources up to a file that every Unix has."""
     upwards = "../" * 12 + "etc/passwd"
     found: list[str] = []
@@ -104,12 +105,12 @@ async def _subscribe(context: ProbeContext) -> Conclusion:
         if answer.is_error:
             text = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {answer.refusal}"
             return warned(text, answer.frames)
-    return passed("taken, and taken back", tuple(frames))
+    return passed("subscribed and unsubscribed", tuple(frames))
 
 
 async def _unknown_prompt(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("prompts/get", {"name": _UNKNOWN_NAME})
-    return _invalid(context, answer, "a prompt that does not exist", "PROM-003/R-163")
+    return _refused_as_invalid(context, answer, "a prompt that does not exist", "PROM-003/R-163")
 
 
 async def _missing_prompt_argument(context: ProbeContext) -> Conclusion:
@@ -120,7 +121,7 @@ async def _missing_prompt_argument(context: ProbeContext) -> Conclusion:
             if isinstance(one, dict) and one.get("required") is True:
                 answer = await context.client.request("prompts/get", {"name": prompt["name"]})
                 text = f"the prompt {shown(prompt['name'])} without its required arguments"
-                return _invalid(context, answer, text, "PROM-003/R-163")
+                return _refused_as_invalid(context, answer, text, "PROM-003/R-163")
     raise Skipped("no prompt has a required argument")
 
 
@@ -131,16 +132,16 @@ async def _unknown_completion(context: ProbeContext) -> Conclusion:
     }
     answer = await context.client.request("completion/complete", params)
     text = "completion for a prompt that does not exist"
-    return _invalid(context, answer, text, source="server/utilities/completion#error-handling")
+    return _refused_as_invalid(context, answer, text, source="server/utilities/completion#error-handling")
 
 
 async def _unknown_log_level(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("logging/setLevel", {"level": "loud"})
     text = 'the unknown log level "loud"'
-    return _invalid(context, answer, text, source="server/utilities/logging#error-handling")
+    return _refused_as_invalid(context, answer, text, source="server/utilities/logging#error-handling")
 
 
-def _invalid(
+def _refused_as_invalid(
     context: ProbeContext, answer: Answer, what: str, requirement: str = "", *, source: str = ""
 ) -> Conclusion:
     """Whether it was refused with -32602, as a ``requirement`` or the page ``source`` says."""
@@ -156,7 +157,7 @@ PROBES: Final = (
     Probe(
         "bad-cursor",
         "errors",
-        "A cursor that was never given is refused with -32602, where there are pages.",
+        "An unknown cursor is refused with -32602 if there are pages.",
         _bad_cursor,
         rules=("PAGE-003",),
     ),
@@ -172,7 +173,7 @@ PROBES: Final = (
         "path-traversal",
         "security",
         "A URI with a path upwards does not lead out of what the server offers.",
-        _traversal,
+        _path_traversal,
         needs=("resources",),
     ),
     Probe(
@@ -211,7 +212,7 @@ PROBES: Final = (
     Probe(
         "unknown-log-level",
         "logging",
-        "A log level that is none is refused with -32602.",
+        "An unknown log level is refused with -32602.",
         _unknown_log_level,
         rules=("LOG-001",),
         revisions=STATEFUL,

@@ -45,10 +45,10 @@ async def _refused(context: ProbeContext, message: JSONObject, change: HeaderCha
     found = await ask(context, message, change(wire.headers(dumps(message))))
     if found.status == 400 and found.code == MISMATCH:
         return passed(found.outcome, found.frames)
-    return _otherwise(context, found, f"{what} was {found.outcome}, not refused with 400 and -32020")
+    return _other_outcome(context, found, f"{what} was {found.outcome}, not refused with 400 and -32020")
 
 
-def _otherwise(context: ProbeContext, found: RawAnswer, text: str) -> Conclusion:
+def _other_outcome(context: ProbeContext, found: RawAnswer, text: str) -> Conclusion:
     broken = context.violation("HDR-007/R-236", text, found.frames)
     if found.is_served or found.code is None:
         return broken
@@ -59,7 +59,9 @@ def _otherwise(context: ProbeContext, found: RawAnswer, text: str) -> Conclusion
 async def _wrong_version(context: ProbeContext) -> Conclusion:
     what = f"a request of {context.revision} with {_VERSION}: {STATEFUL[-1]}"
     message = context.client.request_object("server/discover")
-    return await _refused(context, message, lambda given: _with(given, _VERSION, STATEFUL[-1]), what)
+    return await _refused(
+        context, message, lambda headers: _with_header(headers, _VERSION, STATEFUL[-1]), what
+    )
 
 
 async def _no_version(context: ProbeContext) -> Conclusion:
@@ -71,7 +73,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
         return passed(found.outcome, found.frames)
     if is_dual:
         return passed(f"{found.outcome}, which it may do for older clients", found.frames)
-    return _otherwise(
+    return _other_outcome(
         context, found, f"a request without {_VERSION} was {found.outcome}, not refused with -32020"
     )
 
@@ -79,37 +81,41 @@ async def _no_version(context: ProbeContext) -> Conclusion:
 async def _wrong_method(context: ProbeContext) -> Conclusion:
     what = "server/discover with Mcp-Method: tools/list"
     message = context.client.request_object("server/discover")
-    return await _refused(context, message, lambda given: _with(given, "Mcp-Method", "tools/list"), what)
+    return await _refused(
+        context, message, lambda headers: _with_header(headers, "Mcp-Method", "tools/list"), what
+    )
 
 
 async def _no_method(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover")
     return await _refused(
-        context, message, lambda given: with_headers(given, "Mcp-Method"), "a request without Mcp-Method"
+        context, message, lambda headers: with_headers(headers, "Mcp-Method"), "a request without Mcp-Method"
     )
 
 
 async def _wrong_name(context: ProbeContext) -> Conclusion:
-    method, params = named(context)
+    method, params = named_request(context)
     message = context.client.request_object(method, params)
-    what = f"{method} of {shown(_name(params))} with Mcp-Name: mcpproxy-other"
-    return await _refused(context, message, lambda given: _with(given, "Mcp-Name", "mcpproxy-other"), what)
+    what = f"{method} of {shown(_requested_name(params))} with Mcp-Name: mcpproxy-other"
+    return await _refused(
+        context, message, lambda headers: _with_header(headers, "Mcp-Name", "mcpproxy-other"), what
+    )
 
 
 async def _no_name(context: ProbeContext) -> Conclusion:
-    method, params = named(context)
+    method, params = named_request(context)
     message = context.client.request_object(method, params)
     return await _refused(
-        context, message, lambda given: with_headers(given, "Mcp-Name"), f"{method} without Mcp-Name"
+        context, message, lambda headers: with_headers(headers, "Mcp-Name"), f"{method} without Mcp-Name"
     )
 
 
 async def _encoded_name(context: ProbeContext) -> Conclusion:
-    method, params = named(context)
+    method, params = named_request(context)
     message = context.client.request_object(method, params)
-    given = streamable(context).headers(dumps(message))
-    value = f"=?base64?{b64encode(str(_name(params)).encode()).decode()}?="
-    found = await ask(context, message, _with(given, "Mcp-Name", value))
+    headers = streamable(context).headers(dumps(message))
+    value = f"=?base64?{b64encode(str(_requested_name(params)).encode()).decode()}?="
+    found = await ask(context, message, _with_header(headers, "Mcp-Name", value))
     if found.code != MISMATCH:
         return passed(found.outcome, found.frames)
     text = f"an Mcp-Name in base64 was {found.outcome}; it must be decoded before it is compared"
@@ -118,8 +124,8 @@ async def _encoded_name(context: ProbeContext) -> Conclusion:
 
 async def _case(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover")
-    given = streamable(context).headers(dumps(message))
-    found = await ask(context, message, [(name.swapcase(), value) for name, value in given])
+    headers = streamable(context).headers(dumps(message))
+    found = await ask(context, message, [(name.swapcase(), value) for name, value in headers])
     if found.is_served:
         return passed(found.outcome, found.frames)
     text = f"headers with names like mCP-pROTOCOL-vERSION were {found.outcome}; case must not matter"
@@ -127,19 +133,23 @@ async def _case(context: ProbeContext) -> Conclusion:
 
 
 async def _no_param(context: ProbeContext) -> Conclusion:
-    message, _, header = _mirroring(context)
+    message, _, header = _mirrored_call(context)
     what = f"a call without Mcp-Param-{header}, which its tool asks for,"
-    return await _refused(context, message, lambda given: with_headers(given, f"Mcp-Param-{header}"), what)
+    return await _refused(
+        context, message, lambda headers: with_headers(headers, f"Mcp-Param-{header}"), what
+    )
 
 
 async def _wrong_param(context: ProbeContext) -> Conclusion:
-    message, value, header = _mirroring(context)
+    message, value, header = _mirrored_call(context)
     other = "true" if value is False else "4711"
     what = f"a call whose argument is {shown(value)} with Mcp-Param-{header}: {other}"
-    return await _refused(context, message, lambda given: _with(given, f"Mcp-Param-{header}", other), what)
+    return await _refused(
+        context, message, lambda headers: _with_header(headers, f"Mcp-Param-{header}", other), what
+    )
 
 
-def named(context: ProbeContext) -> tuple[str, JSONObject]:
+def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
     """A harmless request that refers to something by its name.
 
     Raises:
@@ -162,7 +172,7 @@ def named(context: ProbeContext) -> tuple[str, JSONObject]:
     raise Skipped("there is no prompt, no resource and no tool that only reads")
 
 
-def _mirroring(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
+def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
     """A call of a tool that requires an argument in a header: request, argument, name of the header."""
     listed = streamable(context).server.mirrors
     for name, arguments in to_call(context):
@@ -174,32 +184,32 @@ def _mirroring(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
             )
             value = argument(arguments, path)
             if value is None:
-                value = sample(_at(schema, path))
-                _put(arguments, path, value)
+                value = sample(_schema_at(schema, path))
+                _set_argument(arguments, path, value)
             message = context.client.request_object("tools/call", {"name": name, "arguments": arguments})
             return message, value, header
     raise Skipped("no tool that may be called wants an argument in a header")
 
 
-def _at(schema: JSON, path: Path) -> JSON:
+def _schema_at(schema: JSON, path: Path) -> JSON:
     for name in path:
         properties = schema.get("properties") if isinstance(schema, dict) else None
         schema = properties.get(name) if isinstance(properties, dict) else None
     return schema
 
 
-def _put(arguments: JSONObject, path: Path, value: JSON) -> None:
+def _set_argument(arguments: JSONObject, path: Path, value: JSON) -> None:
     for name in path[:-1]:
         inner = arguments.setdefault(name, {})
         arguments = inner if isinstance(inner, dict) else {}
     arguments[path[-1]] = value
 
 
-def _with(headers: Headers, name: str, value: str) -> Headers:
+def _with_header(headers: Headers, name: str, value: str) -> Headers:
     return [*with_headers(headers, name), (name, value)]
 
 
-def _name(params: JSONObject) -> JSON:
+def _requested_name(params: JSONObject) -> JSON:
     return params.get("name", params.get("uri"))
 
 

@@ -37,28 +37,28 @@ _QUIET_S: Final = 0.5
 """How long to read a resumed stream for events of another stream."""
 
 
-async def _accepts(context: ProbeContext) -> Conclusion:
+async def _accept(context: ProbeContext) -> Conclusion:
     wire = streamable(context)
-    words: list[str] = []
+    outcomes: list[str] = []
     frames: list[int] = []
     for accept in ("application/json", "text/event-stream", "*/*", ""):
         raw = dumps(harmless_request(context.client))
         headers = with_headers(wire.headers(raw), "Accept")
         exchange = await post(context, raw, [*headers, ("Accept", accept)] if accept else headers)
-        frames += exchange.seen
+        frames += exchange.evidence
         asked = accept or "nothing"
         if exchange.status >= 500:
             return warned(
                 f"a POST that accepts {asked} made the server fail with {exchange.status}; "
                 "no revision says what is right, but 406 would tell the client",
-                exchange.seen,
+                exchange.evidence,
             )
         given = exchange.media_type if exchange.status < 300 else str(exchange.status)
-        words.append(f"{asked}: {given or 'no type'}")
-    return passed("; ".join(words), tuple(frames))
+        outcomes.append(f"{asked}: {given or 'no type'}")
+    return passed("; ".join(outcomes), tuple(frames))
 
 
-async def _notification(context: ProbeContext) -> Conclusion:
+async def _notification_status(context: ProbeContext) -> Conclusion:
     wire = streamable(context)
     client = context.client
     if client.is_stateless:
@@ -68,17 +68,17 @@ async def _notification(context: ProbeContext) -> Conclusion:
         message = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
     raw = dumps(message)
     exchange = await post(context, raw, wire.headers(raw))
-    return passed(f"answered with {exchange.status}", exchange.seen)
+    return passed(f"answered with {exchange.status}", exchange.evidence)
 
 
-async def _response(context: ProbeContext) -> Conclusion:
+async def _response_status(context: ProbeContext) -> Conclusion:
     wire = streamable(context)
     raw = dumps({"jsonrpc": "2.0", "id": "mcpproxy-nothing", "result": {}})
     exchange = await post(context, raw, wire.headers(raw))
-    return passed(f"answered with {exchange.status}", exchange.seen)
+    return passed(f"answered with {exchange.status}", exchange.evidence)
 
 
-async def _listens(context: ProbeContext) -> Conclusion:
+async def _get_stream(context: ProbeContext) -> Conclusion:
     async with context.new_session("get-stream") as client:
         await client.initialize()
         await client.initialized()
@@ -86,19 +86,19 @@ async def _listens(context: ProbeContext) -> Conclusion:
         exchange = await post(context, b"", wire.headers(), method="GET", until_head=True)
     if exchange.status < 300:
         if exchange.is_stream:
-            return passed("it opens a stream", exchange.seen)
+            return passed("it opens a stream", exchange.evidence)
         sent = shown(exchange.media_type) if exchange.media_type else "no Content-Type"
         text = f"a GET was answered with {exchange.status} and {sent}, neither a stream nor 405"
-        return context.violation("HTTP-016/R-077", text, exchange.seen)
+        return context.violation("HTTP-016/R-077", text, exchange.evidence)
     if exchange.status in (401, 403, 429):
         raise Skipped(f"a GET is refused with {exchange.status}")
     if exchange.status == 405:
-        return passed("it declines with 405", exchange.seen)
+        return passed("it declines with 405", exchange.evidence)
     text = f"a GET for a stream was refused with {exchange.status}; without streams it is 405"
-    return context.violation("HTTP-016/R-077", text, exchange.seen)
+    return context.violation("HTTP-016/R-077", text, exchange.evidence)
 
 
-async def _origin(context: ProbeContext) -> Conclusion:
+async def _foreign_origin(context: ProbeContext) -> Conclusion:
     wire = context.http_wire
     if wire.is_http_sse:
         headers = with_headers(wire.headers(), Origin=FOREIGN)
@@ -107,20 +107,22 @@ async def _origin(context: ProbeContext) -> Conclusion:
         raw = dumps(harmless_request(context.client))
         exchange = await post(context, raw, with_headers(wire.headers(raw), Origin=FOREIGN))
     if exchange.status == 403:
-        return passed("refused with 403", exchange.seen)
+        return passed("refused with 403", exchange.evidence)
     if exchange.status < 400:
         text = f"a page of {FOREIGN} was served with {exchange.status}; any website could do the same"
-        found = context.violation("HTTP-019/R-087", text, exchange.seen)
+        found = context.violation("HTTP-019/R-087", text, exchange.evidence)
         if urlsplit(context.target.url).hostname in LOOPBACK:
             return found
-        return Conclusion("warning", f"{text}, if it can reach it", exchange.seen, found.rule, found.source)
+        return Conclusion(
+            "warning", f"{text}, if it can reach it", exchange.evidence, found.rule, found.source
+        )
     if exchange.status in (401, 429) or context.revision not in since("2025-11-25"):
-        return passed(f"refused with {exchange.status}", exchange.seen)
+        return passed(f"refused with {exchange.status}", exchange.evidence)
     text = f"a page of {FOREIGN} was refused with {exchange.status}, not with 403"
-    return context.violation("HTTP-019/R-087", text, exchange.seen)
+    return context.violation("HTTP-019/R-087", text, exchange.evidence)
 
 
-async def _resumes(context: ProbeContext) -> Conclusion:
+async def _resume_stream(context: ProbeContext) -> Conclusion:
     async with context.new_session("resume-stream") as client:
         await client.initialize()
         await client.initialized()
@@ -137,23 +139,25 @@ async def _resumes(context: ProbeContext) -> Conclusion:
             _QUIET_S,
         )
     if foreign & {one.id for one in responses_in(again.frames)}:
-        text = f"a stream that goes on after event {shown(event)} brought what belongs to another stream"
-        return context.violation("SSE-003/R-082", text, (*second.seen, *again.seen))
+        text = f"a stream that resumes after event {shown(event)} brought what belongs to another stream"
+        return context.violation("SSE-003/R-082", text, (*second.evidence, *again.evidence))
     if again.status >= 300 or not again.is_stream:
-        return passed(f"events have ids, but nothing goes on after one ({again.status})", again.seen)
+        return passed(f"events have ids, but no stream resumes after one ({again.status})", again.evidence)
     brought = len(responses_in(again.frames))
-    return passed(f"it goes on; {brought} {'answer' if brought == 1 else 'answers'} came again", again.seen)
+    return passed(
+        f"it resumes; {brought} {'answer' if brought == 1 else 'answers'} came again", again.evidence
+    )
 
 
-async def _dropped(context: ProbeContext) -> Conclusion:
+async def _dropped_connection(context: ProbeContext) -> Conclusion:
     wire = streamable(context)
     raw = dumps(harmless_request(context.client))
     exchange = await wire.server.post_and_drop(wire.headers(raw), raw)
-    await check_alive(context.client, "a connection that broke off", *exchange.seen)
-    return passed("others are served as before", exchange.seen)
+    await check_alive(context.client, "a connection that broke off", *exchange.evidence)
+    return passed("others are served as before", exchange.evidence)
 
 
-async def _endpoint(context: ProbeContext) -> Conclusion:
+async def _sse_endpoint(context: ProbeContext) -> Conclusion:
     wire = context.http_wire
     if wire.stream is None:
         raise Skipped("the server speaks Streamable HTTP")
@@ -164,8 +168,8 @@ async def _endpoint(context: ProbeContext) -> Conclusion:
             f"messages are to go to another origin ({there.scheme}://{there.netloc}); no revision forbids "
             "it, but clients refuse to send them there"
         )
-        return warned(text, wire.stream.seen)
-    return passed("messages go to the same origin", wire.stream.seen)
+        return warned(text, wire.stream.evidence)
+    return passed("messages go to the same origin", wire.stream.evidence)
 
 
 PROBES: Final = (
@@ -173,7 +177,7 @@ PROBES: Final = (
         "accept",
         "transport",
         "A POST with another Accept is answered or refused.",
-        _accepts,
+        _accept,
         rules=("HTTP-010", "HTTP-011"),
         revisions=since("2025-03-26"),
         transports=("http",),
@@ -182,7 +186,7 @@ PROBES: Final = (
         "notification-status",
         "transport",
         "A notification is answered with 202 and no body, or refused.",
-        _notification,
+        _notification_status,
         rules=("HTTP-008", "HTTP-009", "RPC-015"),
         revisions=since("2025-03-26"),
         transports=("http",),
@@ -191,7 +195,7 @@ PROBES: Final = (
         "response-status",
         "transport",
         "A response to nothing is answered with 202 and no body, or refused.",
-        _response,
+        _response_status,
         rules=("HTTP-008", "HTTP-009"),
         revisions=STREAMABLE,
         transports=("http",),
@@ -200,7 +204,7 @@ PROBES: Final = (
         "get-stream",
         "transport",
         "GET opens a stream, or is declined with 405.",
-        _listens,
+        _get_stream,
         rules=("HTTP-016",),
         revisions=STREAMABLE,
         transports=("http",),
@@ -209,7 +213,7 @@ PROBES: Final = (
         "resume-stream",
         "transport",
         "Last-Event-ID brings back what belongs to that stream alone.",
-        _resumes,
+        _resume_stream,
         rules=("SSE-001", "SSE-003", "HTTP-017"),
         revisions=STREAMABLE,
         transports=("http",),
@@ -218,7 +222,7 @@ PROBES: Final = (
         "sse-endpoint",
         "transport",
         "HTTP+SSE begins with an endpoint event of the same origin.",
-        _endpoint,
+        _sse_endpoint,
         rules=("HTTP-001",),
         revisions=STATEFUL,
         transports=("http",),
@@ -227,15 +231,15 @@ PROBES: Final = (
         "foreign-origin",
         "security",
         "A page of a foreign website is refused with 403.",
-        _origin,
+        _foreign_origin,
         rules=("HTTP-019",),
         transports=("http",),
     ),
     Probe(
         "dropped-connection",
         "robustness",
-        "A client that is gone before its answer hurts nobody else.",
-        _dropped,
+        "A client that disconnects before its answer does not affect others.",
+        _dropped_connection,
         revisions=since("2025-03-26"),
         transports=("http",),
     ),

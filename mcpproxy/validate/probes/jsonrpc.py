@@ -7,6 +7,7 @@ Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic
 
 from typing import Final
 
+from mcpproxy.base.style import count
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
@@ -31,12 +32,15 @@ _INVALID_REQUEST: Final = -32600
 _METHOD_NOT_FOUND: Final = -32601
 _INVALID_PARAMS: Final = -32602
 
+FEATURES: Final = ("tools", "resources", "prompts")
+"""The capabilities that have a list of their own name."""
+
 UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
 """A method that does not exist."""
 
-_BATCHES: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
+_BATCHING: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
 
-_WRONG_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
+_INCOMPLETE_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
     ("tools", "tools/call", {}),
     ("resources", "resources/read", {}),
     ("prompts", "prompts/get", {}),
@@ -49,7 +53,7 @@ _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
     ("id-negative", "a negative number", -42),
     ("id-large", "the largest number that doubles hold exactly", 2**53 - 1),
     ("id-string", "a string", "päge/1 \u2603"),
-    ("id-digits", "a string of digits, which is no number", "0815"),
+    ("id-digits", "a string of digits, not a number", "0815"),
     ("id-long", "a string of 4,096 characters", "long-" + "x" * 4091),
 )
 
@@ -58,26 +62,24 @@ async def _unknown_method(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(UNKNOWN_METHOD)
     if answer.is_error and answer.code == _METHOD_NOT_FOUND:
         return passed("refused with -32601", answer.frames)
-    requirement = "ERR-002/R-218" if context.client.is_stateless else "RPC-020/R-023"
+    requirement = "ERR-002/R-218" if context.is_stateless else "RPC-020/R-023"
     text = answer.outcome
-    return context.violation(
-        requirement, f"a method that nobody has was {text}, not with -32601", answer.frames
-    )
+    return context.violation(requirement, f"an unknown method was {text}, not with -32601", answer.frames)
 
 
 async def _unknown_notification(context: ProbeContext) -> Conclusion:
-    what = "a notification that nobody knows"
+    what = "an unknown notification"
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/mcpproxy/no-such-notification"})
     seen = await reaction(context, raw, what)
     if seen.status >= 400:
         return passed(f"refused with HTTP status {seen.status}", seen.frames)
     if seen.answers:
         return context.violation("RPC-015/R-017", f"{what} was {seen.outcome}", seen.frames)
-    return passed("passed over", seen.frames)
+    return passed("ignored", seen.frames)
 
 
 async def _invalid_params(context: ProbeContext) -> Conclusion:
-    found = next((row for row in _WRONG_PARAMS if context.declares(row[0])), None)
+    found = next((row for row in _INCOMPLETE_PARAMS if context.declares(row[0])), None)
     if found is None:
         raise Skipped("the server declares no feature whose requests have params")
     _, method, params = found
@@ -95,11 +97,15 @@ async def _invalid_params(context: ProbeContext) -> Conclusion:
 
 
 async def _malformed_json(context: ProbeContext) -> Conclusion:
-    seen = await reaction(context, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
+    try:
+        seen = await reaction(context, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
+    except ValidateError:
+        context.stops_at_malformed_json = True
+        raise
     if seen.has_result:
         return context.violation("PROTO-007/R-008", "malformed JSON was answered with a result", seen.frames)
     if wrong := [code for code in seen.codes if code != _PARSE_ERROR]:
-        text = f"malformed JSON was refused with {shown(_scalar(wrong[0]))}, not with -32700"
+        text = f"malformed JSON was refused with {shown(_as_json(wrong[0]))}, not with -32700"
         return Conclusion("warning", text, seen.frames, source=JSON_RPC)
     return passed(seen.outcome, seen.frames)
 
@@ -112,7 +118,7 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
         ("a bare number", 42),
         ("an empty array", []),
     )
-    words: list[str] = []
+    outcomes: list[str] = []
     frames: list[int] = []
     for what, form in forms:
         seen = await reaction(context, dumps(form), what)
@@ -120,10 +126,10 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
         if seen.has_result:
             return context.violation("PROTO-007/R-008", f"{what} was answered with a result", seen.frames)
         if wrong := [code for code in seen.codes if code not in (_INVALID_REQUEST, _PARSE_ERROR)]:
-            text = f"{what} was refused with {shown(_scalar(wrong[0]))}, not with -32600"
+            text = f"{what} was refused with {shown(_as_json(wrong[0]))}, not with -32600"
             return Conclusion("warning", text, seen.frames, source=JSON_RPC)
-        words.append(seen.outcome)
-    return passed("; ".join(dict.fromkeys(words)), tuple(frames))
+        outcomes.append(seen.outcome)
+    return passed("; ".join(dict.fromkeys(outcomes)), tuple(frames))
 
 
 async def _batch(context: ProbeContext) -> Conclusion:
@@ -134,16 +140,16 @@ async def _batch(context: ProbeContext) -> Conclusion:
     try:
         seen = await reaction(context, dumps(wanted), "a batch of two pings")
     except ValidateError as fault:
-        return _unread_batch(str(fault), fault.frames)
+        return _batch_failure(str(fault), fault.frames)
     answered = _results(client.received[before:], ids)
     if answered == set(ids):
         return passed("both requests in it were answered", seen.frames)
     text = f"of a batch of two pings {len(answered)} were answered ({seen.outcome}); batches must be received"
-    return _unread_batch(text, seen.frames)
+    return _batch_failure(text, seen.frames)
 
 
-def _unread_batch(text: str, frames: tuple[int, ...]) -> Conclusion:
-    return Conclusion("failed", text, frames, source=_BATCHES)
+def _batch_failure(text: str, frames: tuple[int, ...]) -> Conclusion:
+    return Conclusion("failed", text, frames, source=_BATCHING)
 
 
 def _results(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
@@ -159,9 +165,11 @@ def _results(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
 def _with_id(name: str, id: RequestId) -> Run:
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
-        method = "server/discover" if client.is_stateless else "ping"
+        method = client.ping_method
         answer = await client.request(method, id=id)
         if answer.is_error:
+            if (plain := await client.ping()).is_error:
+                raise Skipped(f"because {method} is refused under any id: {plain.refusal}")
             text = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
                 return warned(f"{text}; no sentence says how long an id may be", answer.frames)
@@ -173,36 +181,59 @@ def _with_id(name: str, id: RequestId) -> Run:
 
 async def _progress(context: ProbeContext) -> Conclusion:
     client = context.client
-    token = "mcpproxy-progress"
-    method, params = harmless_method(context)
     if context.declares("tools"):
         await walk_tools(context)
-    for name, arguments in to_call(context)[:1]:
-        method, params = "tools/call", {"name": name, "arguments": arguments}
+    calls = to_call(context)
+    method = "tools/call" if calls else harmless_method(context)
+    params: JSONObject = {"name": calls[0][0], "arguments": calls[0][1]} if calls else {}
     before = len(client.unsolicited)
-    answer = await client.request(method, {**params, "_meta": {"progressToken": token}})
+    meta: JSONObject = {"progressToken": "mcpproxy-progress"}
+    answer = await (context.call(*calls[0], _meta=meta) if calls else client.request(method, {"_meta": meta}))
     await check_alive(client, f"{method} with a progress token", *answer.frames)
     if answer.is_error:
+        if (plain := await client.request(method, params)).is_error:
+            raise Skipped(f"because {method} is refused without a token, too: {plain.refusal}")
         text = f"{method} with a progress token was refused: {answer.refusal}"
-        return warned(f"{text}; nobody has to report progress, but a token is no fault", answer.frames)
-    told = [frame for frame in client.unsolicited[before:] if _is_progress(frame)]
-    frames = (*answer.frames, *(frame.seq for frame in told))
-    return passed(f"{len(told)} progress notifications, all for the token of {method}", frames)
+        return warned(f"{text}; progress is optional, but a token is lawful", answer.frames)
+    progress = [frame.seq for frame in client.unsolicited[before:] if _is_progress(frame)]
+    if not progress:
+        return passed(f"{method} with a token was answered, without progress", answer.frames)
+    noun = count(len(progress), "progress notification")
+    return passed(f"{noun}, all for the token of {method}", (*answer.frames, *progress))
 
 
-def harmless_method(context: ProbeContext) -> tuple[str, JSONObject]:
-    """A request that changes nothing: a list that the server offers, else ``ping`` or ``server/discover``."""
-    for feature in ("tools", "resources", "prompts"):
-        if context.declares(feature):
-            return f"{feature}/list", {}
-    return ("server/discover" if context.client.is_stateless else "ping"), {}
+def harmless_method(context: ProbeContext) -> str:
+    """A method that changes nothing: that of a list which can be fetched.
+
+    Raises:
+        Skipped: there is none.
+    """
+    declared = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
+    for method in declared:
+        if method not in context.inventory.failures:
+            return method
+    if declared:
+        raise Skipped(f"because {context.inventory.failures[declared[0]]}")
+    raise Skipped("the server declares nothing that could be listed")
+
+
+async def skip_if_always_refused(context: ProbeContext, method: str) -> None:
+    """Called when ``method`` was refused: is it refused in an ordinary session, too?
+
+    Raises:
+        Skipped: it is, so that the refusal says nothing about the probe.
+    """
+    async with context.new_session("comparison", connected=True) as client:
+        answer = await client.request(method)
+    if answer.is_error:
+        raise Skipped(f"because {method} is refused in any session: {answer.refusal}")
 
 
 def _is_progress(frame: Frame) -> bool:
     return isinstance(frame.message, Notification) and frame.message.method == "notifications/progress"
 
 
-def _scalar(code: object) -> JSON:
+def _as_json(code: object) -> JSON:
     return code if isinstance(code, int | float | str) else None
 
 
@@ -210,14 +241,14 @@ PROBES: Final = (
     Probe(
         "unknown-method",
         "errors",
-        "A method that nobody has is refused with -32601.",
+        "An unknown method is refused with -32601.",
         _unknown_method,
         rules=("RPC-020", "ERR-002"),
     ),
     Probe(
         "unknown-notification",
         "jsonrpc",
-        "A notification that nobody knows is passed over.",
+        "An unknown notification is ignored.",
         _unknown_notification,
         rules=("RPC-015",),
     ),
@@ -231,16 +262,18 @@ PROBES: Final = (
     Probe(
         "malformed-json",
         "jsonrpc",
-        "Malformed JSON is refused with -32700 or passed over, and the server is there afterwards.",
+        "Malformed JSON is refused with -32700 or ignored, and the server still answers afterwards.",
         _malformed_json,
         rules=("PROTO-007",),
+        unlawful=True,
     ),
     Probe(
         "invalid-request",
         "jsonrpc",
-        "JSON that is no request is refused with -32600 or passed over.",
+        "JSON that is not a request is refused with -32600 or ignored.",
         _invalid_request,
         rules=("PROTO-007",),
+        unlawful=True,
     ),
     Probe(
         "batch",
@@ -262,7 +295,7 @@ PROBES: Final = (
     Probe(
         "progress-token",
         "sequence",
-        "Progress, if any is told, comes under the token that was given, grows, and ends with the answer.",
+        "Progress notifications have the token of the request, increase, and end with its response.",
         _progress,
         rules=("PROG-001", "PROG-003", "PROG-004", "PROG-005", "PROG-006"),
     ),

@@ -1,7 +1,7 @@
 """The handshake out of order: requests before it, a second handshake, requests during it, unknown versions.
 
 The specification says what clients must not do, and rarely how servers react. Most of these probes therefore
-accept any answer; but a request that needs an answer must get one, and the session must work afterwards.
+accept any answer, and give a warning where the session does not work afterwards.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -11,12 +11,13 @@ from typing import Final
 
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.errors import HttpStatusError
+from mcpproxy.validate.answers import Answer, Pending
+from mcpproxy.validate.client import Client
+from mcpproxy.validate.errors import HttpStatusError, Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import harmless_method
+from mcpproxy.validate.probes.jsonrpc import harmless_method, skip_if_always_refused
 from mcpproxy.validate.reaction import answered, check_alive
 
 _FUTURE_REVISION: Final = "2099-12-31"
@@ -26,24 +27,22 @@ _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 async def _early_request(context: ProbeContext) -> Conclusion:
-    method, params = harmless_method(context)
+    method = harmless_method(context)
     what = f"a {method} before initialize"
     async with context.new_session("early-request") as client:
-        early = await client.begin(method, params)
+        early = await client.begin(method)
         opened = await client.request("initialize", client.initialize_params())
-        await client.initialized()
-        last = await check_alive(client, what, early.seq)
-        frame = answered(client, early)
-        frames = (early.seq, *((frame.seq,) if frame else ()), opened.frame.seq, last)
         if opened.is_error:
             text = f"after {what} the session cannot be opened: {opened.refusal}"
-            return Conclusion(
-                "failed", text, frames, source=context.spec_url("basic/lifecycle#initialization")
-            )
-        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
+            return warned(f"{text}; no sentence forbids it", (early.seq, *opened.frames))
+        await client.initialized()
+        last = await check_alive(client, what, early.seq)
+        return _outcome_of_early(client, early, (opened.frame.seq, last))
 
 
 async def _early_ping(context: ProbeContext) -> Conclusion:
+    if failure := context.inventory.failures.get("ping"):
+        raise Skipped(f"because {failure}")
     async with context.new_session("early-ping") as client:
         answer = await client.ping()
         if answer.is_error:
@@ -60,24 +59,25 @@ async def _second_initialize(context: ProbeContext) -> Conclusion:
         return passed(f"refused with HTTP status {fault.status}", fault.frames)
     await client.initialized()
     await check_alive(client, "a second initialize", *answer.frames)
-    return passed(_outcome_of(answer), answer.frames)
+    return passed(answer.outcome, answer.frames)
 
 
 async def _uninitialized(context: ProbeContext) -> Conclusion:
-    method, params = harmless_method(context)
+    method = harmless_method(context)
+    what = f"a {method} before notifications/initialized"
     async with context.new_session("uninitialized") as client:
         await client.initialize()
-        early = await client.begin(method, params)
-        await check_alive(client, f"a {method} before notifications/initialized", early.seq)
-        told = await client.initialized()
-        await check_alive(client, f"a {method} before notifications/initialized", early.seq, told)
-        later = await client.request(method, params)
-        frame = answered(client, early)
-        frames = (early.seq, *((frame.seq,) if frame else ()), told, *later.frames)
+        early = await client.begin(method)
+        await check_alive(client, what, early.seq)
+        opened = await client.initialized()
+        await check_alive(client, what, early.seq, opened)
+        later = await client.request(method)
         if later.is_error:
+            await skip_if_always_refused(context, method)
             text = f"{method} is refused even after notifications/initialized: {later.refusal}"
-            return Conclusion("failed", text, frames, source=context.spec_url("basic/lifecycle#operation"))
-        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
+            source = context.spec_url("basic/lifecycle#operation")
+            return Conclusion("failed", text, (early.seq, opened, *later.frames), source=source)
+        return _outcome_of_early(client, early, (opened, *later.frames))
 
 
 async def _unsupported_version(context: ProbeContext) -> Conclusion:
@@ -97,23 +97,30 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
             source = context.spec_url("basic/lifecycle#version-negotiation")
             return Conclusion("failed", text, answer.frames, source=source)
         if not isinstance(offered, str) or not _DATE.fullmatch(offered):
-            text = f"asked for {_FUTURE_REVISION}, the server offers {shown(offered)}, which is no date"
+            text = f"asked for {_FUTURE_REVISION}, the server offers {shown(offered)}, which is not a date"
             return context.violation("PROTO-008/R-042", text, answer.frames)
         return passed(f"the server offers {offered} instead", answer.frames)
 
 
-def _outcome_of(answer: object) -> str:
-    return answer.outcome if isinstance(answer, Answer) else "not answered"
+def _outcome_of_early(client: Client, early: Pending, frames: tuple[int, ...]) -> Conclusion:
+    """The conclusion where a request came too early, and ``frames`` show that the session continued."""
+    frame = answered(client, early)
+    if frame is None:
+        return passed("not answered", (early.seq, *frames))
+    event = early.events.get_nowait()
+    outcome = event.outcome if isinstance(event, Answer) else "not answered"
+    return passed(outcome, (early.seq, frame.seq, *frames))
 
 
 PROBES: Final = (
     Probe(
         "second-initialize",
         "lifecycle",
-        "A second initialize is answered, and the session goes on.",
+        "A second initialize is answered, and the session continues.",
         _second_initialize,
         revisions=STATEFUL,
         disruptive=True,
+        unlawful=True,
     ),
     Probe(
         "ping-before-initialize",
@@ -133,11 +140,12 @@ PROBES: Final = (
         revisions=STATEFUL,
         transports=("stdio",),
         session=False,
+        unlawful=True,
     ),
     Probe(
         "uninitialized-operation",
         "lifecycle",
-        "After a request before notifications/initialized, the session goes on; the server asks nothing yet.",
+        "After a request before notifications/initialized, the session continues.",
         _uninitialized,
         rules=("PROTO-005", "SEQ-003"),
         revisions=STATEFUL,

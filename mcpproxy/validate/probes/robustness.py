@@ -6,13 +6,12 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
+from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import harmless_method
+from mcpproxy.validate.probes.jsonrpc import FEATURES, harmless_method
 from mcpproxy.validate.reaction import answered, check_alive, reaction
 
 _AT_ONCE: Final = 50
@@ -26,19 +25,24 @@ _SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
 _TOO_LARGE: Final = 413
 
 
-def _sized(size: int, *, is_asked_of_all: bool) -> Run:
-    """Send a message of about ``size`` bytes. With ``is_asked_of_all`` a refusal is a warning."""
+def _message_of_size(size: int, *, is_common: bool) -> Run:
+    """Send a message of about ``size`` bytes. With ``is_common``, a refusal is a warning."""
 
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
-        method = _question(client)
         what = f"a message of {size // _KIB:,} KiB"
         meta: JSON = {_PADDING: "x" * size}
         try:
-            answer = await client.request(method, {"_meta": meta})
+            answer = await client.request(client.ping_method, {"_meta": meta})
+        except IdMismatchError as refusal:
+            if not refusal.is_refusal_without_id:
+                raise
+            await check_alive(client, what, *refusal.frames)
+            text = f"{what} was refused, without its id"
+            return warned(text, refusal.frames) if is_common else passed(text, refusal.frames)
         except HttpStatusError as fault:
             text = f"{what} was refused with HTTP status {fault.status}"
-            if is_asked_of_all:
+            if is_common:
                 return warned(f"{text}; arguments of tools are often as large", fault.frames)
             if fault.status != _TOO_LARGE:
                 return warned(f"{text}; 413 would say why", fault.frames)
@@ -48,18 +52,18 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
             # Over HTTP a refusal is lost if the server closes the connection with unread bytes.
             await check_alive(client, what, *fault.frames)
             text = f"{what} had its connection cut off without an answer"
-            return warned(f"{text}; 413, if it was said, did not get through", fault.frames)
+            return warned(f"{text}; if it was refused with 413, that was lost", fault.frames)
         await check_alive(client, what, *answer.frames)
         if not answer.is_error:
             return passed("answered", answer.frames)
         text = f"{what} was refused: {shown(answer.code)}, {shown(answer.error.get('message'))}"
-        return warned(text, answer.frames) if is_asked_of_all else passed(text, answer.frames)
+        return warned(text, answer.frames) if is_common else passed(text, answer.frames)
 
     return run
 
 
 async def _separators(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request(_question(context.client), {"_meta": {_PADDING: _SEPARATORS}})
+    answer = await context.client.request(context.client.ping_method, {"_meta": {_PADDING: _SEPARATORS}})
     if answer.is_error:
         text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
         return warned(f"{text}; JSON allows it there", answer.frames)
@@ -68,7 +72,7 @@ async def _separators(context: ProbeContext) -> Conclusion:
 
 async def _concurrent(context: ProbeContext) -> Conclusion:
     client = context.client
-    methods = _kinds(context)
+    methods = await _methods_that_work(context)
     pending = [await client.begin(methods[n % len(methods)]) for n in range(_AT_ONCE)]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + client.timeout_s
@@ -97,43 +101,41 @@ async def _concurrent(context: ProbeContext) -> Conclusion:
 
 async def _cancellation(context: ProbeContext) -> Conclusion:
     client = context.client
-    _cancellable(context)
-    method, params = harmless_method(context)
-    pending = await client.begin(method, params)
-    told = await client.notify("notifications/cancelled", {"requestId": pending.id, "reason": "validate"})
-    last = await check_alive(client, "a cancellation", pending.seq, told)
+    _skip_without_cancellation(context)
+    pending = await client.begin(harmless_method(context))
+    cancelled = await client.notify(
+        "notifications/cancelled", {"requestId": pending.id, "reason": "validate"}
+    )
+    last = await check_alive(client, "a cancellation", pending.seq, cancelled)
     text = (
         "it came too late, the request was answered"
         if answered(client, pending)
         else "the request was not answered"
     )
-    return passed(text, (pending.seq, told, last))
+    return passed(text, (pending.seq, cancelled, last))
 
 
 async def _cancel_unknown(context: ProbeContext) -> Conclusion:
-    _cancellable(context)
+    _skip_without_cancellation(context)
     params: JSON = {"requestId": "mcpproxy-no-such-request", "reason": "validate"}
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
     seen = await reaction(context, raw, "a cancellation of a request that was never sent")
     if seen.answers:
         text = f"a cancellation of a request that was never sent was {seen.outcome}"
         return context.violation("RPC-015/R-017", text, seen.frames)
-    return passed("passed over", seen.frames)
+    return passed("ignored", seen.frames)
 
 
-def _cancellable(context: ProbeContext) -> None:
+def _skip_without_cancellation(context: ProbeContext) -> None:
     if context.client.is_stateless and context.target.url:
         raise Skipped("requests over HTTP are cancelled by closing the connection")
 
 
-def _question(client: Client) -> str:
-    return "server/discover" if client.is_stateless else "ping"
-
-
-def _kinds(context: ProbeContext) -> list[str]:
-    """Methods whose results have different members."""
-    lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if context.declares(feature)]
-    return [_question(context.client), *lists]
+async def _methods_that_work(context: ProbeContext) -> list[str]:
+    """Methods whose results have different members, and which the server does not refuse."""
+    client = context.client
+    lists = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
+    return [client.ping_method, *[one for one in lists if not (await client.request(one)).is_error]]
 
 
 PROBES: Final = (
@@ -153,14 +155,14 @@ PROBES: Final = (
     Probe(
         "cancellation",
         "sequence",
-        "A request is cancelled, and the server is there afterwards.",
+        "A request is cancelled, and the server still answers afterwards.",
         _cancellation,
         rules=("CANC-005", "CANC-010", "RPC-015"),
     ),
     Probe(
         "cancel-unknown",
         "sequence",
-        "A cancellation of a request that was never sent is passed over.",
+        "A cancellation of a request that was never sent is ignored.",
         _cancel_unknown,
         rules=("RPC-015",),
     ),
@@ -168,12 +170,12 @@ PROBES: Final = (
         "large-message",
         "robustness",
         "A message of more than 64 KiB is read.",
-        _sized(96 * _KIB, is_asked_of_all=True),
+        _message_of_size(96 * _KIB, is_common=True),
     ),
     Probe(
         "huge-message",
         "robustness",
         "A message of 4 MiB is read, or refused in order.",
-        _sized(4096 * _KIB, is_asked_of_all=False),
+        _message_of_size(4096 * _KIB, is_common=False),
     ),
 )

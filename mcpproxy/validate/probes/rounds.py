@@ -22,35 +22,28 @@ from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import FEATURES
 from mcpproxy.validate.probes.walk import to_call
 from mcpproxy.validate.raw_requests import cited
 from mcpproxy.validate.sample import sample
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
-_NEEDED: Final = -32021
-_ROUNDS: Final = 5
+_MISSING_CAPABILITY: Final = -32021
+_INVALID_PARAMS: Final = -32602
+_MAX_ROUNDS: Final = 5
 _ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 
-async def _asks(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
+async def _input_requests(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
     """Every request that the server answers with a request for input: method, params, answer.
 
     Raises:
         Skipped: there is none.
     """
-    wanted: list[tuple[str, JSONObject]] = [
-        ("tools/call", {"name": name, "arguments": arguments}) for name, arguments in to_call(context)
-    ]
-    wanted += [
-        ("resources/read", {"uri": one["uri"]})
-        for one in context.inventory.resources[:2]
-        if isinstance(one.get("uri"), str)
-    ]
     is_any = False
-    for method, params in wanted:
-        answer = await context.client.request(method, params)
+    async for method, params, answer in _harmless_answers(context):
         if answer.members.get("resultType") == "input_required":
             is_any = True
             yield method, params, answer
@@ -58,15 +51,25 @@ async def _asks(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, A
         raise Skipped("nothing that may be called asks for input; name such a tool with --call NAME=JSON")
 
 
+async def _harmless_answers(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
+    """The answers of the tools that may be called, and of the first resources."""
+    for name, arguments in to_call(context):
+        answer = await context.call(name, arguments)
+        yield "tools/call", {"name": name, "arguments": arguments}, answer
+    for one in context.inventory.resources[:2]:
+        params: JSONObject = {"uri": one.get("uri")}
+        yield "resources/read", params, await context.client.request("resources/read", params)
+
+
 async def _input(context: ProbeContext) -> Conclusion:
-    words: list[str] = []
+    outcomes: list[str] = []
     frames: list[int] = []
-    async for method, params, answer in _asks(context):
+    async for method, params, answer in _input_requests(context):
         frames += answer.frames
         last, turns = answer, 0
-        while last.members.get("resultType") == "input_required" and turns < _ROUNDS:
+        while last.members.get("resultType") == "input_required" and turns < _MAX_ROUNDS:
             turns += 1
-            last = await context.client.request(method, {**params, **_given(context.client, last)})
+            last = await context.client.request(method, {**params, **_with_input(context.client, last)})
             frames += last.frames
         name = shown(params.get("name", params.get("uri")))
         if last.is_error:
@@ -75,11 +78,11 @@ async def _input(context: ProbeContext) -> Conclusion:
                 "but what a form lets through should be taken",
                 last.frames,
             )
-        words.append(f"{name} after {turns} {'round' if turns == 1 else 'rounds'}")
-    return passed(f"completed: {', '.join(words)}", tuple(frames))
+        outcomes.append(f"{name} after {turns} {'round' if turns == 1 else 'rounds'}")
+    return passed(f"completed: {', '.join(outcomes)}", tuple(frames))
 
 
-def _given(client: Client, answer: Answer) -> JSONObject:
+def _with_input(client: Client, answer: Answer) -> JSONObject:
     """The members to add to the repeated request: all requested input, and the request state."""
     asked = answer.members.get("inputRequests")
     found: JSONObject = {}
@@ -100,10 +103,10 @@ def _reply(client: Client, request: JSON) -> JSON:
 
 
 async def _undeclared(context: ProbeContext) -> Conclusion:
-    words: list[str] = []
+    outcomes: list[str] = []
     frames: list[int] = []
     nothing: JSONObject = {CAPABILITIES_KEY: {}}
-    async for method, params, first in _asks(context):
+    async for method, params, first in _input_requests(context):
         if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
             continue
         answer = await context.client.request(method, {**params, "_meta": nothing})
@@ -112,78 +115,72 @@ async def _undeclared(context: ProbeContext) -> Conclusion:
         if isinstance(again := answer.members.get("inputRequests"), dict) and again:
             text = f"{name} asked for input of a kind that the request does not declare"
             return context.violation("MRTR-004/R-256", text, answer.frames)
-        if answer.is_error and answer.code != _NEEDED:
+        if answer.is_error and answer.code != _MISSING_CAPABILITY:
             text = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
             return context.violation("PROTO-009/R-224", text, answer.frames)
-        words.append(f"{name} {'refused with -32021' if answer.is_error else 'did without'}")
-    if not words:
+        outcomes.append(f"{name} {'refused with -32021' if answer.is_error else 'needed none'}")
+    if not outcomes:
         raise Skipped("nothing that may be called asks a client for anything")
-    return passed(", ".join(words), tuple(frames))
+    return passed(", ".join(outcomes), tuple(frames))
 
 
 async def _incomplete(context: ProbeContext) -> Conclusion:
-    words: list[str] = []
-    async for method, params, first in _asks(context):
+    outcomes: list[str] = []
+    async for method, params, first in _input_requests(context):
         if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
             continue
-        given = {**_given(context.client, first), "inputResponses": {}}
+        given = {**_with_input(context.client, first), "inputResponses": {}}
         answer = await context.client.request(method, {**params, **given})
         name = shown(params.get("name", params.get("uri")))
         if answer.is_error:
             text = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
             return cited("warning", text, answer.frames, f"{_PAGE}#error-handling")
         asks = answer.members.get("resultType") == "input_required"
-        words.append(f"{name} {'asked again' if asks else 'did without'}")
-    if not words:
+        outcomes.append(f"{name} {'asked again' if asks else 'needed none'}")
+    if not outcomes:
         raise Skipped("nothing that may be called asks a client for anything")
-    return passed(", ".join(words))
+    return passed(", ".join(outcomes))
 
 
 # Subscriptions
 
 
-async def _subscribes(context: ProbeContext) -> Conclusion:
+async def _subscription(context: ProbeContext) -> Conclusion:
     client = context.client
-    async with _listening(context, client.new_id()) as (pending, came):
-        if isinstance(came, Answer):
-            return _without(context, came)
-        if came is None:
+    async with _listening(context, client.new_id()) as (pending, acknowledgement):
+        if isinstance(acknowledgement, Answer):
+            return _unsubscribed(context, acknowledgement)
+        if acknowledgement is None:
             text = f"a subscription was not acknowledged within {client.timeout_s:g} s"
             return context.violation("SUB-003/R-245", text, (pending.seq,))
     await client.ping()
-    return passed(f"acknowledged: {_acknowledged(came)}", (pending.seq, came.seq))
+    return passed(f"acknowledged: {_granted(acknowledgement)}", (pending.seq, acknowledgement.seq))
 
 
-async def _subscribes_twice(context: ProbeContext) -> Conclusion:
-    async with _listening(context, context.client.new_id()) as (first, came):
-        if isinstance(came, Answer):
-            return _without(context, came)
+async def _two_subscriptions(context: ProbeContext) -> Conclusion:
+    async with _listening(context, context.client.new_id()) as (first, acknowledgement):
+        if isinstance(acknowledgement, Answer):
+            return _unsubscribed(context, acknowledgement)
         async with _listening(context, "mcpproxy-subscription") as (second, later):
-            if came is None or not isinstance(later, Frame):
+            if acknowledgement is None or not isinstance(later, Frame):
                 text = "of two subscriptions at once, one was not acknowledged under its id"
                 return context.violation("SUB-003/R-245", text, (first.seq, second.seq))
     await context.client.ping()
-    frames = (first.seq, came.seq, second.seq, later.seq)
+    frames = (first.seq, acknowledgement.seq, second.seq, later.seq)
     return passed("two side by side, each acknowledged under its id", frames)
 
 
-def _without(context: ProbeContext, answer: Answer) -> Conclusion:
+def _unsubscribed(context: ProbeContext, answer: Answer) -> Conclusion:
     """The conclusion if the server answered at once, which ends a subscription."""
     if not answer.is_error:
         text = "subscriptions/listen was answered at once, without an acknowledgement"
         return context.violation("SUB-003/R-245", text, answer.frames)
-    if any(context.declares(path) for path in _CHANGING):
+    if any(context.declares(f"{feature}.listChanged") for feature in FEATURES) or (
+        context.declares("resources.subscribe") and answer.code != _INVALID_PARAMS
+    ):
         text = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
         return context.violation("PROTO-009/R-045", text, answer.frames)
     raise Skipped(f"the server has no subscriptions ({shown(answer.code)})")
-
-
-_CHANGING: Final = (
-    "tools.listChanged",
-    "resources.listChanged",
-    "prompts.listChanged",
-    "resources.subscribe",
-)
 
 
 @asynccontextmanager
@@ -192,13 +189,7 @@ async def _listening(
 ) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
     """Open a subscription: the request, and its response or acknowledgement if any. It is cancelled."""
     client = context.client
-    uri = next((one.get("uri") for one in context.inventory.resources), None)
-    wanted: JSONObject = {
-        "toolsListChanged": True,
-        "promptsListChanged": True,
-        "resourcesListChanged": True,
-        "resourceSubscriptions": [uri] if isinstance(uri, str) else [],
-    }
+    wanted = _changes_to_ask_for(context)
     before = len(client.unsolicited)
     pending = await client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
     exchange = context.http_wire.last if client.wire.transport == "http" else None
@@ -222,15 +213,27 @@ async def _listening(
             await client.notify("notifications/cancelled", params)
 
 
+def _changes_to_ask_for(context: ProbeContext) -> JSONObject:
+    """The changes that the server declares. A resource is asked for only if there is nothing else.
+
+    A server may refuse to follow one resource and still follow others, or lists.
+    """
+    lists = [f"{feature}ListChanged" for feature in FEATURES if context.declares(f"{feature}.listChanged")]
+    uri = next((one.get("uri") for one in context.inventory.resources), None)
+    if not lists and context.declares("resources.subscribe") and isinstance(uri, str):
+        return {"resourceSubscriptions": [uri]}
+    return dict.fromkeys(lists or ["toolsListChanged"], True)
+
+
 async def _acknowledgement(client: Client, pending: Pending, before: int) -> Frame | None:
     while frame := await client.next_unsolicited(client.timeout_s, before):
-        if _is_of(frame, pending):
+        if _acknowledges(frame, pending):
             return frame
         before += 1
     return None
 
 
-def _is_of(frame: Frame, pending: Pending) -> bool:
+def _acknowledges(frame: Frame, pending: Pending) -> bool:
     """Whether a frame acknowledges this subscription; over HTTP the id may be missing."""
     message = frame.message
     if not isinstance(message, Notification) or message.method != ACKNOWLEDGED:
@@ -241,18 +244,18 @@ def _is_of(frame: Frame, pending: Pending) -> bool:
     return id == pending.id or (bool(frame.exchange) and id is None)
 
 
-def _acknowledged(frame: Frame) -> str:
+def _granted(frame: Frame) -> str:
     params = frame.message.params if isinstance(frame.message, Notification) else None
     granted = params.get("notifications") if isinstance(params, dict) else None
     names = [name for name, value in granted.items() if value] if isinstance(granted, dict) else []
-    return ", ".join(names) or "nothing of it"
+    return ", ".join(names) or "nothing"
 
 
 PROBES: Final = (
     Probe(
         "input-required",
         "sequence",
-        "What asks for input completes once it has it.",
+        "A request that asks for input completes once it gets it.",
         _input,
         rules=("MRTR-001", "MRTR-002", "MRTR-003"),
         revisions=STATELESS,
@@ -260,7 +263,7 @@ PROBES: Final = (
     Probe(
         "input-undeclared",
         "sequence",
-        "Input is not asked for in ways that the request does not declare.",
+        "Input is asked for only in ways that the request declares.",
         _undeclared,
         rules=("MRTR-004", "PROTO-009"),
         revisions=STATELESS,
@@ -268,7 +271,7 @@ PROBES: Final = (
     Probe(
         "input-left-out",
         "sequence",
-        "What does not get its input asks for it again.",
+        "A request that does not get its input asks again.",
         _incomplete,
         rules=(),
         revisions=STATELESS,
@@ -277,7 +280,7 @@ PROBES: Final = (
         "subscription",
         "sequence",
         "A subscription is acknowledged, and ends when it is cancelled.",
-        _subscribes,
+        _subscription,
         rules=("SUB-002", "SUB-003", "SUB-004", "SUB-005", "SUB-006", "SUB-008"),
         revisions=STATELESS,
     ),
@@ -285,7 +288,7 @@ PROBES: Final = (
         "two-subscriptions",
         "sequence",
         "Two subscriptions at once, each under its id.",
-        _subscribes_twice,
+        _two_subscriptions,
         rules=("SUB-002", "SUB-003", "SUB-006"),
         revisions=STATELESS,
     ),

@@ -18,8 +18,8 @@ from mcpproxy.validate.raw_requests import cited, harmless_request, post, raw_an
 
 if TYPE_CHECKING:
     from mcpproxy.validate.client import Client
-    from mcpproxy.validate.exchange import ClientExchange
-    from mcpproxy.validate.http_wire import HttpWire
+    from mcpproxy.validate.transports.exchange import ClientExchange
+    from mcpproxy.validate.transports.http_wire import HttpWire
 
 _ID: Final = "Mcp-Session-Id"
 _VERSION: Final = "MCP-Protocol-Version"
@@ -30,7 +30,7 @@ _OTHER_REASONS: Final = (401, 403, 429)
 _PAGE: Final = "basic/transports#protocol-version-header"
 
 
-async def _ids(context: ProbeContext) -> Conclusion:
+async def _session_id(context: ProbeContext) -> Conclusion:
     async with (
         context.new_session("first", connected=True) as first,
         context.new_session("second", connected=True) as second,
@@ -43,67 +43,67 @@ async def _ids(context: ProbeContext) -> Conclusion:
     return passed(f"{len(ids[0])} characters, another one for each session")
 
 
-async def _missing(context: ProbeContext) -> Conclusion:
-    exchange = await _with(context, context.client, id=None)
+async def _session_id_missing(context: ProbeContext) -> Conclusion:
+    exchange = await _request_with(context, context.client, id=None)
     if exchange.status < 300:
-        return passed("served without a session id", exchange.seen)
+        return passed("served without a session id", exchange.evidence)
     if exchange.status in (400, *_OTHER_REASONS):
-        return passed(f"refused with {exchange.status}", exchange.seen)
+        return passed(f"refused with {exchange.status}", exchange.evidence)
     text = f"a request without session id was refused with {exchange.status}, not with 400"
-    return context.violation("PROTO-010/R-092", text, exchange.seen)
+    return context.violation("PROTO-010/R-092", text, exchange.evidence)
 
 
-async def _unknown(context: ProbeContext) -> Conclusion:
-    exchange = await _with(context, context.client, id=str(uuid4()))
+async def _session_id_unknown(context: ProbeContext) -> Conclusion:
+    exchange = await _request_with(context, context.client, id=str(uuid4()))
     if exchange.status == 404 or exchange.status in _OTHER_REASONS:
-        return passed(f"refused with {exchange.status}", exchange.seen)
+        return passed(f"refused with {exchange.status}", exchange.evidence)
     if exchange.status < 300:
         return warned(
             f"a session id that was never issued was served with {exchange.status}; no revision forbids it, "
-            "but whoever makes one up gets in",
-            exchange.seen,
+            "but a client can make one up",
+            exchange.evidence,
         )
     return warned(
         f"a session id that is not known was refused with {exchange.status}; no revision forbids it, but "
         "only 404 tells a client whose session a restart has ended to start anew",
-        exchange.seen,
+        exchange.evidence,
     )
 
 
-async def _deleted(context: ProbeContext) -> Conclusion:
+async def _session_deleted(context: ProbeContext) -> Conclusion:
     async with context.new_session("session-deleted", connected=True) as client:
         wire = _session(context, client)
         deletion = await post(context, b"", wire.headers(), method="DELETE")
         if deletion.status >= 300:
             wire.session_id = "" if deletion.status == 404 else wire.session_id
             raise Skipped(f"clients cannot end sessions ({deletion.status})")
-        after = await _with(context, client)
+        after = await _request_with(context, client)
         wire.session_id = ""
     if after.status == 404:
-        return passed("its id gets 404 afterwards", after.seen)
+        return passed("its id gets 404 afterwards", after.evidence)
     text = f"a session that was deleted is {raw_answer(after).outcome}, not refused with 404"
-    return context.violation("PROTO-010/R-093", text, (*deletion.seen, *after.seen))
+    return context.violation("PROTO-010/R-093", text, (*deletion.evidence, *after.evidence))
 
 
-async def _bad_version(context: ProbeContext) -> Conclusion:
-    exchange = await _with(context, context.client, version=_NO_VERSION)
+async def _version_invalid(context: ProbeContext) -> Conclusion:
+    exchange = await _request_with(context, context.client, version=_NO_VERSION)
     if exchange.status == 400 or exchange.status in _OTHER_REASONS:
-        return passed(f"refused with {exchange.status}", exchange.seen)
+        return passed(f"refused with {exchange.status}", exchange.evidence)
     text = f"{_VERSION}: {_NO_VERSION} was {raw_answer(exchange).outcome}, not refused with 400"
-    return context.violation("PROTO-008/R-098", text, exchange.seen)
+    return context.violation("PROTO-008/R-098", text, exchange.evidence)
 
 
-async def _no_version(context: ProbeContext) -> Conclusion:
-    exchange = await _with(context, context.client, version=None)
+async def _version_missing(context: ProbeContext) -> Conclusion:
+    exchange = await _request_with(context, context.client, version=None)
     if exchange.status < 300 or exchange.status in _OTHER_REASONS:
-        return passed(f"answered with {exchange.status}", exchange.seen)
+        return passed(f"answered with {exchange.status}", exchange.evidence)
     text = (
         f"a request without {_VERSION} was refused with {exchange.status}; it should be taken as 2025-03-26"
     )
-    return cited("warning", text, exchange.seen, f"{context.revision}/{_PAGE}")
+    return cited("warning", text, exchange.evidence, f"{context.revision}/{_PAGE}")
 
 
-async def _with(
+async def _request_with(
     context: ProbeContext, client: "Client", *, id: str | None = "", version: str | None = ""
 ) -> "ClientExchange":
     """A harmless request with another session id or version, or with none; an empty one stays as it is."""
@@ -131,21 +131,26 @@ def _row(name: str, what: str, run: Run, rules: tuple[str, ...], first: str = "2
 _SESSION: Final = ("PROTO-010",)
 
 PROBES: Final = (
-    _row("session-id", "Session ids are visible ASCII, and no two are the same.", _ids, _SESSION),
-    _row("session-id-missing", "A request without its session id is refused with 400.", _missing, _SESSION),
-    _row("session-id-unknown", "An unknown session id is refused with 404.", _unknown, ()),
-    _row("session-deleted", "A session that was deleted is over: 404.", _deleted, _SESSION),
+    _row("session-id", "Session ids are visible ASCII, and no two are the same.", _session_id, _SESSION),
+    _row(
+        "session-id-missing",
+        "A request without its session id is refused with 400.",
+        _session_id_missing,
+        _SESSION,
+    ),
+    _row("session-id-unknown", "An unknown session id is refused with 404.", _session_id_unknown, ()),
+    _row("session-deleted", "A session that was deleted is over: 404.", _session_deleted, _SESSION),
     _row(
         "version-header-invalid",
-        "An MCP-Protocol-Version that is none is refused with 400.",
-        _bad_version,
+        "An invalid MCP-Protocol-Version is refused with 400.",
+        _version_invalid,
         ("PROTO-008",),
         "2025-06-18",
     ),
     _row(
         "version-header-missing",
         "A request without MCP-Protocol-Version is served.",
-        _no_version,
+        _version_missing,
         (),
         "2025-06-18",
     ),

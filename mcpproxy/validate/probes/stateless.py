@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 from uuid import uuid4
 
+from mcpproxy.base.style import count
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
@@ -16,6 +17,7 @@ from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
 from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import harmless_method, skip_if_always_refused
 from mcpproxy.validate.raw_requests import (
     RawAnswer,
     ask,
@@ -46,7 +48,7 @@ _LISTS: Final = (
 )
 
 
-async def _discovers(context: ProbeContext) -> Conclusion:
+async def _discover(context: ProbeContext) -> Conclusion:
     found = await ask(context, context.client.request_object("server/discover"))
     if not found.is_served:
         return context.violation("DISC-001/R-221", f"server/discover was {found.outcome}", found.frames)
@@ -55,25 +57,24 @@ async def _discovers(context: ProbeContext) -> Conclusion:
     return passed(f"it lists {listed}", found.frames)
 
 
-async def _first(context: ProbeContext) -> Conclusion:
-    method = next((method for needed, method in _LISTS if context.declares(needed)), None)
-    if method is None:
-        raise Skipped("the server declares nothing that could be listed")
+async def _first_request(context: ProbeContext) -> Conclusion:
+    method = harmless_method(context)
     async with context.new_session("first-request") as client:
         answer = await client.request(method)
     if answer.is_error:
+        await skip_if_always_refused(context, method)
         text = f"{method} as the first message of all was refused with {shown(answer.code)}"
         return context.violation("STAT-009/R-228", text, answer.frames)
     return passed(f"{method} was answered before anything else was said", answer.frames)
 
 
 async def _no_capabilities(context: ProbeContext) -> Conclusion:
-    found = await ask(context, _lacking(context, CAPABILITIES_KEY))
+    found = await ask(context, _without_meta(context, CAPABILITIES_KEY))
     return _incomplete(context, found, "a request without clientCapabilities")
 
 
 async def _no_version(context: ProbeContext) -> Conclusion:
-    found = await ask(context, _lacking(context, VERSION_KEY))
+    found = await ask(context, _without_meta(context, VERSION_KEY))
     is_unclear = not found.status and not found.is_served and found.code != _INVALID_PARAMS
     if is_unclear and await speaks_both_eras(context):  # over HTTP the header tells the era
         await context.close_session()  # on stdio the process may now be in the older era
@@ -81,7 +82,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
     return _incomplete(context, found, "a request without protocolVersion")
 
 
-def _lacking(context: ProbeContext, key: str) -> JSONObject:
+def _without_meta(context: ProbeContext, key: str) -> JSONObject:
     message = context.client.request_object("server/discover")
     meta: JSONObject = {name: value for name, value in context.client.meta().items() if name != key}
     return {**message, "params": {"_meta": meta}}
@@ -110,21 +111,21 @@ async def _unknown_status(context: ProbeContext) -> Conclusion:
     found = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
     if found.status == 404 and found.code == _METHOD_NOT_FOUND:
         return passed(found.outcome, found.frames)
-    text = f"a method that nobody has was {found.outcome}, not refused with 404 and -32601"
+    text = f"an unknown method was {found.outcome}, not refused with 404 and -32601"
     return context.violation("ERR-002/R-218", text, found.frames)
 
 
-async def _removed(context: ProbeContext) -> Conclusion:
-    words: list[str] = []
+async def _removed_methods(context: ProbeContext) -> Conclusion:
+    outcomes: list[str] = []
     frames: list[int] = []
     for method, params in _REMOVED_METHODS:
         found = await ask(context, context.client.request_object(method, params))
         frames += found.frames
-        words.append(f"{method} {found.outcome}")
+        outcomes.append(f"{method} {found.outcome}")
         if not found.is_served and found.code != _METHOD_NOT_FOUND:
             text = f"{method}, which {context.revision} does not have, was {found.outcome}, not with -32601"
             return context.violation("ERR-002/R-218", text, found.frames)
-    return passed("; ".join(words), tuple(frames))
+    return passed("; ".join(outcomes), tuple(frames))
 
 
 async def _session_header(context: ProbeContext) -> Conclusion:
@@ -134,7 +135,7 @@ async def _session_header(context: ProbeContext) -> Conclusion:
     exchange = await post(context, raw, headers)
     if exchange.header("mcp-session-id") is not None:
         text = "a stateless request was answered with a session id"
-        return context.violation("PROTO-010/R-241", text, exchange.seen)
+        return context.violation("PROTO-010/R-241", text, exchange.evidence)
     found = raw_answer(exchange)
     if found.is_served or await speaks_both_eras(context):
         return passed(found.outcome, found.frames)
@@ -142,7 +143,7 @@ async def _session_header(context: ProbeContext) -> Conclusion:
     return cited("warning", text, found.frames, f"{_HTTP_PAGE}#earlier-streamable-http-revisions")
 
 
-async def _retired(context: ProbeContext) -> Conclusion:
+async def _retired_http_methods(context: ProbeContext) -> Conclusion:
     wire = streamable(context)
     if await speaks_both_eras(context):
         raise Skipped("the server serves older clients, too")
@@ -150,25 +151,22 @@ async def _retired(context: ProbeContext) -> Conclusion:
         exchange = await post(context, b"", wire.headers(), method=method, until_head=True)
         if exchange.status not in (405, 401, 403, 429):
             text = f"{method} was answered with {exchange.status}, not with 405"
-            return context.violation("HTTP-020/R-240", text, exchange.seen)
+            return context.violation("HTTP-020/R-240", text, exchange.evidence)
     return passed("GET and DELETE are declined")
 
 
 async def _older_client(context: ProbeContext) -> Conclusion:
     async with context.new_session("older-client") as client:
-        id = client.new_id()
-        params = client.initialize_params(STATEFUL[-1])
-        raw = dumps({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params})
         try:
-            answer = await client.answer(await client.begin_raw(raw, id, "initialize"))
+            answer = await client.answer(await client.begin_older_initialize())
         except HttpStatusError as fault:
-            text = f"initialize was refused with HTTP status {fault.status} and no word on the versions"
+            text = f"initialize was refused with HTTP status {fault.status} and names no versions"
             return context.violation("ERA-003/R-276", text, fault.frames)
     if not answer.is_error:
         context.is_dual = True
         return passed(f"served: it speaks {shown(answer.members.get('protocolVersion'))}, too", answer.frames)
     if not _names_a_version(answer.error):
-        text = "initialize was refused without a word on the versions that are spoken"
+        text = "initialize was refused without naming the versions that are supported"
         return context.violation("ERA-003/R-276", text, answer.frames)
     return passed(f"refused with {shown(answer.code)}, naming versions", answer.frames)
 
@@ -178,7 +176,7 @@ def _names_a_version(error: JSONObject) -> bool:
     return any(revision in text for revision in REVISIONS)
 
 
-async def _both(context: ProbeContext) -> Conclusion:
+async def _both_eras(context: ProbeContext) -> Conclusion:
     if not await speaks_both_eras(context):
         raise Skipped("the server speaks one era")
     async with context.new_session("both-eras", connected=True, revision=STATEFUL[-1]) as older:
@@ -196,48 +194,50 @@ async def _both(context: ProbeContext) -> Conclusion:
     return passed(f"{older.revision} and {context.revision} side by side", (*found.frames, *answer.frames))
 
 
-async def _results(context: ProbeContext) -> Conclusion:
-    count = 0
-    async for method, answer in _everything(context):
-        if not answer.is_error and _lacks_type(answer.members):
+async def _result_type(context: ProbeContext) -> Conclusion:
+    number = 0
+    async for method, answer in _cacheable_results(context):
+        if not isinstance(answer.members.get("resultType"), str):
             text = f"the result of {method} has no resultType"
             return context.violation("STAT-004/R-213", text, answer.frames)
-        count += 1
-    return passed(f"{count} results say of what type they are")
+        number += 1
+    if not number:
+        raise Skipped("because the server refuses all requests that this could be seen in")
+    return passed(f"{count(number, 'result')} with a resultType")
 
 
-async def _hints(context: ProbeContext) -> Conclusion:
-    count = 0
-    async for method, answer in _everything(context):
-        if not answer.is_error and answer.members.get("resultType", "complete") == "complete":
-            count += 1
+async def _caching_hints(context: ProbeContext) -> Conclusion:
+    number = 0
+    async for method, answer in _cacheable_results(context):
+        if answer.members.get("resultType", "complete") == "complete":
+            number += 1
             if fault := _hint_fault(answer.members):
                 text = f"the result of {method} has {fault}"
                 return context.violation("CACHE-001/R-263", text, answer.frames)
-    return passed(f"{count} results say how long and for whom they may be kept")
-
-
-def _lacks_type(result: JSONObject) -> bool:
-    return not isinstance(result.get("resultType"), str)
+    if not number:
+        raise Skipped("because the server refuses all requests whose results could be cached")
+    return passed(f"{count(number, 'result')} with ttlMs and cacheScope")
 
 
 def _hint_fault(result: JSONObject) -> str:
-    lasts, scope = result.get("ttlMs"), result.get("cacheScope")
-    if isinstance(lasts, bool) or not isinstance(lasts, int | float) or lasts < 0 or lasts != int(lasts):
-        return f"ttlMs {shown(lasts)}" if "ttlMs" in result else "no ttlMs"
+    ttl_ms, scope = result.get("ttlMs"), result.get("cacheScope")
+    if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int | float) or ttl_ms < 0 or ttl_ms != int(ttl_ms):
+        return f"ttlMs {shown(ttl_ms)}" if "ttlMs" in result else "no ttlMs"
     if scope not in ("public", "private"):
         return f"cacheScope {shown(scope)}" if "cacheScope" in result else "no cacheScope"
     return ""
 
 
-async def _everything(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
-    """Send every request with a cacheable result once, if the server has the feature; method and answer."""
+async def _cacheable_results(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
+    """Send every request whose result can be cached, if the server has the feature: method and result."""
     wanted: list[tuple[str, JSONObject]] = [("server/discover", {})]
     wanted += [(method, {}) for needed, method in _LISTS if context.declares(needed)]
     if context.inventory.resources:
         wanted.append(("resources/read", {"uri": context.inventory.resources[0].get("uri")}))
     for method, params in wanted:
-        yield method, await context.client.request(method, params)
+        answer = await context.client.request(method, params)
+        if not answer.is_error:
+            yield method, answer
 
 
 _HTTP: Final = ("http",)
@@ -247,15 +247,15 @@ PROBES: Final = (
         "discover",
         "lifecycle",
         "server/discover lists the versions and capabilities.",
-        _discovers,
+        _discover,
         rules=("DISC-001", "DISC-002"),
         revisions=STATELESS,
     ),
     Probe(
         "first-request",
         "lifecycle",
-        "A request is served though nothing went before it.",
-        _first,
+        "The first message of all may be any request.",
+        _first_request,
         rules=("STAT-009",),
         revisions=STATELESS,
         transports=("stdio",),
@@ -279,7 +279,7 @@ PROBES: Final = (
     Probe(
         "unsupported-version-request",
         "errors",
-        "A version that nobody speaks is refused with -32022 and the versions that are spoken.",
+        "An unsupported version is refused with -32022 and the supported ones.",
         _unsupported,
         rules=("PROTO-008",),
         revisions=STATELESS,
@@ -287,7 +287,7 @@ PROBES: Final = (
     Probe(
         "unknown-method-status",
         "errors",
-        "A method that nobody has is refused with 404 and -32601.",
+        "An unknown method is refused with 404 and -32601.",
         _unknown_status,
         rules=("ERR-002",),
         revisions=STATELESS,
@@ -296,8 +296,8 @@ PROBES: Final = (
     Probe(
         "removed-methods",
         "errors",
-        "Methods of old are refused as unknown.",
-        _removed,
+        "Methods of older revisions are refused as unknown.",
+        _removed_methods,
         rules=("ERR-002",),
         revisions=STATELESS,
     ),
@@ -314,7 +314,7 @@ PROBES: Final = (
         "retired-http-methods",
         "transport",
         "GET and DELETE are declined with 405 where there is no older revision.",
-        _retired,
+        _retired_http_methods,
         rules=("HTTP-020",),
         revisions=STATELESS,
         transports=_HTTP,
@@ -322,7 +322,7 @@ PROBES: Final = (
     Probe(
         "older-client",
         "lifecycle",
-        "initialize is served, or refused with the versions that are spoken.",
+        "initialize is served, or refused with the supported versions.",
         _older_client,
         rules=("ERA-003",),
         revisions=STATELESS,
@@ -331,7 +331,7 @@ PROBES: Final = (
         "both-eras",
         "lifecycle",
         "A session and a stateless request side by side.",
-        _both,
+        _both_eras,
         rules=(),
         revisions=STATELESS,
         transports=_HTTP,
@@ -339,16 +339,16 @@ PROBES: Final = (
     Probe(
         "result-type",
         "schema",
-        "Every result says of what type it is.",
-        _results,
+        "Every result has a resultType.",
+        _result_type,
         rules=("STAT-004", "STAT-005"),
         revisions=STATELESS,
     ),
     Probe(
         "caching-hints",
         "schema",
-        "Results that may be kept say how long and for whom.",
-        _hints,
+        "Results that can be cached have ttlMs and cacheScope.",
+        _caching_hints,
         rules=("CACHE-001", "CACHE-003"),
         revisions=STATELESS,
     ),

@@ -7,56 +7,71 @@ the shutdown of the older revisions ``basic/lifecycle``.
 import asyncio
 import signal
 import time
+from contextlib import suppress
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.errors import Skipped
-from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.errors import GoneError, Skipped, TimedOutError
+from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
-from mcpproxy.validate.stdio_wire import StdioWire
+from mcpproxy.validate.probes.walk import listed
+from mcpproxy.validate.transports.stdio_wire import StdioWire
 
 _PROMPT_S: Final = 5.0
 """A server that exits later than this after stdin is closed or SIGTERM did not exit promptly."""
 
-_APART_S: Final = 0.002
+_PAUSE_S: Final = 0.002
 """The pause between two pieces, so that the server reads them separately."""
 
-_TOGETHER: Final = 5
+_AT_ONCE: Final = 5
+
+_STRAY: Final = ("STDIO-001", "STDIO-002")
+"""The rules on what does not belong on stdout."""
 
 
 async def _stdout(context: ProbeContext) -> Conclusion:
-    """Provoke output of all kinds; the observer judges what is on stdout."""
+    """Provoke output of all kinds; the judge finds what does not belong on stdout."""
     async with context.new_session("stdout", connected=True) as client:
         wire = _wire(client)
         await client.request(UNKNOWN_METHOD)
-        await client.send(b'{"jsonrpc":"2.0","method":')
         if context.declares("tools"):
             await client.request("tools/call", {"name": "mcpproxy-no-such-tool", "arguments": {}})
-        await client.ping()
+        malformed = 0
+        if not context.stops_at_malformed_json:
+            malformed = await client.send(b'{"jsonrpc":"2.0","method":')
+            with suppress(GoneError, TimedOutError):  # The probe ``malformed-json`` is about that.
+                await client.ping()
         await client.close()
-        text = f"{len(client.received)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
-        return passed(text, tuple(frame.seq for frame in client.received))
+    for finding in wire.recording.findings:
+        if malformed and finding.rule in _STRAY and finding.frame > malformed:
+            text = f"after a malformed line (frame {malformed}): {finding.message}"
+            frames = (finding.frame, malformed)
+            status, source = STATUS_OF[finding.severity], finding.source
+            return Conclusion(status, text, frames, finding.rule, source, finding.requirement)
+    text = f"{len(client.received)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
+    return passed(text, tuple(frame.seq for frame in client.received))
 
 
-async def _split(context: ProbeContext) -> Conclusion:
+async def _split_writes(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
     id = client.new_id()
-    method = "server/discover" if client.is_stateless else "ping"
-    # The pieces end inside a name, an escape sequence, and a three-byte character.
+    method = client.ping_method
+    # The pieces end inside a name, an escape sequence, and a three-byte character. The last one contains the
+    # line feed and what completes the JSON: a server may answer without waiting for the line feed.
     params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
     raw = dumps(client.request_object(method, params, id)) + b"\n"
-    cuts = [*range(0, len(raw), max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1, len(raw) - 1]
-    ends = [*sorted(set(cuts) - {0}), len(raw)]
+    inside = [*range(0, len(raw) - 2, max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1]
+    ends = [*sorted(set(inside) - {0}), len(raw)]
     pending = client.expect(id, method)
     start = 0
     async with wire.write_lock:
         for end in ends:
             pending.seq = await wire.write(raw[start:end])
-            await asyncio.sleep(_APART_S)
+            await asyncio.sleep(_PAUSE_S)
             start = end
     answer = await client.answer(pending)
     if answer.is_error:
@@ -64,10 +79,10 @@ async def _split(context: ProbeContext) -> Conclusion:
     return passed(f"one message in {len(ends)} writes was answered", answer.frames)
 
 
-async def _together(context: ProbeContext) -> Conclusion:
+async def _messages_in_one_write(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
-    method = "server/discover" if client.is_stateless else "ping"
-    ids = [client.new_id() for _ in range(_TOGETHER)]
+    method = client.ping_method
+    ids = [client.new_id() for _ in range(_AT_ONCE)]
     pending = [client.expect(id, method) for id in ids]
     lines = [dumps(client.request_object(method, id=id)) + b"\n" for id in ids]
     async with wire.write_lock:
@@ -77,10 +92,10 @@ async def _together(context: ProbeContext) -> Conclusion:
         one.seq = first + number
     answers = [await client.answer(one) for one in pending]
     frames = tuple(frame for answer in answers for frame in answer.frames)
-    return passed(f"{_TOGETHER} messages in one write, {len(answers)} answers", frames)
+    return passed(f"{_AT_ONCE} messages in one write, {len(answers)} answers", frames)
 
 
-async def _eof(context: ProbeContext) -> Conclusion:
+async def _stdin_eof(context: ProbeContext) -> Conclusion:
     async with context.new_session("stdin-eof", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()
@@ -94,7 +109,7 @@ async def _eof(context: ProbeContext) -> Conclusion:
             return warned(f"{text}; {context.revision} leaves it to the host to end it")
         took_s = time.monotonic() - started
         await client.close()
-    return _ended(wire.exit_code, took_s, "its stdin was closed")
+    return _judge_exit(wire.exit_code, took_s, "its stdin was closed")
 
 
 async def _sigterm(context: ProbeContext) -> Conclusion:
@@ -115,7 +130,7 @@ async def _sigterm(context: ProbeContext) -> Conclusion:
     return passed(f"it ended {how} after {took_s * 1e3:.0f} ms")
 
 
-def _ended(code: int | None, took_s: float, after: str) -> Conclusion:
+def _judge_exit(code: int | None, took_s: float, after: str) -> Conclusion:
     if code == 0:
         return passed(f"it ended with exit code 0 after {took_s * 1e3:.0f} ms")
     how = f"with exit code {code}" if code is None or code > 0 else f"by signal {-code}"
@@ -126,32 +141,32 @@ def _ended(code: int | None, took_s: float, after: str) -> Conclusion:
 
 async def _restart(context: ProbeContext) -> Conclusion:
     method = "tools/list"
-    here = await context.client.list(method)
+    first = await listed(context, method)
     async with context.new_session("restart", connected=True) as client:
-        there = await client.list(method)
-        if here != there:
+        second = await client.list(method)
+        if first != second:
             # Some servers register tools after the handshake: compare the lists only when they are stable.
             await client.ping()
-            there = await client.list(method)
+            second = await client.list(method)
         frames = (client.wire.recording.seq,)
-    if here == there:
-        return passed(f"{len(there)} tools, the same in both", frames)
-    text = f"another process lists other tools: {_difference(here, there)}"
-    if context.client.is_stateless:
+    if first == second:
+        return passed(f"{len(second)} tools, the same in both", frames)
+    text = f"another process lists other tools: {_difference(first, second)}"
+    if context.is_stateless:
         return context.violation("TOOL-013/R-150", text, frames)
     return warned(f"{text}; nothing forbids it, but hosts remember what users have approved", frames)
 
 
-def _difference(here: list[JSONObject], there: list[JSONObject]) -> str:
-    names, others = ([str(tool.get("name")) for tool in tools] for tools in (here, there))
+def _difference(first: list[JSONObject], second: list[JSONObject]) -> str:
+    names, others = ([str(tool.get("name")) for tool in tools] for tools in (first, second))
     if missing := [name for name in names if name not in others]:
         return f"{', '.join(missing[:5])} is not there"
     if more := [name for name in others if name not in names]:
         return f"{', '.join(more[:5])} is new"
     if names != others:
         return "they come in another order"
-    with_headers = [name for name, one, other in zip(names, here, there, strict=True) if one != other]
-    return f"{', '.join(with_headers[:5])} is defined otherwise"
+    changed = [name for name, one, other in zip(names, first, second, strict=True) if one != other]
+    return f"{', '.join(changed[:5])} is defined otherwise"
 
 
 def _limit_s(context: ProbeContext) -> float:
@@ -169,14 +184,14 @@ PROBES: Final = (
         "split-writes",
         "transport",
         "A message that comes in many pieces is read as one.",
-        _split,
+        _split_writes,
         transports=("stdio",),
     ),
     Probe(
         "messages-in-one-write",
         "transport",
         "Several messages that come at once are each answered.",
-        _together,
+        _messages_in_one_write,
         transports=("stdio",),
     ),
     Probe(
@@ -184,15 +199,16 @@ PROBES: Final = (
         "transport",
         "Stdout carries messages and nothing else, whatever happens; logs go to stderr.",
         _stdout,
-        rules=("STDIO-001", "STDIO-002"),
+        rules=_STRAY,
         transports=("stdio",),
         session=False,
+        unlawful=True,
     ),
     Probe(
         "stdin-eof",
         "transport",
         "When its stdin is closed, the server ends promptly, with exit code 0.",
-        _eof,
+        _stdin_eof,
         rules=("STDIO-005",),
         transports=("stdio",),
         session=False,

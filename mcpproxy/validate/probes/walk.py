@@ -3,27 +3,36 @@
 Tools are called only if they declare ``readOnlyHint``, or where the user says so.
 """
 
+import re
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.errors import UsageError, nearest
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.errors import (
     CouldNotStartError,
     HttpStatusError,
+    MalformedAnswerError,
     RefusedError,
     Skipped,
+    TimedOutError,
     UnsupportedVersionError,
     ValidateError,
 )
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.sample import sample
 
-_SOME: Final = 5
+_MAX_ITEMS: Final = 5
 """How many resources and prompts are read, and how many read-only tools are called."""
+
+_METHOD_NOT_FOUND: Final = -32601
+
+_VARIABLE: Final = re.compile(r"\{[+#./;?&]?(\w+)")
+"""The first variable of an expression in a URI template (RFC 6570, section 2)."""
 
 
 async def _connect(context: ProbeContext) -> Conclusion:
@@ -32,7 +41,7 @@ async def _connect(context: ProbeContext) -> Conclusion:
     except CouldNotStartError as fault:
         context.open_failure = str(fault)
         raise
-    return passed("it is there" if context.target.url else "it was started")
+    return passed("something listens" if context.target.url else "it was started")
 
 
 async def _handshake(context: ProbeContext) -> Conclusion:
@@ -40,11 +49,14 @@ async def _handshake(context: ProbeContext) -> Conclusion:
     wanted = client.revision
     try:
         answer = await client.connect()
-    except ValidateError as fault:
+    except ValidateError as failure:
         # A server of the other era may refuse in any way.
         kinds = (UnsupportedVersionError, RefusedError, HttpStatusError)
-        context.is_revision_refused = isinstance(fault, kinds)
-        context.open_failure = f"there is no session: {fault}"
+        is_unseen = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
+        context.is_revision_refused = is_unseen or isinstance(failure, kinds)
+        context.open_failure = f"there is no session: {failure}"
+        if is_unseen and not context.is_optional:
+            await _check_presence(context, failure)
         raise
     context.server = client.server
     if client.revision != wanted and context.is_exact:
@@ -56,58 +68,126 @@ async def _handshake(context: ProbeContext) -> Conclusion:
     context.revision = client.revision
     info = context.server_info
     name = f"{info.get('name', 'a server without name')} {info.get('version', '')}".strip()
+    await _check_calls(context)
     return passed(f"{name} speaks {client.revision}", answer.frames)
+
+
+async def _check_presence(context: ProbeContext, failure: ValidateError) -> None:
+    """Find out why there is nothing to test, if the handshake failed and nothing was received.
+
+    Raises:
+        CouldNotStartError: there is no server, or none that lets us in.
+    """
+    if not context.target.url:
+        raise CouldNotStartError(f"{context.target.name}: {failure}", failure.frames) from None
+    from mcpproxy.validate.transports.reachability import why_no_server  # stdio does not need it
+
+    if reason := await why_no_server(context.target.url, failure):
+        raise CouldNotStartError(reason, failure.frames) from None
+
+
+async def _check_calls(context: ProbeContext) -> None:
+    """Check that the server has the tools that ``--call`` names.
+
+    Raises:
+        UsageError: it has not.
+    """
+    if not context.options.calls:
+        return
+    if not context.declares("tools"):
+        raise UsageError("--call", "the server declares no tools", "leave it out")
+    try:
+        await walk_tools(context)
+    except ValidateError:
+        return  # ``list-tools`` reports it
+    names = [str(tool.get("name")) for tool in context.inventory.tools]
+    for name, _ in context.options.calls:
+        if name not in names:
+            guess = nearest(name, names)
+            step = f"did you mean {guess}?" if guess else f"it has {', '.join(names[:8]) or 'none'}"
+            raise UsageError("--call", f"the server has no tool {name!r}", step)
 
 
 async def _ping(context: ProbeContext) -> Conclusion:
     answer = await context.client.ping()
     if answer.is_error:
+        context.inventory.failures["ping"] = f"ping is refused in any session: {answer.refusal}"
         return context.violation("LIFE-004/R-040", "ping was refused", answer.frames)
     return passed("answered", answer.frames)
 
 
-async def _tools(context: ProbeContext) -> Conclusion:
-    context.inventory.tools = await context.client.list("tools/list")
-    return passed(_counted(context.inventory.tools, "tool"))
+async def _list_tools(context: ProbeContext) -> Conclusion:
+    return await _list(context, "tools/list", "tool", context.inventory.tools)
 
 
-async def _resources(context: ProbeContext) -> Conclusion:
-    context.inventory.resources = await context.client.list("resources/list")
-    return passed(_counted(context.inventory.resources, "resource"))
+async def _list_resources(context: ProbeContext) -> Conclusion:
+    return await _list(context, "resources/list", "resource", context.inventory.resources)
 
 
-async def _templates(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request("resources/templates/list")
-    if answer.code == -32601:
+async def _list_templates(context: ProbeContext) -> Conclusion:
+    method = "resources/templates/list"
+    answer = await context.client.request(method)
+    if answer.code == _METHOD_NOT_FOUND:
         raise Skipped("the server has no resource templates (-32601)")
-    context.inventory.templates = await context.client.list("resources/templates/list")
-    return passed(_counted(context.inventory.templates, "template"))
+    return await _list(context, method, "template", context.inventory.templates)
 
 
-async def _prompts(context: ProbeContext) -> Conclusion:
-    context.inventory.prompts = await context.client.list("prompts/list")
-    return passed(_counted(context.inventory.prompts, "prompt"))
+async def _list_prompts(context: ProbeContext) -> Conclusion:
+    return await _list(context, "prompts/list", "prompt", context.inventory.prompts)
+
+
+async def _list(context: ProbeContext, method: str, noun: str, items: list[JSONObject]) -> Conclusion:
+    """Fetch a list into ``items``. To refuse it is lawful, but the declared feature is of no use then."""
+    try:
+        items[:] = await context.client.list(method)
+    except RefusedError as refusal:
+        context.inventory.failures[method] = str(refusal)
+        return warned(f"{method.partition('/')[0]} are declared, but {refusal}", refusal.frames)
+    except MalformedAnswerError as failure:
+        context.inventory.failures[method] = str(failure)
+        raise
+    return passed(_counted(items, noun))
+
+
+async def listed(context: ProbeContext, method: str) -> list[JSONObject]:
+    """All items of a list of the server.
+
+    Raises:
+        Skipped: an earlier probe could not fetch it.
+        ValidateError: it cannot be fetched.
+    """
+    if failure := context.inventory.failures.get(method):
+        raise Skipped(f"because {failure}")
+    try:
+        return await context.client.list(method)
+    except (RefusedError, MalformedAnswerError) as failure:
+        context.inventory.failures[method] = str(failure)
+        raise
 
 
 async def walk_tools(context: ProbeContext) -> None:
-    """List the tools, unless that was done before."""
-    context.inventory.tools = context.inventory.tools or await context.client.list("tools/list")
+    """List the tools, unless that was done before.
+
+    Raises:
+        As ``listed``.
+    """
+    context.inventory.tools = context.inventory.tools or await listed(context, "tools/list")
 
 
 async def walk_resources(context: ProbeContext) -> None:
-    """As ``walk_tools``."""
-    inventory, client = context.inventory, context.client
-    inventory.resources = inventory.resources or await client.list("resources/list")
-    with suppress(RefusedError):  # not every server has templates
-        inventory.templates = inventory.templates or await client.list("resources/templates/list")
+    """List the resources and their templates; otherwise as ``walk_tools``."""
+    inventory = context.inventory
+    inventory.resources = inventory.resources or await listed(context, "resources/list")
+    with suppress(RefusedError, Skipped):  # not every server has templates
+        inventory.templates = inventory.templates or await listed(context, "resources/templates/list")
 
 
 async def walk_prompts(context: ProbeContext) -> None:
-    """As ``walk_tools``."""
-    context.inventory.prompts = context.inventory.prompts or await context.client.list("prompts/list")
+    """As ``walk_tools``, for prompts."""
+    context.inventory.prompts = context.inventory.prompts or await listed(context, "prompts/list")
 
 
-async def _calls(context: ProbeContext) -> Conclusion:
+async def _call_tools(context: ProbeContext) -> Conclusion:
     await walk_tools(context)
     calls = to_call(context)
     if not calls:
@@ -115,7 +195,7 @@ async def _calls(context: ProbeContext) -> Conclusion:
     frames: list[int] = []
     text: list[str] = []
     for name, arguments in calls:
-        answer = await context.client.request("tools/call", {"name": name, "arguments": arguments})
+        answer = await context.call(name, arguments)
         frames += answer.frames
         if answer.is_error:
             text.append(f"{name} refused ({shown(answer.code)})")
@@ -127,23 +207,26 @@ async def _calls(context: ProbeContext) -> Conclusion:
 
 
 def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
-    """The tools that may be called, with arguments: read-only ones, and those that the user named."""
+    """The tools that may be called, with arguments: read-only ones, and those that the user named.
+
+    Those that did not answer in time are left out.
+    """
     named = list(context.options.calls)
     for tool in context.inventory.tools:
         name = tool.get("name")
         annotations = tool.get("annotations")
         is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-        wanted = context.options.calls_all or (is_harmless and len(named) < _SOME)
+        wanted = context.options.calls_all or (is_harmless and len(named) < _MAX_ITEMS)
         if isinstance(name, str) and wanted and all(name != given for given, _ in named):
             arguments = sample(tool.get("inputSchema"))
             if isinstance(arguments, dict):
                 named.append((name, arguments))
-    return named
+    return [call for call in named if call[0] not in context.slow_tools]
 
 
-async def _reads(context: ProbeContext) -> Conclusion:
+async def _read_resources(context: ProbeContext) -> Conclusion:
     await walk_resources(context)
-    uris = [uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
+    uris = [uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)][:_MAX_ITEMS]
     if not uris:
         raise Skipped("there are no resources")
     frames: list[int] = []
@@ -151,15 +234,13 @@ async def _reads(context: ProbeContext) -> Conclusion:
         answer = await context.client.request("resources/read", {"uri": uri})
         frames += answer.frames
         if answer.is_error:
-            return Conclusion(
-                "warning", f"{shown(uri)} is listed and cannot be read: {answer.refusal}", answer.frames
-            )
+            return warned(f"{shown(uri)} is listed and cannot be read: {answer.refusal}", answer.frames)
     return passed(f"{len(uris)} read", tuple(frames))
 
 
-async def _gets(context: ProbeContext) -> Conclusion:
+async def _get_prompts(context: ProbeContext) -> Conclusion:
     await walk_prompts(context)
-    prompts = [one for one in context.inventory.prompts if isinstance(one.get("name"), str)][:_SOME]
+    prompts = [one for one in context.inventory.prompts if isinstance(one.get("name"), str)][:_MAX_ITEMS]
     if not prompts:
         raise Skipped("there are no prompts")
     frames: list[int] = []
@@ -169,12 +250,9 @@ async def _gets(context: ProbeContext) -> Conclusion:
         answer = await context.client.request("prompts/get", params)
         frames += answer.frames
         if answer.is_error and not arguments:  # generated arguments may be unsuitable
-            return Conclusion(
-                "warning",
-                f"prompt {shown(prompt['name'])} is listed and cannot be had: {answer.refusal}",
-                answer.frames,
-            )
-    return passed(f"{len(prompts)} got", tuple(frames))
+            name = shown(prompt["name"])
+            return warned(f"prompt {name} is listed and cannot be fetched: {answer.refusal}", answer.frames)
+    return passed(f"{len(prompts)} fetched", tuple(frames))
 
 
 def _prompt_arguments(prompt: JSONObject) -> JSONObject:
@@ -186,27 +264,41 @@ def _prompt_arguments(prompt: JSONObject) -> JSONObject:
     return found
 
 
-async def _completes(context: ProbeContext) -> Conclusion:
-    await walk_prompts(context)
+async def _complete(context: ProbeContext) -> Conclusion:
+    found = await _completable(context)
+    if found is None:
+        raise Skipped("no prompt and no resource template has an argument that could be completed")
+    reference, argument = found
+    params: JSON = {"ref": reference, "argument": {"name": argument, "value": ""}}
+    answer = await context.client.request("completion/complete", params)
+    if answer.is_error:
+        name = shown(reference.get("name", reference.get("uri")))
+        return warned(f"completion of {name} is refused: {answer.refusal}", answer.frames)
+    return passed("answered", answer.frames)
+
+
+async def _completable(context: ProbeContext) -> tuple[JSONObject, str] | None:
+    """A reference to a prompt or a resource template, and the name of an argument of it."""
+    if context.declares("prompts"):
+        await walk_prompts(context)
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         for one in arguments if isinstance(arguments, list) else ():
-            if isinstance(one, dict) and isinstance(one.get("name"), str):
-                reference: JSON = {"type": "ref/prompt", "name": prompt["name"]}
-                params: JSON = {"ref": reference, "argument": {"name": one["name"], "value": ""}}
-                answer = await context.client.request("completion/complete", params)
-                if answer.is_error:
-                    text = f"completion of {shown(prompt['name'])} is refused: {answer.refusal}"
-                    return Conclusion("warning", text, answer.frames)
-                return passed("answered", answer.frames)
-    raise Skipped("no prompt has an argument that could be completed")
+            if isinstance(one, dict) and isinstance(name := one.get("name"), str):
+                return {"type": "ref/prompt", "name": prompt["name"]}, name
+    if context.declares("resources"):
+        await walk_resources(context)
+    for template in context.inventory.templates:
+        if isinstance(uri := template.get("uriTemplate"), str) and (variable := _VARIABLE.search(uri)):
+            return {"type": "ref/resource", "uri": uri}, variable[1]
+    return None
 
 
-async def _logs(context: ProbeContext) -> Conclusion:
+async def _set_log_level(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("logging/setLevel", {"level": "debug"})
     if answer.is_error:
-        return Conclusion("warning", f"logging is declared and refused: {answer.refusal}", answer.frames)
-    return passed("the level was taken", answer.frames)
+        return warned(f"logging is declared and refused: {answer.refusal}", answer.frames)
+    return passed("accepted", answer.frames)
 
 
 def _counted(items: list[JSONObject], noun: str) -> str:
@@ -214,6 +306,8 @@ def _counted(items: list[JSONObject], noun: str) -> str:
     listed = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{listed}"
 
+
+_REFUSED: Final = ("RPC-010",)
 
 ALWAYS: Final = (
     Probe("connect", "connection", "The server starts, or can be reached.", _connect, session=False),
@@ -229,25 +323,35 @@ ALWAYS: Final = (
 PROBES: Final = (
     *ALWAYS,
     Probe("ping", "lifecycle", "ping is answered.", _ping, rules=("LIFE-004",), revisions=STATEFUL),
-    Probe("list-tools", "tools", "tools/list, all pages.", _tools, needs=("tools",)),
-    Probe("call-tools", "tools", "Tools that only read are called.", _calls, needs=("tools",)),
-    Probe("list-resources", "resources", "resources/list, all pages.", _resources, needs=("resources",)),
+    Probe("list-tools", "tools", "tools/list, all pages.", _list_tools, _REFUSED, needs=("tools",)),
+    Probe("call-tools", "tools", "Tools that only read are called.", _call_tools, needs=("tools",)),
+    Probe(
+        "list-resources",
+        "resources",
+        "resources/list, all pages.",
+        _list_resources,
+        _REFUSED,
+        needs=("resources",),
+    ),
     Probe(
         "list-resource-templates",
         "resources",
         "resources/templates/list, all pages.",
-        _templates,
+        _list_templates,
+        _REFUSED,
         needs=("resources",),
     ),
-    Probe("read-resources", "resources", "What is listed can be read.", _reads, needs=("resources",)),
-    Probe("list-prompts", "prompts", "prompts/list, all pages.", _prompts, needs=("prompts",)),
-    Probe("get-prompts", "prompts", "What is listed can be had.", _gets, needs=("prompts",)),
-    Probe("complete", "completion", "An argument is completed.", _completes, needs=("completions",)),
+    Probe(
+        "read-resources", "resources", "A listed resource can be read.", _read_resources, needs=("resources",)
+    ),
+    Probe("list-prompts", "prompts", "prompts/list, all pages.", _list_prompts, _REFUSED, needs=("prompts",)),
+    Probe("get-prompts", "prompts", "A listed prompt can be fetched.", _get_prompts, needs=("prompts",)),
+    Probe("complete", "completion", "An argument is completed.", _complete, needs=("completions",)),
     Probe(
         "set-log-level",
         "logging",
-        "logging/setLevel is taken.",
-        _logs,
+        "logging/setLevel is accepted.",
+        _set_log_level,
         needs=("logging",),
         revisions=STATEFUL,
     ),

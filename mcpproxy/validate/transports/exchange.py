@@ -49,10 +49,11 @@ class ClientExchange:
     progressed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with every frame of the server and at the end; ``wait_until`` clears it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    is_asked: bool = False
+    is_request_recorded: bool = False
+    """Whether the body of our request was recorded, so that it was written as a whole."""
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
-    _held: list[Frame] = field(default_factory=list[Frame])
+    _early_frames: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=SseFramer)
 
     def header(self, name: str) -> str | None:
@@ -80,14 +81,14 @@ class ClientExchange:
         if self.wire is not None and (id := self.header("mcp-session-id")):
             self.wire.session_id = id
         self.started.set()
-        held, self._held = self._held, []
-        for frame in held:
+        early_frames, self._early_frames = self._early_frames, []
+        for frame in early_frames:
             self.on_frame(frame)
 
     def on_frame(self, frame: Frame) -> None:
-        """Take a frame of the server; frames before the head are held back until it arrives."""
+        """Take a frame of the server; frames before the head wait until it arrives."""
         if not self.started.is_set():
-            self._held.append(frame)
+            self._early_frames.append(frame)
         elif self.wire is not None:
             self.wire.on_frame(frame)
 
@@ -107,6 +108,6 @@ class ClientExchange:
             await self.progressed.wait()
 
     @property
-    def seen(self) -> tuple[int, ...]:
+    def evidence(self) -> tuple[int, ...]:
         """The numbers of all its heads and frames, for evidence."""
         return tuple(sorted({*self.heads, *([self.seq] if self.seq else []), *(f.seq for f in self.frames)}))

@@ -21,14 +21,14 @@ from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.records import Recorded
-from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
-from mcpproxy.validate.exchange import ClientExchange, Headers
+from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.session_recording import SessionRecording
+from mcpproxy.validate.transports.exchange import ClientExchange, Headers
+from mcpproxy.validate.transports.reachability import CONNECT_S, tls_context
 
-CONNECT_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 3.0
 
-_current: ContextVar[ClientExchange | None] = ContextVar("_current", default=None)
+_current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exchange", default=None)
 
 
 class HttpEndpoint:
@@ -50,12 +50,9 @@ class HttpEndpoint:
         start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(start).encode())
         self._connections = 0
-        context = ssl.create_default_context() if url.startswith("https:") else None
-        if context is not None and insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+        context = tls_context(insecure=insecure) if url.startswith("https:") else None
         self._pool: Final = httpcore.AsyncConnectionPool(
-            ssl_context=context, max_connections=None, network_backend=_Backend(self)
+            ssl_context=context, max_connections=None, network_backend=_RecordingBackend(self)
         )
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         recording.add_listener(self._on_record)
@@ -91,12 +88,12 @@ class HttpEndpoint:
                     await exchange.wait_until(lambda: is_enough(exchange))
         except TimeoutError:
             what = "the answer did not end" if exchange.status else "no answer came"
-            raise TimedOutError(f"{what} within {timeout_s:g} s", exchange.seen) from None
+            raise TimedOutError(f"{what} within {timeout_s:g} s", exchange.evidence) from None
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if exchange.failure:
-            raise GoneError(f"the server {exchange.failure}", exchange.seen)
+            raise GoneError(f"the server {exchange.failure}", exchange.evidence)
         return exchange
 
     async def read_stream(
@@ -159,7 +156,7 @@ class HttpEndpoint:
         is_anonymous: bool = False,
     ) -> None:
         """Run an exchange to its end. An error is reported in its ``failure``."""
-        _current.set(exchange)
+        _current_exchange.set(exchange)
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
             for name, value in (*(() if is_anonymous else self.headers), *headers)
@@ -203,22 +200,22 @@ class HttpEndpoint:
 
     # Recording the connections
 
-    def connected(self, host: str, port: int) -> int:
+    def record_connection(self, host: str, port: int) -> int:
         """Record a new connection; its number."""
         self._connections += 1
         peers = {"client": "validate", "upstream": f"{host}:{port}"}
-        self.copy(journal.CONNECT, json.dumps(peers).encode(), self._connections)
+        self.record_bytes(journal.CONNECT, json.dumps(peers).encode(), self._connections)
         return self._connections
 
-    def copy(self, kind: int, payload: bytes, connection: int) -> None:
+    def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
         """Record some bytes, or the end of one direction."""
         for event in self._assembly.take(kind, payload, self.recording.now_ns(), connection):
             self.recording.record(event)
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
-            # The request head is written by the task that runs the exchange, which ``_current`` identifies.
-            exchange = _current.get()
+            # The task that runs the exchange also writes the request head.
+            exchange = _current_exchange.get()
             if exchange is None:
                 return
             exchange.number = event.exchange
@@ -235,7 +232,7 @@ class HttpEndpoint:
 
     def _on_frame(self, exchange: ClientExchange, frame: Frame) -> None:
         if frame.sender == CLIENT:
-            exchange.seq, exchange.is_asked = frame.seq, True
+            exchange.seq, exchange.is_request_recorded = frame.seq, True
             return
         exchange.frames.append(frame)
         exchange.progressed.set()
@@ -250,7 +247,7 @@ class HttpEndpoint:
             exchange.on_frame(frame)
 
 
-class _Backend(httpcore.AsyncNetworkBackend):
+class _RecordingBackend(httpcore.AsyncNetworkBackend):
     """Connects as usual, and records every connection."""
 
     def __init__(self, server: HttpEndpoint) -> None:
@@ -266,13 +263,13 @@ class _Backend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         inner = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
-        return _Copied(inner, self._server, self._server.connected(host, port))
+        return _RecordedStream(inner, self._server, self._server.record_connection(host, port))
 
     async def sleep(self, seconds: float) -> None:
         await self._inner.sleep(seconds)
 
 
-class _Copied(httpcore.AsyncNetworkStream):
+class _RecordedStream(httpcore.AsyncNetworkStream):
     """A connection whose bytes are recorded as they are read and written; with TLS, the plain text."""
 
     def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpEndpoint, number: int) -> None:
@@ -283,22 +280,22 @@ class _Copied(httpcore.AsyncNetworkStream):
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await self._inner.read(max_bytes, timeout)
-        self._server.copy(journal.SERVER if data else journal.SERVER_EOF, data, self._number)
+        self._server.record_bytes(journal.SERVER if data else journal.SERVER_EOF, data, self._number)
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if buffer:
-            self._server.copy(journal.CLIENT, buffer, self._number)
+            self._server.record_bytes(journal.CLIENT, buffer, self._number)
         await self._inner.write(buffer, timeout)
-        exchange = _current.get()
-        if exchange is not None and exchange.is_asked:
+        exchange = _current_exchange.get()
+        if exchange is not None and exchange.is_request_recorded:
             exchange.written.set()
 
     async def aclose(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._server.copy(journal.CLIENT_EOF, b"", self._number)
-            self._server.copy(journal.SERVER_EOF, b"", self._number)
+            self._server.record_bytes(journal.CLIENT_EOF, b"", self._number)
+            self._server.record_bytes(journal.SERVER_EOF, b"", self._number)
         await self._inner.aclose()
 
     async def start_tls(
@@ -308,24 +305,7 @@ class _Copied(httpcore.AsyncNetworkStream):
         timeout: float | None = None,
     ) -> httpcore.AsyncNetworkStream:
         inner = await self._inner.start_tls(ssl_context, server_hostname, timeout)
-        return _Copied(inner, self._server, self._number)
+        return _RecordedStream(inner, self._server, self._number)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
-
-
-async def reachable(url: str) -> None:
-    """Check that something listens at ``url``.
-
-    Raises:
-        CouldNotStartError: nothing does.
-    """
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            _, writer = await asyncio.open_connection(parts.hostname, port)
-    except (OSError, TimeoutError) as fault:
-        reason = fault.strerror or "no connection in time"
-        raise CouldNotStartError(f"{url}: cannot be reached: {reason.lower()}") from None
-    writer.close()

@@ -6,6 +6,7 @@ byte that is sent. Its stderr is recorded and not shown.
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -20,7 +21,7 @@ from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
 from mcpproxy.validate.session_recording import SessionRecording
-from mcpproxy.validate.wire import EventHandler, FrameReceived, ServerLost, WireEvent
+from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, ServerLost, WireEvent
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 256 << 20
@@ -32,6 +33,9 @@ _LINE_BYTES: Final = 16 << 20
 _LAST_STDERR_S: Final = 0.5
 _SHOWN_BYTES: Final = 200
 _STDERR_BYTES: Final = 1 << 20
+
+_COMPLAINT: Final = re.compile(rb"(?i)(?=\S).*(error|exception|panic|fatal|failed|cannot)")
+"""A line of stderr that says why a program ends. Indented ones are parts of a stack trace."""
 
 GRACE_S: Final = 2.0
 """How long a server may take to exit after its stdin was closed, and again after SIGTERM."""
@@ -73,8 +77,9 @@ class StdioWire:
         self._tasks: Final[list[asyncio.Task[None]]] = []
         self._input_framer: Final = LineFramer()  # by us
         self._is_open = False
-        self._reason = ""
+        self._lost_because = ""
         self._last_stderr = b""
+        self._complaint = b""
         self._has_sent_eof = False
 
     @property
@@ -133,7 +138,7 @@ class StdioWire:
         """
         process = self._process
         if process is None or process.stdin is None or not self._is_open:
-            raise GoneError(f"the server is gone: {self._reason or 'it was not started'}")
+            raise GoneError(f"the server is gone: {self._lost_because or 'it was not started'}")
         if self._has_sent_eof:  # writing to a closed pipe would not fail
             raise GoneError("the server's stdin is closed")
         at_ns = self.recording.now_ns()
@@ -144,7 +149,8 @@ class StdioWire:
             process.stdin.write(data)
             await process.stdin.drain()
         except (ConnectionError, BrokenPipeError):
-            raise GoneError("the server does not read its stdin any more") from None
+            await asyncio.wait(self._tasks[:1], timeout=GRACE_S)  # If it has ended, that is the reason.
+            raise GoneError(self._lost_because or "the server does not read its stdin any more") from None
         return seq
 
     def close_stdin(self) -> None:
@@ -163,7 +169,8 @@ class StdioWire:
         if self._process is not None and self._process.returncode is None:
             self.recording.record(Signal(signal.Signals(number).name, self.recording.now_ns()))
             with suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                # ``Process.send_signal`` may take the exit code away from asyncio, which then reports 255.
+                os.kill(self._process.pid, number)
 
     async def ended(self, within_s: float) -> bool:
         """Wait for the server to exit; whether it has within ``within_s`` seconds."""
@@ -216,27 +223,27 @@ class StdioWire:
             at_ns = self.recording.now_ns()
             for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
                 if why := _too_large(raw, continues):
-                    self._reason = self._reason or why
+                    self._lost_because = self._lost_because or why
                     self._record_in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
                 else:
                     self._record_frame(SERVER, raw, when_ns, terminated, continues)
             total += len(chunk)
             if total > _MAX_BYTES:
-                self._reason = self._reason or f"it sent more than {_MAX_BYTES >> 20} MiB"
-            if self._reason:
+                self._lost_because = self._lost_because or f"it sent more than {_MAX_BYTES >> 20} MiB"
+            if self._lost_because:
                 _kill_all(process)
                 break
             await asyncio.sleep(0)  # let other tasks run while a server floods us
         for raw, at_ns, terminated, continues in framer.end():
             self._record_frame(SERVER, raw, at_ns, terminated, continues)
         self.recording.record(Eof(SERVER, self.recording.now_ns()))
-        if not self._reason:
+        if not self._lost_because:
             await self.ended(GRACE_S)
             if process.returncode:  # the last line of stderr usually says why
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
-            self._reason = _exit_text(process.returncode, self._last_stderr)
+            self._lost_because = _exit_text(process.returncode, self._complaint or self._last_stderr)
         self._is_open = False
-        self.on_event(ServerLost(self._reason))
+        self.on_event(ServerLost(self._lost_because))
 
     def _record_in_pieces(self, frame: Frame) -> None:
         """Record a line that is not to be parsed."""
@@ -257,7 +264,10 @@ class StdioWire:
 
     def _record_stderr(self, line: Stderr) -> None:
         self.recording.record(line)
-        self._last_stderr = line.raw.strip()[:_SHOWN_BYTES] or self._last_stderr
+        text = line.raw.strip()[:_SHOWN_BYTES]
+        if _COMPLAINT.match(line.raw):
+            self._complaint = text
+        self._last_stderr = text or self._last_stderr
 
     def _record_frame(
         self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool
@@ -280,13 +290,13 @@ def _ignore(event: WireEvent) -> None:
     """The handler until a connection sets its own."""
 
 
-def _exit_text(code: int | None, last_stderr: bytes) -> str:
+def _exit_text(code: int | None, stderr: bytes) -> str:
+    """How the process ended, as a clause. ``stderr`` is the line of its stderr that says best why."""
     if code is None:
         return "it closed its stdout and runs on"
     if code == 0:
         return "it ended with exit code 0"
-    said = last_stderr.decode("utf-8", "replace")
-    why = f" ({said})" if said else ""
+    why = f" ({stderr.decode('utf-8', 'replace')})" if stderr else ""
     if code > 0:
         return f"it ended with exit code {code}{why}"
     try:
@@ -296,7 +306,7 @@ def _exit_text(code: int | None, last_stderr: bytes) -> str:
 
 
 async def _pipe_closed(stdin: asyncio.StreamWriter | None) -> None:
-    """Wait until it is. asyncio of some 3.11 prints a traceback for a broken pipe that nobody waited for."""
+    """Wait until stdin is closed. Otherwise some asyncio of 3.11 prints a traceback for a broken pipe."""
     if stdin is not None:
         with suppress(OSError):
             await stdin.wait_closed()

@@ -26,13 +26,14 @@ from mcpproxy.replay.client.request_headers import encoded_name
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
-from mcpproxy.validate.exchange import ClientExchange, Headers
-from mcpproxy.validate.http_endpoint import CONNECT_S, HttpEndpoint
-from mcpproxy.validate.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
+from mcpproxy.validate.transports.exchange import ClientExchange, Headers
+from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
+from mcpproxy.validate.transports.reachability import CONNECT_S
+from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
 
-_RESUMPTIONS: Final = 5
+_MAX_RESUMPTIONS: Final = 5
 _CLOSE_S: Final = 5.0
-_NAMES: Final = ("name", "uri", "taskId")
+_NAME_MEMBERS: Final = ("name", "uri", "taskId")
 
 
 class HttpWire:
@@ -97,12 +98,14 @@ class HttpWire:
         message = parse(raw) if raw else None
         said = message if isinstance(message, Request | Notification) else None
         params = said.params if said else None
-        version = _at(params, "_meta", VERSION_KEY) or self.version
+        version = _text_at(params, "_meta", VERSION_KEY) or self.version
         if version:
             found.append(("MCP-Protocol-Version", str(version)))
-        if said and (version in STATELESS or _at(params, "_meta", VERSION_KEY)):
+        if said and (version in STATELESS or _text_at(params, "_meta", VERSION_KEY)):
             found.append(("Mcp-Method", said.method))
-            name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
+            name = next(
+                (name for key in _NAME_MEMBERS if isinstance(name := _text_at(params, key), str)), None
+            )
             if name is not None:
                 found.append(("Mcp-Name", encoded_name(name)))
             found += self._mirrored(said)
@@ -126,11 +129,11 @@ class HttpWire:
         exchange = self.last = ClientExchange(None if self.is_http_sse else self)
         sent = asyncio.Event()
 
-        def hear(event: Recorded) -> None:
+        def on_record(event: Recorded) -> None:
             if isinstance(event, Frame) and event.sender == CLIENT and event.exchange == exchange.number:
                 sent.set()
 
-        self.recording.add_listener(hear)
+        self.recording.add_listener(on_record)
         self._posts[exchange] = task = self.server.create_task(self._run(exchange, raw, headers))
         task.add_done_callback(lambda _: self._posts.pop(exchange, None))
         waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.started.wait())]
@@ -139,9 +142,9 @@ class HttpWire:
         finally:
             for wait in waits:
                 wait.cancel()
-            self.recording.remove_listener(hear)
+            self.recording.remove_listener(on_record)
         if exchange.failure:
-            raise GoneError(f"the server {exchange.failure}", exchange.seen)
+            raise GoneError(f"the server {exchange.failure}", exchange.evidence)
         return exchange
 
     async def open_stream(self) -> None:
@@ -205,15 +208,15 @@ class HttpWire:
             return
         if self.is_http_sse and exchange.status < 300 and not exchange.failure:
             return  # the response comes on the stream
-        owed = _requests_in(raw) - _answers_in(exchange.frames)
+        unanswered = _count_requests(raw) - _count_answers(exchange.frames)
         latest = exchange
-        for _ in range(_RESUMPTIONS):
-            if owed <= 0 or not latest.last_id or not latest.is_stream:
+        for _ in range(_MAX_RESUMPTIONS):
+            if unanswered <= 0 or not latest.last_id or not latest.is_stream:
                 break
             await asyncio.sleep(latest.retry_s)
             more = ClientExchange(self, last_id=latest.last_id)
             await self.server.run(more, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
-            owed -= _answers_in(more.frames)
+            unanswered -= _count_answers(more.frames)
             latest = more
         self.on_event(RequestEnded(exchange.seq, exchange.status, exchange.failure))
 
@@ -222,13 +225,13 @@ def _ignore(event: WireEvent) -> None:
     """The handler until a connection sets its own."""
 
 
-def _requests_in(raw: bytes) -> int:
+def _count_requests(raw: bytes) -> int:
     message = parse(raw)
     singles = message.items if isinstance(message, Batch) else (message,)
     return sum(isinstance(single, Request) for single in singles)
 
 
-def _answers_in(frames: Iterable[Frame]) -> int:
+def _count_answers(frames: Iterable[Frame]) -> int:
     found = 0
     for frame in frames:
         message = frame.message
@@ -237,7 +240,7 @@ def _answers_in(frames: Iterable[Frame]) -> int:
     return found
 
 
-def _at(value: object, *path: str) -> JSON:
+def _text_at(value: object, *path: str) -> JSON:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore
     return value if isinstance(value, str) else None

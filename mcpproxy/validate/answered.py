@@ -1,0 +1,64 @@
+"""Counts the messages of a server by what they are about, so that only rules that saw some can pass.
+
+A message is about its own method or, if it is a response, about the method of the request that it answers.
+"""
+
+from collections import Counter
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, RequestId, Response, Single
+from mcpproxy.session.frame import CLIENT, Frame, ResponseHead
+
+_MOST_REQUESTS: Final = 10_000
+"""Unanswered requests beyond this number are forgotten."""
+
+
+class AnsweredMethods:
+    """The messages of the server in one recording.
+
+    ``messages`` is their number, ``errors`` that of the error responses among them. ``by_feature`` counts
+    them by the feature that their method belongs to: ``tools`` for ``tools/list``, ``notifications/tools``
+    for ``notifications/tools/list_changed``. ``challenges`` is how often HTTP asked for credentials.
+    """
+
+    def __init__(self) -> None:
+        self.by_feature: Final[Counter[str]] = Counter()
+        self.messages = 0
+        self.errors = 0
+        self.challenges = 0
+        self._requests: Final[dict[RequestId, str]] = {}
+
+    def add(self, frame: Frame) -> None:
+        """Count the messages in ``frame``; those of the client are remembered until they are answered."""
+        message = frame.message
+        for single in message.items if isinstance(message, Batch) else (message,):
+            if frame.sender == CLIENT:
+                self._remember(single)
+            else:
+                self._count(single)
+
+    def add_head(self, head: ResponseHead) -> None:
+        """Count a response that asks for credentials."""
+        self.challenges += head.status in (401, 403)
+
+    def _remember(self, message: Single) -> None:
+        if isinstance(message, Request) and message.id is not None and len(self._requests) < _MOST_REQUESTS:
+            self._requests[message.id] = message.method
+
+    def _count(self, message: Single) -> None:
+        match message:
+            case Request(method=method) | Notification(method=method):
+                pass
+            case Response(id=id) | ErrorResponse(id=id):
+                method = self._requests.pop(id, "") if isinstance(id, int | str) else ""
+                self.errors += isinstance(message, ErrorResponse)
+            case _:
+                return
+        self.messages += 1
+        self.by_feature[_feature(method)] += 1
+
+
+def _feature(method: str) -> str:
+    """The part of a method that names its feature."""
+    parts = method.split("/", 2)
+    return "/".join(parts[:2]) if parts[0] == "notifications" else parts[0]

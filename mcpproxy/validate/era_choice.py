@@ -1,0 +1,46 @@
+"""Finds out in which era a server speaks, without a verdict on it."""
+
+import asyncio
+
+from mcpproxy.validate.client import Client
+from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, ValidateError
+
+
+async def opens(client: Client) -> bool:
+    """Whether the server opens a session of the era of ``client``.
+
+    Raises:
+        CouldNotStartError: the server cannot be started or reached.
+    """
+    try:
+        await (_discover(client) if client.is_stateless else client.initialize())
+    except CouldNotStartError:
+        raise
+    except ValidateError:
+        return False
+    return True
+
+
+async def _discover(client: Client) -> None:
+    """Send ``server/discover``, and ``initialize`` too if there is no answer in time.
+
+    A server of the older era may ignore requests that it does not know, while a server that is still starting
+    answers later. The answer to ``initialize`` tells one from the other.
+    """
+    discovery = asyncio.create_task(client.discover())
+    handshake: asyncio.Task[object] | None = None
+    try:
+        await asyncio.wait({discovery}, timeout=client.timeout_s)
+        if not discovery.done() and not client.has_answered:
+            pending = await client.begin_older_initialize()
+            handshake = asyncio.create_task(client.answer(pending))
+            await asyncio.wait({discovery, handshake}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({discovery}, timeout=client.timeout_s)
+        if not discovery.done():
+            raise TimedOutError("no answer to server/discover")
+        await discovery
+    finally:
+        tasks = [task for task in (discovery, handshake) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

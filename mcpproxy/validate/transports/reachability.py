@@ -1,0 +1,90 @@
+"""Finds out why there is no MCP server to test: nothing listens, TLS on one side only, or a wrong path.
+
+Each reason is one sentence with a next step. It is not a verdict on the server, of which nothing was seen.
+"""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcpproxy.recorder.secret_arguments import shown
+from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, ValidateError
+
+CONNECT_S: Final = 10.0
+
+_NO_ENDPOINT: Final = (301, 302, 303, 307, 308, 404, 405, 410, 421, 501)
+_UNAUTHORIZED: Final = (401, 403, 407)
+_UNAVAILABLE: Final = (429, 502, 503, 504)
+
+
+async def check_reachable(url: str, *, insecure: bool = False) -> None:
+    """Check that something listens at ``url``, and that it speaks TLS if the scheme is ``https``.
+
+    Raises:
+        CouldNotStartError: it does not, or its certificate is not trusted and not ``insecure``.
+    """
+    host, port, is_tls = _address(url)
+    try:
+        await _connect(host, port, tls_context(insecure=insecure) if is_tls else None)
+    except ssl.SSLCertVerificationError as fault:
+        reason = f"its certificate is not trusted ({fault.verify_message}); --insecure accepts any"
+        raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
+    except (ssl.SSLError, ConnectionResetError):
+        reason = f"the port does not speak TLS; try {_with_scheme(url, 'http')}"
+        raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
+    except (OSError, TimeoutError) as fault:
+        reason = fault.strerror or "no connection in time"
+        raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {reason.lower()}") from None
+
+
+async def why_no_server(url: str, fault: ValidateError) -> str:
+    """Why there is no MCP server at ``url``, given how the first request failed; empty if there may be."""
+    host, port, is_tls = _address(url)
+    status = fault.status if isinstance(fault, HttpStatusError) else 0
+    if not is_tls and status in (0, 400) and await _speaks_tls(host, port):
+        return f"{shown((url,))}: the port speaks TLS; try {_with_scheme(url, 'https')}"
+    if status in _UNAUTHORIZED:
+        return f"{shown((url,))}: {fault}; give credentials with --header 'Authorization: ...'"
+    if status in _NO_ENDPOINT:
+        return f"{shown((url,))}: {fault}; no MCP server seems to be at this path"
+    if status in _UNAVAILABLE:
+        return f"{shown((url,))}: {fault}; try again later"
+    return "" if status else f"{shown((url,))}: {fault}"
+
+
+def tls_context(*, insecure: bool) -> ssl.SSLContext:
+    """The TLS settings of our client; ``insecure`` accepts any certificate."""
+    context = ssl.create_default_context()
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def _speaks_tls(host: str, port: int) -> bool:
+    try:
+        await _connect(host, port, tls_context(insecure=True))
+    except (OSError, TimeoutError):
+        return False
+    return True
+
+
+async def _connect(host: str, port: int, context: ssl.SSLContext | None) -> None:
+    async with asyncio.timeout(CONNECT_S):
+        _, writer = await asyncio.open_connection(host, port, ssl=context)
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def _address(url: str) -> tuple[str, int, bool]:
+    """The host, the port, and whether the scheme is ``https``."""
+    parts = urlsplit(url)
+    is_tls = parts.scheme == "https"
+    return parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls
+
+
+def _with_scheme(url: str, scheme: str) -> str:
+    return shown((urlsplit(url)._replace(scheme=scheme).geturl(),))

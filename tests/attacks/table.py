@@ -1,0 +1,15 @@
+"""All attacks, chapter by chapter."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.attacks import credentials, damage, folders, hostile_text, wrapped
+from tests.attacks.stage import Attack
+
+CHAPTERS: Final[Mapping[str, list[Attack]]] = {
+    "folders": folders.TABLE,
+    "damage": damage.TABLE,
+    "wrapped": wrapped.TABLE,
+    "credentials": credentials.TABLE,
+    "text": hostile_text.TABLE,
+}
