@@ -10,8 +10,8 @@ Long runs of bytes, such as the beginnings of bodies, do not become JSON. They a
 copy.
 
 500 connections, each with a body under way, take 750 KB and 34 ms to save. ``msgspec.msgpack`` makes a third
-less of the same state (3 ms for the encoding alone), but reading it back would need a ``Struct`` for each class
-below and code for their shared parts, and a checkpoint is saved only after a whole segment of the journal."""
+less of the same state (3 ms for the encoding alone), but reading it back would need a ``Struct`` for each of
+these classes and code for their shared parts, and a checkpoint is saved only after a whole segment."""
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque
