@@ -19,8 +19,8 @@ from mcpproxy.session.exchanges import (
     HttpHistory,
     HttpSession,
     HttpStream,
-    Proper,
     SentEvent,
+    WellFormed,
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead
@@ -48,11 +48,11 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Remember which stream the request opens or resumes; give a new session what is known of the server."""
     connection = exchange.request.connection
-    if exchange.initialize is not None and not session.legacy:
+    if exchange.initialize is not None and not session.is_http_sse:
         message_history = session.judge.history
         message_history.modern_answer = history.modern.get(connection)
         message_history.supported = dict(history.supported.get(exchange.server, {}))
-    if session.legacy:
+    if session.is_http_sse:
         return
     if session.id is not None or session.stateless or VERSION in exchange.fields:
         history.streamable = True
@@ -92,7 +92,7 @@ def remember_messages(
     exchange: HttpExchange,
     session: HttpSession,
     frame: Frame,
-    messages: tuple[Proper, ...],
+    messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
     """Remember which requests the server's messages answer, and what they show about the server."""
@@ -110,7 +110,7 @@ def remember_messages(
     elif exchange.initialize is not None:
         if any(isinstance(message, Response) for message in messages):
             # server/discover may list the stateless versions only.
-            history.dual_servers.add(exchange.server)
+            history.stateful_servers.add(exchange.server)
             history.modern_only.pop(exchange.server, None)
         for version, seq in session.judge.history.supported.items():
             history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
@@ -129,7 +129,7 @@ def _remember_server(
     exchange: HttpExchange,
     session: HttpSession,
     frame: Frame,
-    messages: tuple[Proper, ...],
+    messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
     """Remember what a stateless answer shows about the server: its versions, its tools, what it refuses."""
@@ -141,8 +141,8 @@ def _remember_server(
         history.modern_servers.add(exchange.server)
     if answer is not None:
         keep(history.modern, connection, answer, MAX_REMEMBERED)
-        is_dual = exchange.server in history.dual_servers
-        if answer.versions and not is_dual and not any(v in STATEFUL for v in answer.versions):
+        is_stateful = exchange.server in history.stateful_servers
+        if answer.versions and not is_stateful and not any(v in STATEFUL for v in answer.versions):
             history.modern_only[exchange.server] = frame.seq
     for version, seq in message_history.supported.items():
         history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
@@ -196,7 +196,7 @@ def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHea
         session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", ended_ns
 
 
-def _tools(message: Proper) -> list[tuple[str, JSON]]:
+def _tools(message: WellFormed) -> list[tuple[str, JSON]]:
     """Return name and input schema of each tool in a tools/list result."""
     tools = member(message.value, "result", "tools")
     return [
@@ -205,7 +205,7 @@ def _tools(message: Proper) -> list[tuple[str, JSON]]:
     ]
 
 
-def keys_of(messages: tuple[Proper, ...]) -> Sequence[Key]:
+def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[Key]:
     """Return the keys of the messages that have one."""
     if len(messages) == 1 and type(messages[0]) is Notification:
         return ()  # the usual event

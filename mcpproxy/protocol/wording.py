@@ -41,6 +41,11 @@ def shown(value: JSON) -> str:
     return _without_surrogates(text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…")
 
 
+def unquoted(text: str) -> str:
+    """Return ``text`` as ``shown`` does, without the quotes around it."""
+    return shown(text)[1:-1]
+
+
 def _whole_number(value: int) -> str:
     if isinstance(value, bool):
         return kind(value)

@@ -341,13 +341,18 @@ def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
     It is reported only while there is one such stream and no other target for the POST.
     """
-    if not history.posting or history.streamable or history.blind or exchange.initialize is not None:
+    if (
+        not history.http_sse_sessions
+        or history.streamable
+        or history.blind
+        or exchange.initialize is not None
+    ):
         return
     if exchange.traffic == "http+sse" or not any("jsonrpc" in m.value for m in exchange.messages):
         return
-    streams = {id(session) for session in history.posting.values()}
+    streams = {id(session) for session in history.http_sse_sessions.values()}
     if len(streams) == 1:
-        uri = next(reversed(history.posting))
+        uri = next(reversed(history.http_sse_sessions))
         problem = (
             f"client posted to {shortened(exchange.request.target)}; the server asked for {shortened(uri)}"
         )
