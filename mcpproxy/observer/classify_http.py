@@ -199,8 +199,8 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
         return exchange.response_fields.media_type == "application/json"
     if exchange.traffic == "stateful" and exchange.initialize is None:
         return False
-    asked = [request.id for request in exchange.requests]
-    return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in asked for m in messages)
+    request_ids = [request.id for request in exchange.requests]
+    return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in request_ids for m in messages)
 
 
 # Revisions

@@ -98,12 +98,12 @@ def remember_messages(
     """Remember which requests the server's messages answer, and what they show about the server."""
     if exchange.answered_ns is not None:
         exchange.late_messages += 1
-    asked = [request.id for request in exchange.requests]
+    request_ids = [request.id for request in exchange.requests]
     for message in messages:
         id = message.id if isinstance(message, Response | ErrorResponse) else None
-        if isinstance(id, int | str) and id in asked:
+        if isinstance(id, int | str) and id in request_ids:
             exchange.answered |= {id}
-    if asked and exchange.answered_ns is None and exchange.answered.issuperset(asked):
+    if request_ids and exchange.answered_ns is None and exchange.answered.issuperset(request_ids):
         exchange.answered_ns = frame.observed_at_ns
     if session.stateless:
         _remember_server(exchange, session, frame, messages, history)
@@ -136,7 +136,7 @@ def _remember_server(
     connection, message_history = exchange.request.connection, session.judge.history
     answer = message_history.modern_answer
     if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
-        answer = ModernAnswer(frame.seq, (), asked=message_history.candidates)
+        answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
     if answer is not None:
