@@ -2,14 +2,14 @@
 
     McpProxyError
     ├── TraceError                  a recording, or the rest of it, cannot be read
-    │   └── ForeignJournalError     a recording must not be completed in place
+    │   └── ForeignJournalError     a recording must not be changed: it is completed in a copy
     ├── UsageError                  the arguments are not valid
     ├── RuleError                   a rule table cannot be used
     ├── CustomRuleError             the user's own rules cannot be used
     ├── UnfitRuleOptionsError       a session cannot be judged by the rules that its recording names
-    ├── NotARecordError             a line of a recording is not a record; the reader says where
-    ├── WithheldError               a replayed message needs a name that the live server has not given
-    └── ValidateError               a server does not do what a probe or a pin needs
+    ├── NotARecordError             a line of a recording is not a record; becomes a TraceError with the place
+    ├── WithheldError               the live server issued no such name as a message to replay contains
+    └── ValidateError               a server does not do what a check of it, or ``pin``, needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         ├── GoneError               the server ended, or closed the connection
         ├── TimedOutError           the answer did not come in time

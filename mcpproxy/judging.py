@@ -43,7 +43,8 @@ def judge(
     for event in trace.events():
         # Nearly all events are frames, and nearly all frames are correct.
         if type(event) is Frame:
-            frames += shown is None or shown(event)
+            if shown is None or shown(event):
+                frames += 1
             if progress is not None and event.seq % _FRAMES_PER_PROGRESS == 0:
                 progress(trace.read_bytes)
         elif isinstance(event, Finding):
@@ -54,7 +55,7 @@ def judge(
             found = [f for f in found if selection.takes(f.rule)]
             findings += found if shown is None else filter(shown, found)
     revision, notes = observer.revision, (*trace.notes, *filter(None, [observer.forgot]))
-    more = tuple(one for one in observer.more if selection.takes(one.rule))
+    more = tuple(repeated for repeated in observer.more if selection.takes(repeated.rule))
     return JudgedTrace(
         trace.path,
         trace.complete,

@@ -66,7 +66,7 @@ def mcp_recording(
 ) -> "Generator[McpRecording]":
     """A recording that replaces a server. ``.command`` and ``.url`` work with any client."""
     from mcpproxy.errors import McpProxyError
-    from mcpproxy.testing import McpRecording, does
+    from mcpproxy.testing import McpRecording, action_for
 
     node = cast("pytest.Item", request.node)
     marked = _marked(node, "mcp_recording", ("name",), ("command", "url"))
@@ -79,7 +79,7 @@ def mcp_recording(
     try:
         recording = McpRecording(
             path,
-            does(mode, exists),
+            action_for(mode, exists),
             tmp_path_factory.mktemp("mcp"),
             command,
             marked.get("url") or "",
@@ -89,7 +89,7 @@ def mcp_recording(
         _fail(f"mcp_recording: {error}")
     node.stash[_RECORDING] = recording
     yield recording
-    if recording.does != "replay":
+    if recording.action != "replay":
         written.add(path)
     if trouble := _trouble(node, recording):
         _fail(trouble)

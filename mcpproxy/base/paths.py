@@ -29,11 +29,12 @@ _LAUNCHERS = frozenset(
         "sh",
     )
 )
-_SCRIPT_OPTIONS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
-"""Per launcher, the option letters that are followed by a script; ``c`` for all others."""
+_INLINE_CODE_OPTIONS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
+"""Per launcher, the option letters that are followed by code (``node -e '...'``); ``c`` for all others."""
 
 _SECRET_PARTS = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
-"""Every name of an option that takes a secret contains one of these."""
+"""Every name of an option that takes a secret contains one of these. The exact test needs an import, so it
+comes second."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
@@ -88,7 +89,7 @@ def label_for(command: list[str]) -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 
     ``npx -y @scope/server-files@1.2 /srv`` is called ``server-files`` and ``python -m weather`` is called
-    ``weather``, after the launched program instead of the launcher. A script inside the command itself
+    ``weather``, after the launched program instead of the launcher. Code in the command itself
     (``sh -c '...'``) is not used as a name, and neither is anything that may be a secret.
     """
     name = command[0]
@@ -103,7 +104,7 @@ def _launched(launcher: str, arguments: list[str]) -> str:
     option = ""
     for argument in arguments:
         if argument.startswith("-"):
-            if _is_script(launcher, argument):
+            if _is_inline_code(launcher, argument):
                 return ""
             option = argument
             continue
@@ -112,7 +113,7 @@ def _launched(launcher: str, arguments: list[str]) -> str:
         if argument in _SUBCOMMANDS or "=" in argument or _takes_secret(option):
             option = ""
             continue
-        # A header field or a text contains spaces; the path of a program has them only in its folders.
+        # With spaces in its last component it is a text or a header field, and with :// it is a URL.
         return "" if any(char.isspace() for char in _base(argument)) or "://" in argument else argument
     return ""
 
@@ -130,12 +131,12 @@ def _takes_secret(option: str) -> bool:
     return names_secret(option)
 
 
-def _is_script(launcher: str, option: str) -> bool:
-    """Whether a script follows this option of the launcher, or is part of it."""
+def _is_inline_code(launcher: str, option: str) -> bool:
+    """Whether code follows this option of the launcher, or is part of it."""
     name = option.partition("=")[0]
     if name.startswith("--"):
         return name in ("--eval", "--print", "--command", "--call")
-    return any(letter in name for letter in _SCRIPT_OPTIONS.get(launcher, "c"))
+    return any(letter in name for letter in _INLINE_CODE_OPTIONS.get(launcher, "c"))
 
 
 def safe(text: str) -> str:
@@ -147,7 +148,7 @@ def safe(text: str) -> str:
 def _base(path: str) -> str:
     """Return the last component of ``path``, without package version and file type suffix."""
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    head, _, _version = name[1:].partition("@")
+    head, _, _version = name[1:].partition("@")  # an @ at the very start begins the scope of a package
     name = name[:1] + head
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)

@@ -40,25 +40,29 @@ def main() -> None:
 
 def answer(request: Object) -> Object:
     """Return the response to ``request``."""
-    asked = request["id"]
+    request_id = request["id"]
     match request:
         case {"method": "initialize"}:
             about = {"name": "demo-weather", "version": "1.0.0"}
             offer: Object = {"protocolVersion": REVISION, "capabilities": {"tools": {}}, "serverInfo": about}
-            return result(asked, offer)
+            return result(request_id, offer)
         case {"method": "ping"}:
-            return result(asked, {})
+            return result(request_id, {})
         case {"method": "tools/list"}:
-            return result(asked, {"tools": [FORECAST, STATIONS]})
+            return result(request_id, {"tools": [FORECAST, STATIONS]})
         case {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": str(city)}}}:
             # Fault: stdout belongs to the protocol; this line belongs on stderr.
             sys.stdout.write(f"looking up {city} ...\n")
-            return result(asked, text(f"{city}: sunny, 21 degrees"))
+            return result(request_id, text(f"{city}: sunny, 21 degrees"))
         case {"method": "tools/call", "params": {"name": "stations"}}:
             # Fault: the id of the request is a number, and this is a string.
-            return result(str(asked), text("Oslo, Lima, Kyoto"))
+            return result(str(request_id), text("Oslo, Lima, Kyoto"))
         case _:
-            return {"jsonrpc": "2.0", "id": asked, "error": {"code": -32601, "message": "Method not found"}}
+            return {
+                "jsonrpc": "2.0",
+                "id": request_id,
+                "error": {"code": -32601, "message": "Method not found"},
+            }
 
 
 def result(request_id: object, value: Object) -> Object:

@@ -1,9 +1,8 @@
 """A copy of a recording in which values are masked; all other bytes are unchanged.
 
-The masks have the form of those that a recording has in place of credentials
-(``mcpproxy.session.masked_values``). They are made with a random key that is not kept: equal values have
-equal masks in one file, and different masks in another. A replay matches a masked value with any value, and
-no rule judges one.
+The recorder masks credentials with the same masks (``mcpproxy.session.masked_values``). Here they are made
+with a random key that is not kept: equal values have equal masks in one file, and different masks in another.
+A replay matches a masked value with any value, and no rule judges a masked value.
 
 The members that determine the kind of a message (``jsonrpc``, ``id``, ``method``, versions) are never masked.
 """
@@ -52,10 +51,12 @@ PROTECTED: Final = (
 )
 """Members that determine the kind of a message."""
 
-_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
+_JSON_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
-_DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-_ARGUMENT: Final = "mcp-param-"
+_SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""Members of a JSON Schema whose members are schemas, under the names of the values they describe."""
+
+_ARGUMENT_HEADER_PREFIX: Final = "mcp-param-"
 _NESTED: Final = 3
 """How many levels of JSON inside JSON strings are searched."""
 
@@ -64,9 +65,9 @@ _NESTED: Final = 3
 class RedactionScope:
     """The values to mask.
 
-    ``keys`` are names of members, headers and parameters, case-insensitive. Of a match of ``values`` the
-    first matching group is masked, or the whole match without groups. In ``pointers`` ``*`` stands for one
-    step and ``**`` for any number. ``secrets`` masks everything that looks like a credential.
+    ``keys`` are names of members, headers and parameters, case-insensitive. What a pattern in ``values``
+    matches is masked; if the pattern has groups, only the first group that matched. In ``pointers``, ``*``
+    stands for one step and ``**`` for any number. ``secrets`` masks everything that looks like a credential.
     """
 
     keys: Sequence[str] = ()
@@ -74,7 +75,9 @@ class RedactionScope:
     pointers: Sequence[str] = ()
     secrets: bool = False
 
-    def __str__(self) -> str:
+    @property
+    def kinds(self) -> str:
+        """The kinds of values to mask, as the header of the copy says them; empty if there are none."""
         kinds = {"keys": self.keys, "values": self.values, "pointers": self.pointers, "secrets": self.secrets}
         return ",".join(kind for kind, given in kinds.items() if given)
 
@@ -85,27 +88,31 @@ class Redaction:
     def __init__(self, scope: RedactionScope) -> None:
         self.masked = 0
         """How many values were masked."""
-        self.in_pieces = 0
+        self.text_pieces = 0
         """How many pieces of overlong messages there are; in those only ``values`` are searched for."""
         self._scope = scope
         self._mask_key: Final = os.urandom(32)
         self._names: Final = frozenset(key.lower() for key in scope.keys)
         texts = [*scope.values, *(PATTERNS if scope.secrets else ())]
+        # In texts that are not JSON, a key is found as ``name=value`` or ``name: value``.
         self._texts: Final = [*texts, value_after(scope.keys)] if scope.keys else texts
         self._pointers: Final = [re.compile(_expression(pointer)) for pointer in scope.pointers]
-        self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)
+        self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)  # ``keep``: masks nothing
         self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
         # The name of a session is derived from its id, so it changes if the id is masked.
         self._session_names_before: Final = SessionNames()
         self._session_names_after: Final = SessionNames()
 
     def header(self, header: Header) -> Header:
-        """Return the header of the copy, which says which kinds of values are masked."""
+        """Return the header of the copy, which says which kinds of values are masked.
+
+        ``boot`` would identify the machine, and only a running recording needs it.
+        """
         before = () if header.redaction == "none" else (header.redaction,)
         urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
         command = tuple(self._command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
-        redaction = ",".join((*before, str(self._scope)))
+        redaction = ",".join((*before, self._scope.kinds))
         return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
@@ -124,7 +131,7 @@ class Redaction:
             elif isinstance(new, Finding):
                 yield new, encode_finding(new)
             else:
-                assert not isinstance(new, Close)
+                assert not isinstance(new, Close)  # ``record`` returns it unchanged
                 yield new, encode(new, session)
 
     def record(self, record: Event | Finding) -> Event | Finding:
@@ -210,7 +217,8 @@ class Redaction:
         """Whether the value of a header is to be masked; ``Mcp-Param-*`` headers repeat tool arguments."""
         name = header.lower()
         return name in self._names or (
-            name.startswith(_ARGUMENT) and self._has_secret_name(name[len(_ARGUMENT) :])
+            name.startswith(_ARGUMENT_HEADER_PREFIX)
+            and self._has_secret_name(name.removeprefix(_ARGUMENT_HEADER_PREFIX))
         )
 
     def _plain(self, raw: bytes) -> bytes:
@@ -236,8 +244,10 @@ class Redaction:
         if is_endpoint:
             raw = self._plain(self._credentials.endpoint(frame.raw))
         elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON:
-            self.in_pieces += frame.continues
-            raw = self._plain(frame.raw if frame.exchange == 0 else self._credentials.body(frame.raw))
+            if frame.continues:
+                self.text_pieces += 1
+            is_on_stdio = frame.exchange == 0
+            raw = self._plain(frame.raw if is_on_stdio else self._credentials.body(frame.raw))
         else:
             raw = self._json_bytes(frame.raw)
         if event is not None:
@@ -247,7 +257,11 @@ class Redaction:
         return _with(frame, raw, event)
 
     def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
-        """Return an event with the lines around its data masked, and its data if that has several lines."""
+        """Return an event with the fields around its data masked.
+
+        If the data was on several lines, they are among those fields (see ``SseEvent``) and are replaced by
+        the masked data.
+        """
         around = event.before
         if event.after is None and before != after:
             lines = [line for line in around.splitlines(keepends=True) if line.strip(b"\r\n")]
@@ -275,7 +289,7 @@ class Redaction:
         key_names: list[str] = [""]  # for each open container, the nearest member name around its values
         hidden: int | None = None  # the depth at which a container masked as a whole begins
         is_name = False  # the next string is the name of a member
-        for found in _TOKEN.finditer(text):
+        for found in _JSON_TOKEN.finditer(text):
             match found[0][0]:
                 case "}" | "]":
                     if names:
@@ -334,8 +348,9 @@ class Redaction:
         new = self.text(new)
         if new == value:
             return found[0]
-        is_plain = found[1].isascii() or any("\ud800" <= char <= "\udfff" for char in new)
-        return json.dumps(new, ensure_ascii=is_plain)
+        # Lone surrogates can only be written as escapes.
+        as_ascii = found[1].isascii() or any("\ud800" <= char <= "\udfff" for char in new)
+        return json.dumps(new, ensure_ascii=as_ascii)
 
 
 _NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
@@ -358,15 +373,15 @@ def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
 
 
 def _protected(names: list[str | int], protected: Sequence[str]) -> bool:
-    if not protected or len(names) > 4:
+    if not protected or len(names) > 4:  # every protected pointer is shorter
         return False
     path = names[1:] if names and isinstance(names[0], int) else names
     return "".join(map(token, path)) in protected
 
 
 def _is_described(names: list[str | int]) -> bool:
-    """Whether the value here is the schema of a member with that name, not the value of one."""
-    return len(names) > 1 and names[-2] in _DESCRIBED
+    """Whether the value here is the JSON Schema of a member with a secret name, instead of its value."""
+    return len(names) > 1 and names[-2] in _SCHEMA_MAPS
 
 
 def _expression(pointer: str) -> str:

@@ -29,15 +29,15 @@ def read(path: str, session: int) -> ImportedSource:
     Raises:
         TraceError: the file is not a recording of mcp-rec, or holds several sessions and none is selected.
     """
-    count, first = 0, None
+    count, start = 0, None
     for current, _, _, at in _messages(path):
         count = current
-        first = at if first is None and current == max(1, session) else first
+        start = at if start is None and current == max(1, session) else start
     if count == 0:
         refuse(path, None, "holds no message")
     chosen = choose(path, session, count)
     clock = Clock()
-    clock.since(first)
+    clock.since(start)  # this sets ``started_at``
     header = Header(
         mcpproxy="",
         transport="stdio",
@@ -56,6 +56,7 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
             continue
         seq += 1
         frame = Frame(seq, sender, raw, clock.since(at))
+        # Python wrote these values, which JSON does not have, in place of a number too large for it.
         if raw[:1] in b"{[" and not is_embeddable(frame) and re.search(rb"NaN|Infinity", raw):
             seq -= 1
             lost = {"client_bytes" if sender == CLIENT else "server_bytes": len(raw)}
@@ -66,11 +67,13 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
 
 def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
     """Yield session number, sender, bytes and time of each message in the file."""
-    current, opened = 1, False
+    current, has_initialize = 1, False
     for number, line, members in lines(path, NAME):
         sender, message = _sender_and_message(path, number, members)
         if sender == CLIENT and isinstance(message, dict) and message.get("method") == "initialize":
-            current, opened = current + opened, True
+            if has_initialize:
+                current += 1
+            has_initialize = True
         yield current, sender, _raw(line, message), unix_ns(members.get("ts"))
 
 

@@ -36,7 +36,7 @@ from mcpproxy.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
 from mcpproxy.checks.utilities.progress import ProgressTokens
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
-from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory, Proper
+from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory, WellFormed
 from mcpproxy.session.frame import CLIENT, Frame, RequestHead
 
 PROGRESS: Final = "notifications/progress"
@@ -70,7 +70,7 @@ def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
             known |= UNEXPECTED_BODY
     elif exchange.several:
         known |= UNEXPECTED_BODY
-    if history.posting:
+    if history.http_sse_sessions:
         known |= LEGACY_ENDPOINT_KNOWN
     if history.challenged:
         known |= CHALLENGED
@@ -109,7 +109,7 @@ def of_head(exchange: HttpExchange) -> HttpFact:
     return known
 
 
-def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> HttpFact:
+def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> HttpFact:
     """Return the facts to add for one body or event of the server, while that is judged."""
     known = WITH_FAULT if exchange.reported else 0
     if frame.event is None:
@@ -133,7 +133,7 @@ def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...
     return known
 
 
-def _belongs(exchange: HttpExchange, message: Proper) -> bool:
+def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
     """Whether a notification is progress of this exchange's request, or no progress notification at all."""
     if message.value["method"] != PROGRESS:
         return True
@@ -141,7 +141,7 @@ def _belongs(exchange: HttpExchange, message: Proper) -> bool:
     if stream is None or session is None or session.stateless or not isinstance(token, int | str):
         return False
     known = session.judge.history.of(ProgressTokens).tracked[CLIENT].get(token)
-    return known is not None and known.in_flight and not known.shared and known.asked.id in stream.asked
+    return known is not None and known.in_flight and not known.shared and known.asked.id in stream.request_ids
 
 
 def _is_awaited(exchange: HttpExchange, message: Message) -> bool:
@@ -182,7 +182,7 @@ def has_content(frame: Frame) -> bool:
     return frame.terminated and bool(frame.raw or event.id or event.name)
 
 
-def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
+def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> bool:
     """Whether a frame from the server is to be judged as a message of its session.
 
     The body of an error status is a message only if its id is that of a request of this exchange. In an open
@@ -199,8 +199,8 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...
         return exchange.response_fields.media_type == "application/json"
     if exchange.traffic == "stateful" and exchange.initialize is None:
         return False
-    asked = [request.id for request in exchange.requests]
-    return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in asked for m in messages)
+    request_ids = [request.id for request in exchange.requests]
+    return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in request_ids for m in messages)
 
 
 # Revisions
@@ -220,7 +220,7 @@ def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
     session = exchange.session
     if session is None:
         return STREAMABLE
-    if session.legacy:
+    if session.is_http_sse:
         return WITH_SSE
     if session.stateless:
         named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]

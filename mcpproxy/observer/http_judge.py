@@ -155,7 +155,7 @@ class HttpJudge:
             return []
         if self._masking and frame.connection == self._masking:
             self._masking, exchange.masked = 0, True
-        if frame.continues or frame.sender in exchange.pieced:
+        if frame.continues or frame.sender in exchange.in_pieces:
             return self._skip_piece(exchange, frame)
         if frame.sender == CLIENT:
             return self._judge_request(exchange, frame)
@@ -165,9 +165,9 @@ class HttpJudge:
     def _skip_piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
         """Take a piece of a body too long to be held in memory; its content is not judged."""
         if frame.continues:
-            exchange.pieced |= {frame.sender}
+            exchange.in_pieces |= {frame.sender}
         else:
-            exchange.pieced -= {frame.sender}
+            exchange.in_pieces -= {frame.sender}
         found = self._judge_request(exchange, None)
         if exchange.session is not None:
             exchange.session.judge.history.side(frame.sender).unreadable = True
@@ -183,14 +183,18 @@ class HttpJudge:
         exchange.settled = True
         exchange.body = body
         history, request = self._history, exchange.request
-        legacy = history.posting.get(posting_target(request.target)) if history.posting else None
-        if body is not None and (request.endpoint or history.posting):
+        http_sse_session = (
+            history.http_sse_sessions.get(posting_target(request.target))
+            if history.http_sse_sessions
+            else None
+        )
+        if body is not None and (request.endpoint or history.http_sse_sessions):
             exchange.set_messages(singles(body)[0])
             exchange.several = not exchange.messages and several_texts(body.raw)
-        if not request.endpoint and legacy is None:
+        if not request.endpoint and http_sse_session is None:
             exchange.known = of_request(exchange, history)
             return self._run_checks("request", exchange, CLIENT, exchange.known)
-        session = legacy or session_of(exchange, history, self._new_judge)
+        session = http_sse_session or session_of(exchange, history, self._new_judge)
         exchange.join(session)
         self._latest = session
         session.last = exchange
@@ -232,7 +236,7 @@ class HttpJudge:
         if head.status == 401:
             history.challenged = True
             history.challenges[:] = [*history.challenges[:MAX_CHALLENGES], head]
-        if session.stateless or session.legacy:
+        if session.stateless or session.is_http_sse:
             return found
         if head.status >= 300:
             self._take_back(exchange)  # Redirects too: the client will send the request elsewhere.
@@ -289,8 +293,8 @@ class HttpJudge:
         exchange.events += 1
         exchange.replayed, exchange.seen, exchange.elsewhere = False, None, 0
         if event.name == "endpoint" and exchange.method == "GET" and (session is None or not session.id):
-            session = self._open_legacy(exchange, frame)
-        if session is None or session.legacy:
+            session = self._open_http_sse(exchange, frame)
+        if session is None or session.is_http_sse:
             return
         if event.id:
             self._memory_use.added += _ID_BYTES + len(event.id)
@@ -307,16 +311,16 @@ class HttpJudge:
             open_still = exchange.seen.exchange in self._history.exchanges
             exchange.elsewhere = exchange.seen.exchange if open_still else 0
 
-    def _open_legacy(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
+    def _open_http_sse(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
         """Take the stream for one of HTTP+SSE, and remember the URI to which its client will post."""
         session = exchange.session
-        if session is None or not session.legacy:
-            session = HttpSession(self._new_judge(None, False), legacy=True)
+        if session is None or not session.is_http_sse:
+            session = HttpSession(self._new_judge(None, False), is_http_sse=True)
             exchange.join(session)
         uri = frame.raw.decode("utf-8", "replace").strip()
         if uri:
             keep(
-                self._history.posting,
+                self._history.http_sse_sessions,
                 posting_target(uri, exchange.request.target),
                 session,
                 MAX_REMEMBERED,
@@ -372,7 +376,7 @@ class HttpJudge:
             if session.last is not None and id(session) not in busy and not history.blind:
                 session.last.ended_ns = close.observed_at_ns
                 found += self._run_checks("over", session.last, CLIENT, ALL_FACTS)
-            if not session.stateless and (session.id or session.legacy or not history.unattributed):
+            if not session.stateless and (session.id or session.is_http_sse or not history.unattributed):
                 found += session.judge.observe(close)
         return found
 
@@ -380,7 +384,11 @@ class HttpJudge:
         """Return every session that is remembered, each once, oldest first."""
         history = self._history
         under_way = [e.session for e in history.exchanges.values() if e.session]
-        known = (*history.by_connection.values(), *history.sessions.values(), *history.posting.values())
+        known = (
+            *history.by_connection.values(),
+            *history.sessions.values(),
+            *history.http_sse_sessions.values(),
+        )
         return list(dict.fromkeys([*known, *under_way]))
 
     def _forget_open_exchanges(self, gap: Gap) -> None:

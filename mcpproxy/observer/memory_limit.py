@@ -19,14 +19,16 @@ MOST_BYTES: Final = 24 << 20
 """The limit for all sessions of a recording together."""
 
 _TEXT_BYTES: Final = 60
+"""About how many bytes a string takes in addition to its characters."""
+
 _EACH_BYTES: Final = 90
-"""About how many bytes a string takes in addition to its characters, and any other entry of a table."""
+"""About how many bytes any other entry of a table takes."""
 
 _SMALL_BYTES: Final = 256
 
 
 class MemoryUse:
-    """Shared by all judges of a recording; ``added`` bounds the bytes added since the last measurement."""
+    """Shared by all judges of a recording. At most ``added`` bytes were added since the last measurement."""
 
     __slots__ = ("added",)
 
@@ -35,11 +37,14 @@ class MemoryUse:
 
 
 def weight(raw: bytes) -> int:
-    """Return an estimate, rather too high than too low, of the bytes that it takes to remember a message."""
+    """Return an estimate, rather too high than too low, of the bytes that it takes to remember a message.
+
+    The factors are the memory that CPython needs for each object, array, element and member.
+    """
     size = len(raw)
     if size <= _SMALL_BYTES:
         return 600 + 16 * size
-    # One wide character makes its whole string take four bytes for each.
+    # One wide character makes its string take four bytes for every character.
     text = size if raw.isascii() and raw.find(b"\\u") < 0 else 4 * size
     objects, arrays = 256 * raw.count(b"{"), 80 * raw.count(b"[")
     return 600 + text + objects + arrays + 64 * raw.count(b",") + 80 * raw.count(b":")
@@ -51,34 +56,31 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
     seen: set[int] = set()
     todo: list[Any] = [value]
     while todo and total <= most:
-        one = todo.pop()
-        if isinstance(one, str):
-            total += _TEXT_BYTES + len(one)
-            continue
-        if isinstance(one, bytes):
-            total += _TEXT_BYTES + len(one)
+        item = todo.pop()
+        if isinstance(item, str | bytes):
+            total += _TEXT_BYTES + len(item)
             continue
         total += _EACH_BYTES
-        if isinstance(one, int | float) or one is None or isinstance(one, type) or callable(one):
+        if isinstance(item, int | float) or item is None or isinstance(item, type) or callable(item):
             continue
-        if id(one) in seen:
+        if id(item) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(history := getattr(one, "history", None), History):
-            todo.append(history)  # of a judge, which also refers to the catalogue
-        elif isinstance(one, SentRequest):
-            total += one.weight
-        elif isinstance(one, UsedIds):
-            total += one.size
-        elif isinstance(one, dict):
-            items = cast("dict[Any, Any]", one)
+        seen.add(id(item))
+        if isinstance(history := getattr(item, "history", None), History):
+            todo.append(history)  # A judge counts by its history: it also refers to the shared catalogue.
+        elif isinstance(item, SentRequest):
+            total += item.weight
+        elif isinstance(item, UsedIds):
+            total += item.size
+        elif isinstance(item, dict):
+            items = cast("dict[Any, Any]", item)
             todo += items.keys()
             todo += items.values()
-        elif isinstance(one, list | tuple | set | frozenset | deque):
-            todo += cast("list[Any]", one)
+        elif isinstance(item, list | tuple | set | frozenset | deque):
+            todo += cast("list[Any]", item)
         else:
-            todo += [getattr(one, name, None) for name in _slots(type(one))]
-            todo += getattr(one, "__dict__", {}).values()
+            todo += [getattr(item, name, None) for name in _slots(type(item))]
+            todo += getattr(item, "__dict__", {}).values()
     return total
 
 

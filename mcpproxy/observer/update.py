@@ -21,10 +21,10 @@ _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.U
 
 def remember(context: MessageContext, history: History) -> None:
     """Add the message of ``context`` to the history."""
-    message, happened = context.message, context.happened
+    message, step = context.message, context.happened
     kind = type(message)
     side = history.client if context.sender == CLIENT else history.server
-    side.notified_seq = 0
+    side.notified_seq = 0  # not 0 only while a notification is the latest that this side sent
     if type(message) is Request:
         _remember_request(context, message, side, history)
     elif context.answers is not None:
@@ -33,19 +33,21 @@ def remember(context: MessageContext, history: History) -> None:
         side.notified_seq = context.frame.seq
         if message.method == "notifications/cancelled":
             _remember_cancellation(context, message, history)
-        elif happened is Input.INITIALIZED and not history.initialized:
+        elif step is Input.INITIALIZED and not history.initialized:
             history.initialized, history.initialized_seq = True, context.seq
-    if happened is not None:
-        history.state = TRANSITIONS[history.state][happened].to
+    if step is not None:
+        history.state = TRANSITIONS[history.state][step].to
+    # The first message that the client sends in place of notifications/initialized; it may send pings.
     if history.negotiated is not None and not history.initialized and history.unconfirmed_seq is None:
-        works = kind is Notification or (kind is Request and context.method != "ping")
-        if context.sender == CLIENT and works and not context.stateless:
+        is_operation = kind is Notification or (kind is Request and context.method != "ping")
+        if context.sender == CLIENT and is_operation and not context.stateless:
             history.unconfirmed_seq = context.seq
 
 
 def _remember_request(context: MessageContext, message: Request, side: Side, history: History) -> None:
     frame, id = context.frame, message.id
     if context.stateless:
+        # Without a handshake the session may speak any revision that its requests name.
         if history.stateful_seq is None and context.candidates != history.candidates:
             named = stateless_of(context.candidates)
             earlier = history.candidates if history.stateless_seq is not None else ()
@@ -54,10 +56,10 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
             history.stateless_seq = frame.seq
         history.stateless_revision = context.candidates[0] if len(context.candidates) == 1 else None
     if id is None:
-        side.unreadable = True  # An answer to it looks like an answer to no request.
+        side.unreadable = True  # Its answer cannot be recognised, so nothing is concluded from such answers.
         return
     # Positional: keywords here cost 0.3 µs a request.
-    asked = context.asked = SentRequest(
+    sent = context.asked = SentRequest(
         frame.seq,
         context.sender,
         id,
@@ -69,30 +71,30 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
         history.state in _EARLY,
     )
     if context.stateless and not context.known & UNFAMILIAR:
-        asked.familiar = True
-    asked.weight = context.weight
+        sent.familiar = True  # its ``_meta`` is one that was found correct before
+    sent.weight = context.weight
     before = side.pending.get(id)
     if before is not None:
-        asked.answers_due += before.answers_due
+        sent.answers_due += before.answers_due
         if before.method != message.method:
-            asked.method = ""
-    side.pending[id] = asked
+            sent.method = ""  # an answer may be to either request
+    side.pending[id] = sent
     side.used.add(id, frame.seq)
     if context.happened is Input.CLIENT_REQUEST and history.state is State.NEGOTIATED:
-        history.eager = asked
+        history.eager = sent  # a violation, unless it only overtook notifications/initialized
     if message.method == "initialize" and context.sender == CLIENT:
-        _remember_initialize(message, asked, history)
+        _remember_initialize(message, sent, history)
 
 
-def _remember_initialize(message: Request, asked: SentRequest, history: History) -> None:
+def _remember_initialize(message: Request, sent: SentRequest, history: History) -> None:
     if history.negotiated is None:
         history.candidates = STATEFUL if history.protocol == "mcp" else ACP
         history.initialize_answered = False
-        history.initialize = asked
+        history.initialize = sent
         declared = member(message.params, "capabilities")
         history.client_capabilities = declared if isinstance(declared, dict) else None
     if history.stateful_seq is None:
-        history.stateful_seq = asked.seq
+        history.stateful_seq = sent.seq
 
 
 def _remember_answer(context: MessageContext, asked: SentRequest, history: History) -> None:
@@ -121,10 +123,13 @@ def _negotiate(result: JSONObject, history: History) -> None:
     if isinstance(version, str) and version in STATEFUL:
         history.negotiated = version
         history.candidates = (version,)
+        # Methods that need an undeclared capability; for those in ``unmet_for_tasks`` only tasks need it.
         history.unmet = unmet_needs(history, version)
         history.unserved = unserved(history.unmet)
         history.unmet_for_tasks = frozenset(
-            one for one, needs in history.unmet.items() if all(need.condition == "task" for need in needs)
+            method
+            for method, needs in history.unmet.items()
+            if all(need.condition == "task" for need in needs)
         )
 
 

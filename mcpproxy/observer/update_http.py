@@ -20,8 +20,8 @@ from mcpproxy.session.exchanges import (
     HttpSession,
     HttpStream,
     LostRequest,
-    Proper,
     SentEvent,
+    WellFormed,
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead
@@ -49,11 +49,11 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Remember which stream the request opens or resumes; give a new session what is known of the server."""
     connection = exchange.request.connection
-    if exchange.initialize is not None and not session.legacy:
+    if exchange.initialize is not None and not session.is_http_sse:
         message_history = session.judge.history
         message_history.modern_answer = history.modern.get(connection)
         message_history.supported = dict(history.supported.get(exchange.server, {}))
-    if session.legacy:
+    if session.is_http_sse:
         return
     if session.id is not None or session.stateless or VERSION in exchange.fields:
         history.streamable = True
@@ -93,25 +93,25 @@ def remember_messages(
     exchange: HttpExchange,
     session: HttpSession,
     frame: Frame,
-    messages: tuple[Proper, ...],
+    messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
     """Remember which requests the server's messages answer, and what they show about the server."""
     if exchange.answered_ns is not None:
         exchange.late_messages += 1
-    asked = [request.id for request in exchange.requests]
+    request_ids = [request.id for request in exchange.requests]
     for message in messages:
         id = message.id if isinstance(message, Response | ErrorResponse) else None
-        if isinstance(id, int | str) and id in asked:
+        if isinstance(id, int | str) and id in request_ids:
             exchange.answered |= {id}
-    if asked and exchange.answered_ns is None and exchange.answered.issuperset(asked):
+    if request_ids and exchange.answered_ns is None and exchange.answered.issuperset(request_ids):
         exchange.answered_ns = frame.observed_at_ns
     if session.stateless:
         _remember_server(exchange, session, frame, messages, history)
     elif exchange.initialize is not None:
         if any(isinstance(message, Response) for message in messages):
             # server/discover may list the stateless versions only.
-            history.dual_servers.add(exchange.server)
+            history.stateful_servers.add(exchange.server)
             history.modern_only.pop(exchange.server, None)
         for version, seq in session.judge.history.supported.items():
             history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
@@ -130,20 +130,20 @@ def _remember_server(
     exchange: HttpExchange,
     session: HttpSession,
     frame: Frame,
-    messages: tuple[Proper, ...],
+    messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
     """Remember what a stateless answer shows about the server: its versions, its tools, what it refuses."""
     connection, message_history = exchange.request.connection, session.judge.history
     answer = message_history.modern_answer
     if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
-        answer = ModernAnswer(frame.seq, (), asked=message_history.candidates)
+        answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
     if answer is not None:
         keep(history.modern, connection, answer, MAX_REMEMBERED)
-        is_dual = exchange.server in history.dual_servers
-        if answer.versions and not is_dual and not any(v in STATEFUL for v in answer.versions):
+        is_stateful = exchange.server in history.stateful_servers
+        if answer.versions and not is_stateful and not any(v in STATEFUL for v in answer.versions):
             history.modern_only[exchange.server] = frame.seq
     for version, seq in message_history.supported.items():
         history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
@@ -199,7 +199,7 @@ def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHea
         session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", ended_ns
 
 
-def _tools(message: Proper) -> list[tuple[str, JSON]]:
+def _tools(message: WellFormed) -> list[tuple[str, JSON]]:
     """Return name and input schema of each tool in a tools/list result."""
     tools = member(message.value, "result", "tools")
     return [
@@ -208,7 +208,7 @@ def _tools(message: Proper) -> list[tuple[str, JSON]]:
     ]
 
 
-def keys_of(messages: tuple[Proper, ...]) -> Sequence[Key]:
+def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[Key]:
     """Return the keys of the messages that have one."""
     if len(messages) == 1 and type(messages[0]) is Notification:
         return ()  # the usual event

@@ -51,17 +51,16 @@ def read_mirrors(schema: JSON) -> Mirrors:
     headers: list[tuple[Path, str]] = []
     faults: list[tuple[str, str]] = []
     taken: set[str] = set()
-    for path, pointer, property, fixed in _annotated(schema):
+    for path, pointer, property, is_reachable in _annotated(schema):
         name, type_ = property[ANNOTATION], property.get("type")
-        if not fixed:
+        if not is_reachable:
             faults.append((pointer, "is in a place that is not reached through properties only"))
         elif not isinstance(name, str) or not _TOKEN.fullmatch(name):
             faults.append((pointer, "is not a header name"))
         elif name.lower() in taken:
             faults.append((pointer, f"repeats the name {name}"))
-        elif type_ not in _TYPES and not isinstance(
-            type_, list
-        ):  # The specification does not say what a list of types means here.
+        # A list of types is accepted: the specification does not say what it means here.
+        elif type_ not in _TYPES and not isinstance(type_, list):
             faults.append((pointer, "is on a property whose type is not integer, string or boolean"))
         else:
             taken.add(name.lower())
@@ -73,19 +72,20 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
     """Yield every annotated subschema: path, pointer, schema, and whether only ``properties`` lead to it."""
     stack: list[tuple[JSON, Path, str, bool]] = [(schema, (), "", True)]
     while stack:
-        value, path, pointer, fixed = stack.pop()
+        value, path, pointer, is_reachable = stack.pop()
         if isinstance(value, list):
             stack += [(item, path, f"{pointer}/{n}", False) for n, item in enumerate(value)]
         if not isinstance(value, dict) or pointer.count("/") > _DEPTH:
             continue
         if ANNOTATION in value:
-            yield path, f"{pointer}/{ANNOTATION}", value, fixed and bool(path)
+            yield path, f"{pointer}/{ANNOTATION}", value, is_reachable and bool(path)
         for keyword, inner in reversed(value.items()):
             at = pointer + token(keyword)
             if keyword in _SCHEMA_MAPS and isinstance(inner, dict):
-                leads = fixed and keyword == "properties"
+                is_property = is_reachable and keyword == "properties"
                 stack += [
-                    (sub, (*path, name), at + token(name), leads) for name, sub in reversed(inner.items())
+                    (sub, (*path, name), at + token(name), is_property)
+                    for name, sub in reversed(inner.items())
                 ]
             elif keyword not in ("default", "const", "enum", "examples", ANNOTATION):
                 stack.append((inner, path, at, False))

@@ -51,6 +51,11 @@ def seconds(duration_ns: int) -> str:
     return f"{duration_ns / 1e9:.{0 if duration_ns >= 1_000_000_000 else 1}f} s"
 
 
+def unquoted(text: str) -> str:
+    """Return ``text`` as ``shown`` does, without the quotes around it."""
+    return shown(text)[1:-1]
+
+
 def _whole_number(value: int) -> str:
     if isinstance(value, bool):
         return kind(value)

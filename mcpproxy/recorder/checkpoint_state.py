@@ -7,7 +7,11 @@ after reading. A class lists in ``TRANSIENT`` the attributes that cannot be save
 them again.
 
 Long runs of bytes, such as the beginnings of bodies, do not become JSON. They are stored after it, without a
-copy."""
+copy.
+
+500 connections, each with a body under way, take 750 KB and 34 ms to save. ``msgspec.msgpack`` makes a third
+less of the same state (3 ms for the encoding alone), but reading it back would need a ``Struct`` for each of
+these classes and code for their shared parts, and a checkpoint is saved only after a whole segment."""
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque

@@ -1,4 +1,4 @@
-"""The observer, wrapped so that its faults do not stop the recording.
+"""The judge of a recording: the observer, wrapped so that its faults do not stop the recording.
 
 An exception in the observer is a fault of ours. It ends the judging, not the recording: the earlier findings
 remain, and the trace says where judging stopped. After a mistake in a rule of the user, only that rule is
@@ -25,11 +25,13 @@ class CountingObserver(Protocol):
     """An observer that only counts findings beyond a limit."""
 
     @property
-    def more(self) -> tuple[Repeated, ...]: ...
+    def more(self) -> tuple[Repeated, ...]:
+        """How many findings were only counted, by cause."""
+        ...
 
 
 class SafeJudge:
-    """An observer that never raises. ``make_observer`` builds the observer; it may fail too."""
+    """Judges with the observer that ``make_observer`` builds. Never raises, even if it cannot be built."""
 
     def __init__(self, make_observer: Callable[[], Observing]) -> None:
         self.stopped: str | None = None
@@ -37,7 +39,7 @@ class SafeJudge:
         self.left_out: Sequence[str] = ()
         """The user's rules that were left out because of a mistake in them, one line for each."""
         self.is_our_fault = True
-        """Whether judging was stopped by a fault of mcpproxy."""
+        """Whether the fault that stopped the judging is one of mcpproxy. Without meaning until then."""
         self._observer: Observing | None = None
         self._counting_observer: CountingObserver | None = None
         try:
@@ -53,6 +55,7 @@ class SafeJudge:
     @property
     def error(self) -> str | None:
         """What went wrong with the judging, for the trace; ``None`` if nothing did."""
+        # A sentence that says from where on the observer forgot a session that was too large.
         forgot: str = getattr(self._counting_observer, "forgot", "")
         return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 
@@ -104,7 +107,7 @@ def observer_for_recovery(rule_options: "RuleOptions") -> Observing:
     """The observer for the rules that a journal found on disk names.
 
     Raises:
-        UnfitTermsError: these rules must not be used.
+        UnfitRuleOptionsError: these rules must not be used.
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
     rule_options.refuse_unfit()

@@ -39,14 +39,14 @@ SECRETS: Final = frozenset(
 """Names of parameters, form fields and JSON members that are credentials. In headers they may be other
 things."""
 
-_PARAMETERS: Final = SECRETS | {"key", "pass"}
+_URL_SECRETS: Final = SECRETS | {"key", "pass"}
 """In a URL these are secrets too; in a body they often are not."""
 
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 """JSON members of a schema: the names in them are those of properties, and the values are no secrets."""
 
 _PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
-_FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
+_FORM_FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
 _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
 """A string, which is the name of a member if a colon follows, or a bracket."""
@@ -65,7 +65,9 @@ _MESSAGE: Final = re.compile(
 )
 """How most JSON-RPC messages begin."""
 
-_PARTS: Final = re.compile(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
+_FIRST_PART: Final = re.compile(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
+"""The boundary before the first part of a multipart body."""
+
 _PART_NAME: Final = re.compile(
     r'(?i)^content-disposition:[^\r\n]*?;\s*name=(?:"((?:[^"\\]|\\.)*+)"|([^\s;]++))', re.M
 )
@@ -83,7 +85,7 @@ _LONGEST_ID: Final = 1024
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
-"""Masks may make a body three times as long, plus ``_ROOM``; beyond that it is masked as a whole."""
+"""Masks may add ``_GROWTH`` times the length of a body plus ``_ROOM``; beyond that all of it is masked."""
 
 _MOST_PARTS: Final = 1000
 """How many parts of a multipart body are read; the rest is masked."""
@@ -133,7 +135,7 @@ class Masker:
         return bool(self._learned)
 
     def headers(self, headers: Headers, ids: Iterable[str] = ()) -> Headers:
-        """Header fields with credentials masked, and ``ids`` masked in the id of an event."""
+        """Header fields with credentials masked, and ``ids`` masked in Last-Event-ID."""
         if self.keep:
             return headers
         # Most fields stay as they are, so their pairs are used again.
@@ -200,12 +202,12 @@ class Masker:
         self._room = _GROWTH * len(raw) + _ROOM
         try:
             content = raw.removeprefix(_BOM)
-            parts = _PARTS.match(content)
-            masked = self._multipart(content, b"--" + parts[1]) if parts else self._content(content)
+            multipart = _FIRST_PART.match(content)
+            masked = self._multipart(content, b"--" + multipart[1]) if multipart else self._content(content)
             return raw if masked is content else raw[: len(raw) - len(content)] + masked
         except _TooManyMasks:
             whole = str(mask(raw.decode("latin-1"), self.key)).encode("ascii")
-            return b'"%b"' % whole if _OPENING.match(raw) else whole
+            return b'"%b"' % whole if _OPENING.match(raw) else whole  # what was JSON stays JSON
         finally:
             self._room = inf
 
@@ -216,7 +218,7 @@ class Masker:
             masked = self._json(text)
             return raw if masked is text else masked.encode("utf-8", "surrogateescape")
         if b"=" in raw:
-            return _FIELD.sub(self._field_of_form, raw.decode("latin-1")).encode("latin-1")
+            return _FORM_FIELD.sub(self._form_field, raw.decode("latin-1")).encode("latin-1")
         return raw
 
     def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
@@ -228,7 +230,7 @@ class Masker:
             return name, self._masked(value)
         return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
-    def _parameter(self, found: re.Match[str], exact: frozenset[str] = _PARAMETERS) -> str:
+    def _parameter(self, found: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
         before, name, value = found.groups()
         inner = unquote(value) if "%" in value else value
         is_secret = _is_secret(unquote(name).strip(), exact) or value in self._learned
@@ -237,7 +239,7 @@ class Masker:
             value = self._masked(value)
         return f"{before}{name}={value}"
 
-    def _field_of_form(self, found: re.Match[str]) -> str:
+    def _form_field(self, found: re.Match[str]) -> str:
         return self._parameter(found, SECRETS)
 
     def _multipart(self, raw: bytes, boundary: bytes) -> bytes:
@@ -286,6 +288,7 @@ class Masker:
                         copied = found.end(1)
                 case "{" | "[" as opening:
                     is_schema = opening == "{" and bool(above) and above[-1] in _DESCRIBED
+                    # The short names in ``SECRETS``, such as session, often name objects without a secret.
                     if name and not (hidden or is_schema) and _names_secret(name):
                         hidden = len(above) + 1
                     if len(above) < _DEEPEST:
@@ -326,10 +329,10 @@ def _is_secret(name: str, exact: frozenset[str]) -> bool:
 
 
 def _names_secret(name: str) -> bool:
-    return len(name) <= MAX_NAME_CHARACTERS and _known(name)
+    return len(name) <= MAX_NAME_CHARACTERS and _cached_names_secret(name)
 
 
-_known: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names
+_cached_names_secret: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names
 
 
 def is_jsonrpc(raw: bytes) -> bool:

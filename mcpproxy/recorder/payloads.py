@@ -41,11 +41,11 @@ def header_of(payload: bytes) -> Header:
     """
     start = object_of(payload)
     transport = one_of(start, "transport", ("stdio", "http"))
-    asked = tuple(list_member(start, "command", str))
-    command = _masked(asked, salt_of(start))
+    unmasked = tuple(list_member(start, "command", str))
+    command = _masked(unmasked, salt_of(start))
     redaction = "credentials"
     if transport == "stdio" or start.get("keep_credentials"):
-        redaction = "none" if command == asked else ARGUMENTS_MASKED
+        redaction = "none" if command == unmasked else ARGUMENTS_MASKED
     return Header(
         mcpproxy=member(start, "mcpproxy", str),
         transport=transport,
@@ -137,9 +137,9 @@ def rule_options_from(members: dict[str, Any]) -> "RuleOptions | None":
     Raises:
         KeyError, TypeError: the member does not name rules.
     """
-    asked = members.get("judged_by")
-    if not asked:
+    options = members.get("judged_by")
+    if not options:
         return None
     from mcpproxy.ruleset.rule_options import RuleOptions  # few sessions need it
 
-    return RuleOptions.from_json(asked)
+    return RuleOptions.from_json(options)

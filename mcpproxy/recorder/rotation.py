@@ -29,9 +29,9 @@ def rotation_of(start: bytes) -> Rotation | None:
     Raises:
         NotARecordError: the member has another form.
     """
-    asked = object_of(start).get("rotate")
-    if not asked:
+    limits = object_of(start).get("rotate")
+    if not limits:
         return None
-    if not isinstance(asked, dict):
+    if not isinstance(limits, dict):
         raise NotARecordError("a record with a bad rotate")
-    return Rotation(*(count({name: 0, **asked}, name) for name in ("bytes", "ns")))
+    return Rotation(*(count({name: 0, **limits}, name) for name in ("bytes", "ns")))

@@ -61,10 +61,10 @@ class StderrNotes:
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what others did to the file."""
         parts = [_frames(tally.frames), _findings(tally.found)]
-        for one in tally.more:
-            kind = (one.rule, one.blame, one.requirement)
+        for repeated in tally.more:
+            kind = (repeated.rule, repeated.blame, repeated.requirement)
             if kind in self._repeats:
-                self._repeats[kind] += one.count
+                self._repeats[kind] += repeated.count
         if repeated := [
             f"{rule} {blame} {count} more times" for (rule, blame, _), count in self._repeats.items() if count
         ]:

@@ -38,9 +38,10 @@ class TraceSink:
         self._notes = notes
         self._watcher = watcher
         self._budget = Budget()
-        self._is_long = [False, False]
-        self._shown: set[str] = set()
-        """The lines that were shown already and are not repeated."""
+        self._in_long_line = [False, False]
+        """By stream, whether the next line continues one that was too long to hold."""
+        self._said: set[str] = set()
+        """The notes that are not repeated."""
         self.report_judge()
 
     def write_lines(self, stream: int, lines: list[Line]) -> None:
@@ -50,9 +51,9 @@ class TraceSink:
                 if is_run(group):
                     self._write_run(stream, group)
                 else:
-                    self._write_apart(stream, group)
+                    self._write_each(stream, group)
         else:
-            self._write_apart(stream, lines)
+            self._write_each(stream, lines)
 
     def _write_run(self, stream: int, lines: list[Line]) -> None:
         """Write a run of short lines as one record."""
@@ -71,7 +72,8 @@ class TraceSink:
                 self._record_findings(findings)
         self.report_judge()
 
-    def _write_apart(self, stream: int, lines: list[Line]) -> None:
+    def _write_each(self, stream: int, lines: list[Line]) -> None:
+        """Write a record for each line."""
         if stream == 2:
             for raw, at_ns, terminated, _ in lines:
                 self.write_event(Stderr(raw, at_ns, terminated))
@@ -98,21 +100,26 @@ class TraceSink:
 
     def _is_too_large_to_judge(self, stream: int, frame: Frame) -> bool:
         """Whether a line is part of a longer one, or would take too much memory to judge."""
-        if frame.continues or self._is_long[stream]:
-            self._is_long[stream] = frame.continues
+        if frame.continues or self._in_long_line[stream]:
+            self._in_long_line[stream] = frame.continues
             return True
         return self._budget.cost(frame.raw) is None
 
     def _write_in_pieces(self, stream: int, frame: Frame) -> None:
-        """Write a line in pieces that are not judged. The first piece has the number of the line."""
+        """Write a line in pieces. The first piece has the number of the line.
+
+        The observer is told of the pieces, so that it knows what it has missed, but it judges none.
+        """
         from mcpproxy.recorder.http.body_frames import in_pieces
 
         state, sender = self.state, SENDERS[stream]
-        state.unjudged_lines += not frame.continues
+        if not frame.continues:
+            state.unjudged_lines += 1
         self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
         for count, piece in enumerate(in_pieces(frame, at_least=2)):
-            state.seq += count > 0
-            state.tally.frames[sender] += count > 0
+            if count > 0:
+                state.seq += 1
+                state.tally.frames[sender] += 1
             piece.seq = state.seq
             self._writer.write_large(frame_parts(piece))
             self._record_findings(state.judge.observe(piece))
@@ -206,6 +213,6 @@ class TraceSink:
             self._notes.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
 
     def _say_once(self, text: str) -> None:
-        if text not in self._shown:
-            self._shown.add(text)
+        if text not in self._said:
+            self._said.add(text)
             self._notes.say(text)

@@ -39,7 +39,7 @@ class Wakeup:
         """Journal records that the relay could not write and sent through the pipe when it exited."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
-        """Wait until ``has_more`` may be true: for a nap if there are records then, else until woken."""
+        """Wait for a nap; then, if ``has_more`` says that there are no records yet, until woken."""
         if self.pause(self._nap_s):
             return True
         if has_more():

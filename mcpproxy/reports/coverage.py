@@ -1,4 +1,5 @@
-"""The coverage of the specification: each requirement, its rules, and whether a recording can show a breach.
+"""The coverage of the specification: each requirement, its rules, and whether a recording can show
+that it was broken.
 
 A requirement is *decided* if a check reports that it was broken, a *permission* if it says MAY and only
 limits other rules, and *unobservable* if no recording can show that it was broken, for a reason that is
@@ -16,7 +17,7 @@ from mcpproxy.reports.text_table import table
 
 State = Literal["decided", "permission", "unobservable"]
 
-STRONGEST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
+BEST_FIRST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
 """The states, best first: a requirement of several rules has the best of their states."""
 
 SERIES: Final = {
@@ -49,10 +50,10 @@ def rows(catalogue: Catalogue) -> tuple[RequirementRow, ...]:
     return tuple(_row(id, by_id[id]) for id in sorted(by_id))
 
 
-def unaccounted(found: Iterable[RequirementRow]) -> tuple[str, ...]:
+def unaccounted(listed: Iterable[RequirementRow]) -> tuple[str, ...]:
     """Return the ids that are missing between the first and the last of a series (``R-001`` … ``R-277``)."""
     numbers: dict[str, set[int]] = {}
-    for row in found:
+    for row in listed:
         series, _, number = row.id.rpartition("-")
         numbers.setdefault(series, set()).add(int(number))
     return tuple(
@@ -63,11 +64,12 @@ def unaccounted(found: Iterable[RequirementRow]) -> tuple[str, ...]:
     )
 
 
-def lines(found: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[str]:
-    """Return the map as a table, followed by the totals."""
+def lines(listed: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[str]:
+    """Return the requirements as a table, followed by the totals."""
     cells = [("ROW", "RULE", "STATE", "WHAT IT ASKS, OR WHY THE WIRE CANNOT SHOW IT")]
-    cells += [(row.id, ", ".join(row.rules), row.state, row.why or row.text) for row in found]
-    width = max(map(len, (row.id for row in found))) + max(len(", ".join(row.rules)) for row in found) + 18
+    cells += [(row.id, ", ".join(row.rules), row.state, row.why or row.text) for row in listed]
+    width = max(len(row.id) for row in listed) + max(len(", ".join(row.rules)) for row in listed)
+    width += len("unobservable") + 3 * len("  ")  # the third column, and the space between columns
     if style.width:
         cells = [(*row[:3], style.shorten(row[3], max(style.width - width, 20))) for row in cells]
 
@@ -77,29 +79,30 @@ def lines(found: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[s
     yield from table(cells, style, paint=paint)
     yield ""
     for series, of in SERIES.items():
-        rows_of = [row for row in found if row.id.startswith(f"{series}-")]
+        rows_of = [row for row in listed if row.id.startswith(f"{series}-")]
         if rows_of:
             totals = Counter(row.state for row in rows_of)
             yield (
                 f"{count(len(rows_of), 'requirement')} {of}: {totals['decided']} decided, "
                 f"{totals['permission']} permissions, {totals['unobservable']} unobservable"
             )
-    yield f"unaccounted for: {', '.join(unaccounted(found)) or 'none'}"
+    yield f"unaccounted for: {', '.join(unaccounted(listed)) or 'none'}"
 
 
-def as_objects(found: Iterable[RequirementRow]) -> list[dict[str, object]]:
-    """Return the map as JSON values."""
+def as_objects(listed: Iterable[RequirementRow]) -> list[dict[str, object]]:
+    """Return the requirements as JSON values."""
     return [
         {"id": row.id, "rules": list(row.rules), "state": row.state, "text": row.text, "why": row.why or None}
-        for row in found
+        for row in listed
     ]
 
 
 def _row(id: str, requirements: list[Requirement]) -> RequirementRow:
+    # Reversed, so that the first requirement of each state remains.
     by_state: dict[State, Requirement] = {
         _state(requirement): requirement for requirement in reversed(requirements)
     }
-    state = min(by_state, key=STRONGEST.index)
+    state = min(by_state, key=BEST_FIRST.index)
     rules = tuple(requirement.rule for requirement in requirements)
     return RequirementRow(id, rules, state, requirements[0].text, by_state[state].unobservable)
 

@@ -27,9 +27,9 @@ def lines(
     File paths are relative to ``base``, the root of the repository.
     """
     groups: dict[tuple[str, str], list[Located]] = {}
-    for one in found:
-        if not one.is_known:
-            groups.setdefault((one.path, one.fingerprint or str(one)), []).append(one)
+    for located in found:
+        if not located.is_known:
+            groups.setdefault((located.path, located.fingerprint or str(located)), []).append(located)
     for group in sorted(groups.values(), key=lambda group: _WORST_FIRST.index(group[0].finding.severity)):
         finding = group[0].finding
         rule = catalogue.rules.get(finding.rule)

@@ -62,7 +62,7 @@ def trace_object(trace: JudgedTrace) -> dict[str, object]:
 
 def _findings(trace: JudgedTrace) -> list[dict[str, object]]:
     if trace.located:
-        return [_located(one) for one in trace.located if not one.is_known]
+        return [_located(located) for located in trace.located if not located.is_known]
     return [finding_object(finding) for finding in trace.findings]
 
 

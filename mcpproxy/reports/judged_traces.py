@@ -37,7 +37,7 @@ class JudgedTrace:
     @property
     def known(self) -> "tuple[Located, ...]":
         """The findings that a baseline accepts."""
-        return tuple(one for one in self.located if one.is_known)
+        return tuple(located for located in self.located if located.is_known)
 
 
 @slotted(frozen=True)
@@ -78,7 +78,7 @@ class JudgedTraces:
     @property
     def located(self) -> "tuple[Located, ...]":
         """All findings with their places, trace by trace."""
-        return tuple(one for trace in self.traces for one in trace.located)
+        return tuple(located for trace in self.traces for located in trace.located)
 
     @cached_property
     def known(self) -> int:

@@ -19,7 +19,7 @@ from mcpproxy.trace.reader import Trace
 
 __all__ = ["Located", "Place", "Remark", "locate", "relative"]
 
-_NAMES: Final = ("name", "uri")
+_NAMING_PARAMS: Final = ("name", "uri")
 """The params that name the tool, prompt or resource of a request."""
 
 
@@ -123,8 +123,8 @@ def _subject(finding: Finding, subjects: Mapping[int, _FrameSubjects]) -> Subjec
     """Return the subject of a finding; for a response with a wrong id, that of the related request."""
     subject = subjects.get(finding.frame, _UNKNOWN).of(finding)
     if not subject.method and finding.related:
-        asked = subjects.get(finding.related[0], _UNKNOWN).subjects[0]
-        return Subject(asked.method, asked.name, subject.value)
+        request = subjects.get(finding.related[0], _UNKNOWN).subjects[0]
+        return Subject(request.method, request.name, subject.value)
     return subject
 
 
@@ -133,7 +133,7 @@ _UNKNOWN: Final = _FrameSubjects((NOTHING,))
 
 def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _FrameSubjects]]:
     conversation = Conversation()
-    named: dict[int, str] = {}
+    open_requests: dict[int, str] = {}
     places: dict[int, Place] = {}
     subjects: dict[int, _FrameSubjects] = {}
     missing = set(wanted)
@@ -142,7 +142,7 @@ def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict
         if not isinstance(event, Frame | RequestHead | ResponseHead):
             continue
         turns = () if not isinstance(event, Frame) or event.by_proxy else conversation.turns(event)
-        names = list(_names(event.seq, turns, named))
+        names = list(_requested_names(event.seq, turns, open_requests))
         if event.seq not in missing:
             continue
         path, line = trace.place
@@ -154,24 +154,24 @@ def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict
     return places, subjects
 
 
-def _names(seq: int, turns: Iterable[Turn], named: dict[int, str]) -> Iterator[str]:
+def _requested_names(seq: int, turns: Iterable[Turn], open_requests: dict[int, str]) -> Iterator[str]:
     """Return the name that each message requests; for a response, the name that its request has.
 
-    ``named`` holds the names in open requests, by frame number.
+    ``open_requests`` holds the names that open requests contain, by frame number.
     """
     for turn in turns:
         if turn.kind in ("response", "error"):
-            yield named.pop(turn.answers, "") if turn.answers is not None else ""
+            yield open_requests.pop(turn.answers, "") if turn.answers is not None else ""
             continue
         name = _name(turn.body) if turn.kind == "request" else ""
         if name:
-            named[seq] = name
+            open_requests[seq] = name
         yield name
 
 
 def _name(params: "JSON | Absent") -> str:
     if isinstance(params, dict):
-        for member in _NAMES:
+        for member in _NAMING_PARAMS:
             if isinstance(name := params.get(member), str):
                 return name
     return ""
@@ -194,6 +194,7 @@ def _subjects_of(
 def _value(frame: Frame) -> JSON:
     """Return the frame's message as a JSON value; ``None`` if it is not JSON."""
     try:
+        # ``read_object`` takes only objects, and a message may be any JSON.
         return read_object(b'{"value":%b}' % frame.raw).get("value")
     except NotARecordError:
         return None

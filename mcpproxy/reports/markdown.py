@@ -25,7 +25,7 @@ def lines(
     found, remarks = tuple(found), tuple(remarks)
     yield f"## {escaped(heading)}"
     yield ""
-    if rows := list(_rows([one for one in found if not one.is_known], catalogue)):
+    if rows := list(_rows([located for located in found if not located.is_known], catalogue)):
         yield "| severity | rule | who | count | first | what |"
         yield "| --- | --- | --- | ---: | --- | --- |"
         yield from rows
@@ -35,7 +35,7 @@ def lines(
         yield f"- {escaped(remark.path)}: **{what}**: {escaped(remark.text)}"
     if remarks:
         yield ""
-    if known := sum(one.is_known for one in found):
+    if known := sum(located.is_known for located in found):
         yield f"{count(known, 'finding')} of the baseline {'is' if known == 1 else 'are'} not listed."
         yield ""
 
@@ -47,10 +47,10 @@ def escaped(text: str) -> str:
 
 def _rows(found: list[Located], catalogue: Catalogue) -> Iterator[str]:
     groups: dict[tuple[int, str, str], list[Located]] = {}
-    for one in found:
-        finding = one.finding
+    for located in found:
+        finding = located.finding
         key = (_WORST_FIRST.index(finding.severity), finding.rule, finding.blame)
-        groups.setdefault(key, []).append(one)
+        groups.setdefault(key, []).append(located)
     for (_, code, blame), group in sorted(groups.items(), key=lambda item: item[0]):
         first = group[0].finding
         rule = catalogue.rules.get(code)

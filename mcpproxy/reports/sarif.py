@@ -58,9 +58,9 @@ def lines(
     not found, ``None`` if there is no baseline.
     """
     found, remarks = tuple(found), tuple(remarks)
-    sources = {one.finding.rule: one.finding.source for one in reversed(found)}
+    sources = {located.finding.rule: located.finding.source for located in reversed(found)}
     codes = sorted(sources.keys() | {entry.rule for entry in fixed or ()})
-    paths = list(dict.fromkeys([*(one.path for one in found), *(remark.path for remark in remarks)]))
+    paths = list(dict.fromkeys([*(located.path for located in found), *(remark.path for remark in remarks)]))
     objects = _RunObjects(codes, paths, base, is_compared=fixed is not None)
     used = {_notification_id(remark): _NOTIFICATIONS[_notification_id(remark)] for remark in remarks}
     driver: dict[str, object] = {
@@ -86,7 +86,7 @@ def lines(
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder that mcpproxy ran in."}}},
         "artifacts": [{"location": objects.artifact(path), "roles": ["analysisTarget"]} for path in paths],
         "results": [
-            *(objects.result(one) for one in found),
+            *(objects.result(located) for located in found),
             *(objects.absent(entry) for entry in fixed or ()),
         ],
         "columnKind": "unicodeCodePoints",

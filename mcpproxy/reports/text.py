@@ -20,8 +20,8 @@ def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
     for finding in trace.findings:
         yield from finding_lines(trace.path, finding, style)
     path = visible(trace.path)
-    for one in trace.more:
-        yield f"{style.paint(path + ':', 'bold')} {visible(more_text(one))}"
+    for repeated in trace.more:
+        yield f"{style.paint(path + ':', 'bold')} {visible(more_text(repeated))}"
     for note in trace.notes:
         yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {visible(note)}"
 

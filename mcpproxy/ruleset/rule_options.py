@@ -157,7 +157,7 @@ class FilteredObserver:
     @property
     def more(self) -> tuple[Repeated, ...]:
         """The number of findings beyond those given in full, for the rules that are wanted."""
-        return tuple(one for one in self._observer.more if self._selection.takes(one.rule))
+        return tuple(repeated for repeated in self._observer.more if self._selection.takes(repeated.rule))
 
     def _leave_out(self, codes: Sequence[str], fault: "CustomRuleError") -> None:
         if len(self.left_out) < _MAX_FAULTS:

@@ -30,7 +30,7 @@ VERSION: Final = "mcp-protocol-version"
 MAX_REMEMBERED: Final = 65_536
 """How many event ids of a session, and how many sessions, are remembered."""
 
-Proper: TypeAlias = Request | Notification | Response | ErrorResponse
+WellFormed: TypeAlias = Request | Notification | Response | ErrorResponse
 """A JSON-RPC message that is not malformed."""
 
 Traffic = Literal["stateful", "stateless", "http+sse", "other"]
@@ -48,7 +48,9 @@ class SessionJudge(Protocol):
 
     def observe(self, event: Event) -> list[Finding]: ...
 
-    def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None: ...
+    def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None:
+        """Treat the messages of a frame as never sent, because the server refused it with an HTTP status."""
+        ...
 
 
 class Fields:
@@ -65,7 +67,7 @@ class Fields:
         self._values = values
         # The content type in lower case, without parameters; empty if there is none.
         self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
-        # The facts that follow from the fields alone, cached for the next head with the same fields.
+        # The facts (bits, see ``checks.engine.http_facts``) that follow from the fields alone: a cache.
         self.facts: int | None = None
 
     def all(self, name: str) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ class HttpStream:
 
     number: int  # the exchange that opened it
     posted: bool
-    asked: tuple[RequestId | None, ...] = ()  # the requests that it has to answer
+    request_ids: tuple[RequestId | None, ...] = ()  # the requests that it has to answer
     events: int = 0  # how many events with an id, so far
     retry_ms: int | None = None  # the latest reconnection time of an event
     closed_ns: int | None = None  # when the latest exchange that carried it ended
@@ -145,13 +147,13 @@ class HttpSession:
 
     ``id`` is its session id (masked, if the recording masks), ``None`` until or unless there is one. A
     ``late`` session began before the recording, or it is not known which session this is. A ``stateless`` one
-    lasts for one exchange, a ``legacy`` one speaks HTTP+SSE.
+    lasts for one exchange, the transport of an ``is_http_sse`` one is that of 2024-11-05.
     """
 
     judge: SessionJudge
     late: bool = False
     stateless: bool = False
-    legacy: bool = False
+    is_http_sse: bool = False
     id: str | None = None
     ended_seq: int | None = None  # the response head that ended it
     ended_by: str = ""  # "DELETE" or "404"
@@ -162,9 +164,9 @@ class HttpSession:
     forgetful: bool = False  # there were more event ids than are remembered
     delivered: dict[tuple[str, RequestId], int] = field(
         default_factory=dict[tuple[str, RequestId], int]
-    )  # server request or response -> the exchange of the open stream that carried it
-    last: "HttpExchange | None" = None
-    last_ns: int = 0
+    )  # ("request" or "response", id) of a server message -> the exchange of the open stream that carried it
+    last: "HttpExchange | None" = None  # its latest exchange
+    last_ns: int = 0  # when an exchange of it ended last
 
     @property
     def revision(self) -> str | None:
@@ -198,11 +200,11 @@ class HttpExchange:
     body: Frame | None = None
     settled: bool = False  # its whole request was seen and judged
     masked: bool = False  # values in its bodies and events may be masked
-    messages: tuple[Proper, ...] = ()
+    messages: tuple[WellFormed, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
     known: int = 0  # its facts: see ``checks.engine.http_facts``
-    pieced: frozenset[str] = frozenset()  # the senders of which more pieces of a body are to come
+    in_pieces: frozenset[str] = frozenset()  # the senders whose body is not complete: more pieces are to come
     several: bool = False  # the request body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
@@ -220,10 +222,10 @@ class HttpExchange:
     replayed: bool = False  # that earlier event had the same data
     elsewhere: int = 0  # another exchange whose open stream carried the current message, too; 0 if none
     delivered: list[tuple[str, RequestId]] | None = (
-        None  # the messages it carried that only one stream may carry
+        None  # its entries in ``HttpSession.delivered``; ``None`` until there is one
     )
-    cut: bool = False
-    by: str | None = None
+    cut: bool = False  # it ended before it was complete
+    by: str | None = None  # then: who ended it
     ended_ns: int | None = None
 
     @property
@@ -232,7 +234,7 @@ class HttpExchange:
         scheme, found, rest = self.request.target.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}" if found and scheme.isalpha() else ""
 
-    def set_messages(self, messages: tuple[Proper, ...]) -> None:
+    def set_messages(self, messages: tuple[WellFormed, ...]) -> None:
         """Set the messages of the request body."""
         self.messages = messages
         self.requests = tuple([m for m in messages if isinstance(m, Request)])
@@ -247,7 +249,7 @@ class HttpExchange:
     def last_event_id(self) -> str:
         """The id of the event after which the client resumes; empty if it does not resume.
 
-        The SSE standard encodes this field in UTF-8; clients that can only write Latin-1 send that.
+        The SSE standard encodes this field in UTF-8. Clients that cannot write UTF-8 in a field send Latin-1.
         """
         value = self.fields.get("last-event-id") or ""
         try:
@@ -282,7 +284,7 @@ class HttpExchange:
     def join(self, session: HttpSession) -> None:
         """Attribute the exchange to this session."""
         self.session = session
-        if session.legacy:
+        if session.is_http_sse:
             self.traffic = "http+sse"
         else:
             self.traffic = "stateless" if session.stateless else "stateful"
@@ -309,28 +311,36 @@ class HttpHistory:
     )  # the open ones, by number
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
-    shared: set[int] = field(default_factory=set[int])  # connections of several clients without session id
+    shared: set[int] = field(
+        default_factory=set[int]
+    )  # connections on which several sessions without an id were opened
     unattributed: bool = False  # some request belongs to an unknown client
-    posting: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # HTTP+SSE: by target
+    http_sse_sessions: dict[str, HttpSession] = field(
+        default_factory=dict[str, HttpSession]
+    )  # by the target of their POSTs
     streamable: bool = False  # some request was certainly one of Streamable HTTP
-    challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401s that led to no metadata
+    challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401 responses
     challenged: bool = False  # a 401 was seen
-    authorized: dict[int, int] = field(default_factory=dict[int, int])  # connection -> first token sent
+    authorized: dict[int, int] = field(
+        default_factory=dict[int, int]
+    )  # connection -> the first request with Authorization
     metadata: str = ""  # "served" or "refused", once the well-known document was asked for
-    modern: dict[int, ModernAnswer] = field(default_factory=dict[int, ModernAnswer])  # by connection
+    modern: dict[int, ModernAnswer] = field(
+        default_factory=dict[int, ModernAnswer]
+    )  # by connection, what shows that its server speaks a stateless revision
     modern_servers: set[str] = field(
         default_factory=set[str]
     )  # servers that have shown that they speak a stateless revision
     modern_only: dict[str, int] = field(
         default_factory=dict[str, int]
     )  # server -> frame that shows that it speaks no other
-    dual_servers: set[str] = field(
-        default_factory=set[str]
-    )  # those of them that have also accepted an initialize
-    supported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])  # by server
+    stateful_servers: set[str] = field(default_factory=set[str])  # servers that have accepted an initialize
+    supported: dict[str, dict[str, int]] = field(
+        default_factory=dict[str, dict[str, int]]
+    )  # by server: version -> frame that listed it
     mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(
         default_factory=dict[tuple[str, str], dict[str, Mirrors]]
-    )  # by server and Authorization: for each tool listed last, the arguments that it wants in headers
+    )  # by server and Authorization: for each tool in the latest lists, the arguments it wants in headers
     mismatched: dict[tuple[int, str], HeaderMismatch] = field(
         default_factory=dict[tuple[int, str], HeaderMismatch]
     )  # by connection and tool, until tools are listed again
@@ -340,10 +350,10 @@ class HttpHistory:
     lost: dict[tuple[str, RequestId], LostRequest] = field(
         default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller and id: stateless requests whose stream broke before it brought the answer
-    blind: bool = False
+    blind: bool = False  # there was a gap: from then on nothing is concluded from missing messages
 
 
-def singles(frame: Frame) -> tuple[tuple[Proper, ...], bool]:
+def singles(frame: Frame) -> tuple[tuple[WellFormed, ...], bool]:
     """Return the messages in a frame, leaving out malformed ones, and whether they came as a batch."""
     message = frame.message
     if isinstance(message, Batch):
@@ -351,7 +361,7 @@ def singles(frame: Frame) -> tuple[tuple[Proper, ...], bool]:
     return (() if isinstance(message, Malformed) else (message,)), False
 
 
-def is_answer(message: Proper) -> bool:
+def is_answer(message: WellFormed) -> bool:
     """Whether the message is a result or an error."""
     return isinstance(message, Response | ErrorResponse)
 

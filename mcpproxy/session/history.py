@@ -315,13 +315,13 @@ class History:
 class ModernAnswer:
     """Proof that the server speaks a stateless revision: a DiscoverResult or a modern error.
 
-    ``asked`` are the revisions that the answered request may belong to.
+    ``request_candidates`` are the revisions that the answered request may belong to.
     """
 
     seq: int
     versions: tuple[str, ...]  # what it listed, if it listed any
     refused: bool = False  # it was an error
-    asked: tuple[str, ...] = ()
+    request_candidates: tuple[str, ...] = ()
 
     @property
     def stateless_versions(self) -> tuple[str, ...]:
@@ -331,4 +331,4 @@ class ModernAnswer:
     @property
     def candidates(self) -> tuple[str, ...]:
         """The stateless revisions that the server may speak: those it listed, or else those it answered."""
-        return stateless_of(self.stateless_versions or self.asked)
+        return stateless_of(self.stateless_versions or self.request_candidates)

@@ -32,10 +32,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.api import Report
 
-__all__ = ["Does", "McpFindings", "McpRecording", "Mode", "does"]
+__all__ = ["Action", "McpFindings", "McpRecording", "Mode", "action_for"]
 
 Mode: TypeAlias = Literal["once", "none", "all", "new"]
-Does: TypeAlias = Literal["record", "replay", "extend"]
+Action: TypeAlias = Literal["record", "replay", "extend"]
 
 _MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
@@ -44,7 +44,7 @@ _END_S: Final = 10.0
 _POLL_S: Final = 0.02
 
 
-def does(mode: Mode, exists: bool) -> Does:
+def action_for(mode: Mode, exists: bool) -> Action:
     """Return what to do in this mode, depending on whether the recording exists.
 
     ``once`` records if there is no recording, ``none`` never records, ``all`` always records, and ``new``
@@ -64,27 +64,34 @@ def does(mode: Mode, exists: bool) -> Does:
 class McpRecording:
     """One recording in one test: the value of the fixture ``mcp_recording``.
 
-    ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay`` or ``extend`` (replay
+    ``path`` is the recording. ``action`` is what happens to it: ``record``, ``replay`` or ``extend`` (replay
     it and record what is missing). ``folder`` gets the traces of this test. ``command`` or ``url`` is the
     real server. With ``adds``, an earlier test of this run wrote the recording, and new requests are added to
     it.
     """
 
     def __init__(
-        self, path: Path, does: Does, folder: Path, command: Sequence[str] = (), url: str = "", *, adds: bool
+        self,
+        path: Path,
+        action: Action,
+        folder: Path,
+        command: Sequence[str] = (),
+        url: str = "",
+        *,
+        adds: bool,
     ) -> None:
         self.path: Final = path
-        self.does: Final[Does] = does
+        self.action: Final[Action] = action
         self._folder: Final = folder
         self._server: Final = list(command)
         self._server_url: Final = url
         self._adds: Final = adds
         self._running: Final[list[Background]] = []
         self._url = ""
-        self._is_over = False
-        if does == "replay" and not path.exists():
+        self._is_finished = False
+        if action == "replay" and not path.exists():
             raise UsageError(str(path), "there is no such recording", "record it with --mcp-record=once")
-        if does != "record":
+        if action != "record":
             opening.open_trace(path)
 
     @property
@@ -107,9 +114,8 @@ class McpRecording:
         """
         if not self._url:
             upstream = self._server_url
-            if self.does != "record":
-                replay = [*_MCPPROXY, *self._server_command("url")]
-                upstream = self._start(replay, r"replaying at (\S+)")
+            if self.action != "record":
+                upstream = self._start(self._server_command("url"), r"replaying at (\S+)")
             elif not upstream:
                 raise self._cannot_record("url")
             path = urlsplit(upstream).path
@@ -129,7 +135,7 @@ class McpRecording:
     def is_over(self) -> bool:
         """Whether the client has ended every session; wait for a session that is ending."""
         return not self._running and all(
-            _relay_has_exited(trace) and _is_finished_within(trace, _END_S) for trace in self.sessions
+            _relay_has_exited(trace) and _finish_within(trace, _END_S) for trace in self.sessions
         )
 
     def finish(self) -> None:
@@ -138,18 +144,18 @@ class McpRecording:
         Raises:
             McpProxyError: the client has not ended its session, or the recording cannot be kept.
         """
-        if self._is_over:
+        if self._is_finished:
             return
-        self._is_over = True
+        self._is_finished = True
         for process in reversed(self._running):
             process.end()
         sessions = self.sessions
         deadline = time.monotonic() + _END_S
         for trace in sessions:
-            if not _is_finished_within(trace, deadline - time.monotonic()):
+            if not _finish_within(trace, deadline - time.monotonic()):
                 next_step = "let the client end it before the test is over"
                 raise UsageError(str(self.path), "the server of this test still runs", next_step)
-        if self.does != "replay":
+        if self.action != "replay":
             try:
                 self._keep(sessions)
             except OSError as error:
@@ -177,37 +183,38 @@ class McpRecording:
         )
 
     def _server_command(self, kind: Literal["command", "url"]) -> list[str]:
-        """Return the command behind the recorder: the server or its replay."""
-        if self.does == "record":
+        """Return the command to record: the real server, or the replay of the recording."""
+        if self.action == "record":
             if not self._server:
                 raise self._cannot_record(kind)
             return self._server
         replay = ["replay", "server", str(self.path)]
         if kind == "url":
             replay += ["--http", "127.0.0.1:0"]
-        if self.does == "extend":
+        if self.action == "extend":
             if not self._server:
                 raise self._cannot_record("command")
             replay += ["--on-miss", "passthrough", "--", *self._server]
-        return replay if kind == "url" else [*_MCPPROXY, *replay]
+        return [*_MCPPROXY, *replay]
 
     def _cannot_record(self, kind: Literal["command", "url"]) -> UsageError:
         needed = 'command=["python", "server.py"]' if kind == "command" else 'url="http://127.0.0.1:3000/mcp"'
         fact = f"cannot be recorded: the mark gives no {kind} of a server"
         return UsageError(str(self.path), fact, f"@pytest.mark.mcp_recording(..., {needed})")
 
-    def _start(self, command: list[str], says: str) -> str:
+    def _start(self, command: list[str], address: str) -> str:
+        """Start a command and return the group of the pattern ``address``, which it prints."""
         process = Background(command)
         self._running.append(process)
-        return process.wait_for(says)
+        return process.wait_for(address)
 
     def _keep(self, sessions: Sequence[str]) -> None:
         """Make the first session the recording, unless one is being extended; later sessions add to it."""
         path = str(self.path)
-        is_new = self.does == "record" and not self._adds
+        is_new = self.action == "record" and not self._adds
         for trace in sessions:
             if is_new or not self.path.exists():
-                is_new = False
+                is_new = False  # the sessions after this one are added to it
             elif _on_stdio(path) and _on_stdio(trace):
                 join(path, trace, path)
                 continue
@@ -293,8 +300,8 @@ def _relay_has_exited(trace: str) -> bool:
     return header is not None and sys.platform != "win32" and not is_relay_alive(header)
 
 
-def _is_finished_within(trace: str, seconds: float) -> bool:
-    """Whether the trace is finished within ``seconds``."""
+def _finish_within(trace: str, seconds: float) -> bool:
+    """Whether the trace is complete within ``seconds``; if its recorder has died, it is completed here."""
     deadline = time.monotonic() + seconds
     while os.path.isdir(journal.folder(trace)):
         with suppress(OSError, TraceError):

@@ -248,8 +248,8 @@ def _tally(members: JSONObject) -> Tally:
     severities: tuple[Severity, ...] = get_args(Severity)
     more = tuple(map(_repeated, cast("list[JSONObject]", list_member(members, "more", dict))))
     listed: dict[Severity, int] = {severity: member(findings, severity, int, 0) for severity in severities}
-    for one in more:
-        listed[one.severity] -= one.count
+    for repeated in more:
+        listed[repeated.severity] -= repeated.count
     return Tally(
         {sender: member(frames, sender, int) for sender in senders},
         listed,

@@ -280,14 +280,14 @@ def finding_object(finding: Finding) -> dict[str, object]:
     }
 
 
-def more_object(one: Repeated) -> dict[str, object]:
+def more_object(repeated: Repeated) -> dict[str, object]:
     """Return findings that were only counted as a JSON object."""
     return {
-        "rule": one.rule,
-        "severity": one.severity,
-        "blame": one.blame,
-        "requirement": one.requirement,
-        "count": one.count,
+        "rule": repeated.rule,
+        "severity": repeated.severity,
+        "blame": repeated.blame,
+        "requirement": repeated.requirement,
+        "count": repeated.count,
     }
 
 
@@ -318,7 +318,7 @@ def encode_continued(continued: Continued) -> bytes:
 
 def _counts(tally: Tally) -> dict[str, object]:
     """Return the counts of frames and findings (also those without a record) for a last record."""
-    more = [more_object(one) for one in tally.more]
+    more = [more_object(repeated) for repeated in tally.more]
     counts: dict[str, object] = {"frames": tally.frames, "findings": tally.found}
     return counts | {"judge_error": tally.judge_error} | ({"more": more} if more else {})
 

@@ -118,7 +118,7 @@ def text_or_base64(raw: bytes) -> bytes:
 
 
 _SHORT_TEXT_BYTES: Final = 32
-"""How many bytes longer than that the text of a short line may be."""
+"""How many bytes more than that factor allows the text may take, so that short lines stay readable."""
 
 
 def text_or_base64_of(members: JSONObject) -> bytes:

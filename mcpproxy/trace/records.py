@@ -90,8 +90,8 @@ class Tally:
     def found(self) -> dict[Severity, int]:
         """Return the number of findings of each severity, with or without a record."""
         total = dict(self.findings)
-        for one in self.more:
-            total[one.severity] += one.count
+        for repeated in self.more:
+            total[repeated.severity] += repeated.count
         return total
 
 

@@ -37,15 +37,15 @@ class Offers:
 
 
 def remember_offers(context: MessageContext, history: History) -> None:
-    """Record the declarations, whose members differ by version. Only an object declares anything."""
+    """Record the declarations, whose members differ by version. Only an object declares something."""
     result = as_object(context.message.result) if isinstance(context.message, Response) else None
     if context.answers is not history.initialize or result is None or history.negotiated not in ACP:
         return
-    asked = context.answers.params if context.answers else None
+    params = context.answers.params if context.answers else None
     first = history.negotiated == acp.FIRST
     offers = history.of(Offers)
     offers.version = history.negotiated
-    offers.client = as_object(member(asked, "clientCapabilities" if first else "capabilities")) or {}
+    offers.client = as_object(member(params, "clientCapabilities" if first else "capabilities")) or {}
     agent = as_object(member(result, "agentCapabilities" if first else "capabilities")) or {}
     offers.agent = {**agent, "authMethods": result.get("authMethods")}
 
@@ -62,7 +62,7 @@ def _handshake(history: History) -> tuple[int, ...]:
 
 # Undeclared features
 
-_REQUIREMENT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+_CAPABILITY_RULES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "loadSession": ("ACP-002", "A-005"),
         "sessionCapabilities.resume": ("ACP-002", "A-006"),
@@ -80,6 +80,7 @@ _REQUIREMENT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "elicitation.url": ("ACP-005", "A-017"),
     }
 )
+"""By capability, the rule and the requirement that its undeclared use breaks."""
 
 
 def undeclared_method(context: MessageContext[Request], history: History) -> Iterator[Violation]:
@@ -87,19 +88,19 @@ def undeclared_method(context: MessageContext[Request], history: History) -> Ite
     message, offers = context.message, _offers(history)
     if offers is None:
         return
-    found = acp.method(message.method, offers.version)
+    definition = acp.method(message.method, offers.version)
     path = acp.needed_capability(message.method, offers.version)
     if message.method == "elicitation/create":
         mode = member(message.params, "mode")
         path = f"elicitation.{mode}" if mode in ("form", "url") else None
     declared = offers.of(other(context.sender))
-    if path is None or declared is None or found is None or found.sender != context.sender:
+    if path is None or declared is None or definition is None or definition.sender != context.sender:
         return
     if not acp.declares(declared, path):
         receiver = NAMES[other(context.sender)]
         problem = f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {path}"
         yield Violation(
-            *_REQUIREMENT[path], problem, pointer=context.at + "/method", related=_handshake(history)
+            *_CAPABILITY_RULES[path], problem, pointer=context.at + "/method", related=_handshake(history)
         )
 
 
@@ -117,16 +118,17 @@ def undeclared_transport(context: MessageContext[Request], history: History) -> 
         if (fault := _transport_fault(transport, offers.version, offers.agent)) is None:
             continue
         reported.add(transport)
-        name, (pair, why) = member(server, "name"), fault
+        name = member(server, "name")
+        broken, why = fault
         label = transport if transport == "stdio" else shortened(transport.upper())
         which = f"MCP server {shown(name)}" if isinstance(name, str) else "an MCP server"
         yield Violation(
-            *pair,
+            *broken,
             f"client gave the agent {which} over {label}, {why}",
             pointer=f"{context.at}/params/mcpServers/{index}",
             related=_handshake(history),
-            # The protocol may have gained a transport since this table was written.
-            at_most="warning" if pair == _UNKNOWN_TRANSPORT and transport != "sse" else None,
+            # A later protocol may define an unknown transport, but SSE was removed.
+            at_most="warning" if broken == _UNKNOWN_TRANSPORT and transport != "sse" else None,
             data={
                 "requestedTransport": transport,
                 "serverName": name,
@@ -137,7 +139,7 @@ def undeclared_transport(context: MessageContext[Request], history: History) -> 
 
 
 _UNKNOWN_TRANSPORT: Final = ("ACP-001", "A-004")
-_TRANSPORT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+_TRANSPORT_RULES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {"http": ("ACP-001", "A-001"), "sse": ("ACP-001", "A-002"), "stdio": ("ACP-001", "A-003")}
 )
 
@@ -149,15 +151,15 @@ def _transport_fault(
     path = acp.TRANSPORTS[version].get(transport)
     if path is not None:
         lacking = not acp.declares(declared, path)
-        return (_TRANSPORT[transport], f"but the agent never declared {path}") if lacking else None
-    # In version 1 an entry without a known type is either a stdio entry or not defined here.
+        return (_TRANSPORT_RULES[transport], f"but the agent never declared {path}") if lacking else None
+    # Version 1 does not say what an entry with an unknown type is: it may be meant for stdio.
     if version == acp.FIRST or transport == "acp" or transport.startswith("_"):
         return None
     return _UNKNOWN_TRANSPORT, "a transport that version 2 does not have"
 
 
 def _supported(refused: str, version: str, declared: JSONObject) -> list[JSON]:
-    """Return the declared transports and stdio; without stdio only where the refused server is one."""
+    """Return the transports that the agent supports: stdio, unless it was refused, and those declared."""
     needs = acp.TRANSPORTS[version].items()
     offered: list[JSON] = [name for name, path in needs if name != "stdio" and acp.declares(declared, path)]
     return offered if refused == "stdio" else ["stdio", *offered]
@@ -199,25 +201,31 @@ def foreign_method(context: MessageContext[Request | Notification], history: His
     """Report a method that the version does not have, or not in this form or direction (ACP-010)."""
     message, sender = context.message, context.sender
     name, called = message.method, shortened(message.method)
+    # Of the methods with these prefixes, ACP defines only this one.
     if name.startswith(acp.DRAFT_PREFIXES) and name != "$/cancel_request":
         return
     who, at = NAMES[sender], context.at + "/method"
-    owners = acp.versions_with(name)
-    if not owners:
+    versions = acp.versions_with(name)
+    if not versions:
         problem = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
         yield Violation("ACP-010", "A-029", problem, pointer=at)
         return
-    if len(context.candidates) == 1 and context.candidates[0] in ACP and context.candidates[0] not in owners:
-        problem = f"{who} sent {called}, which version {context.candidates[0][4:]} of ACP does not have"
+    if (
+        len(context.candidates) == 1
+        and context.candidates[0] in ACP
+        and context.candidates[0] not in versions
+    ):
+        version = context.candidates[0].removeprefix("acp-")
+        problem = f"{who} sent {called}, which version {version} of ACP does not have"
         yield Violation("ACP-010", "A-028", problem, pointer=at, related=_handshake(history))
         return
-    found = acp.method(name, owners[0])
-    assert found is not None
-    if found.sender not in (sender, "both"):
+    definition = acp.method(name, versions[0])
+    assert definition is not None
+    if definition.sender not in (sender, "both"):
         problem = f"{who} sent {called}, which only the {NAMES[other(sender)]} sends"
-    elif found.kind == "request" and isinstance(message, Notification):
+    elif definition.kind == "request" and isinstance(message, Notification):
         problem = f"{who} sent {called} without an id, so it will never be answered"
-    elif found.kind == "notification" and isinstance(message, Request):
+    elif definition.kind == "notification" and isinstance(message, Request):
         problem = f"{who} sent {called} with an id, although it is a notification"
     else:
         return
@@ -303,15 +311,15 @@ def relative_path(context: MessageContext[Request | Notification], history: Hist
                 f"{shown(found)}"
             )
             yield Violation(
-                *_PATH.get(path, _ANY_PATH) if message.method in acp.SETUP else _ANY_PATH,
+                *_PATH_RULES.get(path, _OTHER_PATH_RULE) if message.method in acp.SETUP else _OTHER_PATH_RULE,
                 problem,
                 pointer=f"{context.at}/params{pointer}",
                 at_most="warning" if command else None,  # The other side may look up a bare program name.
             )
 
 
-_ANY_PATH: Final = ("ACP-009", "A-027")
-_PATH: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+_OTHER_PATH_RULE: Final = ("ACP-009", "A-027")
+_PATH_RULES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {"cwd": ("ACP-009", "A-025"), "additionalDirectories/*": ("ACP-009", "A-026")}
 )
 _SETUP: Final = acp.SETUP

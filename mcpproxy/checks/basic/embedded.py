@@ -185,52 +185,52 @@ UPDATES: Final = (
     StateUpdate(_remember_round, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
 )
 
-JudgeAsk: TypeAlias = Callable[[Ask, MessageContext, History], Iterable[Violation]]
-JudgeReply: TypeAlias = Callable[[Reply, MessageContext, History], Iterable[Violation]]
+AskCheck: TypeAlias = Callable[[Ask, MessageContext, History], Iterable[Violation]]
+ReplyCheck: TypeAlias = Callable[[Reply, MessageContext, History], Iterable[Violation]]
 
 
-def judge_asks(
-    context: MessageContext, history: History, method: str, judges: Iterable[JudgeAsk]
+def check_asks(
+    context: MessageContext, history: History, method: str, checks: Iterable[AskCheck]
 ) -> Iterable[Violation]:
-    """Yield the violations that ``judges`` find in each request for ``method`` in a message."""
+    """Yield the violations that ``checks`` find in each request for ``method`` in a message."""
     if not may_ask(context):
         return ()
     return (
         violation
         for ask in asks(context)
         if ask.method == method
-        for judge in judges
-        for violation in judge(ask, context, history)
+        for check in checks
+        for violation in check(ask, context, history)
     )
 
 
 def rows_for_both_eras(
     methods: tuple[str, ...],
-    asked: tuple[tuple[str, ...], CheckFunction],
-    answered: tuple[tuple[str, ...], CheckFunction],
+    of_requests: tuple[tuple[str, ...], CheckFunction],
+    of_results: tuple[tuple[str, ...], CheckFunction],
 ) -> tuple[Check, ...]:
     """Return the rows for a check of requests and a check of results, for both eras.
 
-    ``asked`` and ``answered`` are each the rules that a check decides, and the check.
+    ``of_requests`` and ``of_results`` are each the rules that a check decides, and the check.
     """
     return (
-        Check(*asked, ("request",), methods),
-        Check(*asked, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
-        Check(*answered, ("response",), methods),
-        Check(*answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=INPUT_RESPONSES),
+        Check(*of_requests, ("request",), methods),
+        Check(*of_requests, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+        Check(*of_results, ("response",), methods),
+        Check(*of_results, ("request",), REPLY_CARRIERS, within=STATELESS, members=INPUT_RESPONSES),
     )
 
 
-def judge_replies(
-    context: MessageContext, history: History, method: str, judges: Iterable[JudgeReply]
+def check_replies(
+    context: MessageContext, history: History, method: str, checks: Iterable[ReplyCheck]
 ) -> Iterable[Violation]:
-    """Yield the violations that ``judges`` find in each result for ``method`` in a message."""
+    """Yield the violations that ``checks`` find in each result for ``method`` in a message."""
     if isinstance(context.message, Request) and not context.stateless:
         return ()
     return (
         violation
         for reply in replies(context, history)
         if reply.method == method
-        for judge in judges
-        for violation in judge(reply, context, history)
+        for check in checks
+        for violation in check(reply, context, history)
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.basic import embedded
-from mcpproxy.checks.basic.embedded import Ask, Reply, judge_asks, judge_replies, rows_for_both_eras
+from mcpproxy.checks.basic.embedded import Ask, Reply, check_asks, check_replies, rows_for_both_eras
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.opt_in.credentials import names_secret
@@ -53,10 +53,10 @@ class Elicitations:
 # The request
 
 
-def asked(context: MessageContext, history: History) -> Iterable[Violation]:
+def faulty_request(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report faults in a request for elicitation (ELIC-002, ELIC-004, ELIC-008, ELIC-009)."""
-    judges = (_composed_field, _unusable_url, _secret_field, _repeated_id)
-    return judge_asks(context, history, "elicitation/create", judges)
+    checks = (_composed_field, _unusable_url, _secret_field, _repeated_id)
+    return check_asks(context, history, "elicitation/create", checks)
 
 
 def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -111,9 +111,9 @@ def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterato
 # The result
 
 
-def answered(context: MessageContext, history: History) -> Iterable[Violation]:
+def faulty_result(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report faults in the content of an answer (ELIC-006, ELIC-007)."""
-    return judge_replies(context, history, "elicitation/create", (_misplaced_content, _unfit_content))
+    return check_replies(context, history, "elicitation/create", (_misplaced_content, _unfit_content))
 
 
 def _misplaced_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -285,12 +285,12 @@ def _remember_id(params: "JSON | Absent", context: MessageContext, history: Hist
             known.forgetful = True
 
 
-_ASKED: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")
-_ANSWERED: Final = ("ELIC-006", "ELIC-007")
+_REQUEST_RULES: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")
+_RESULT_RULES: Final = ("ELIC-006", "ELIC-007")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        *rows_for_both_eras(CREATE, (_ASKED, asked), (_ANSWERED, answered)),
+        *rows_for_both_eras(CREATE, (_REQUEST_RULES, faulty_request), (_RESULT_RULES, faulty_result)),
         Check(("ELIC-009",), unknown_completion, (Notification,), COMPLETE),
         Check(("ELIC-010",), incomplete_error, (ErrorResponse,), sender=SERVER, mentions=MENTIONED),
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.checks.basic.embedded import INPUT_RESPONSES, REPLY_CARRIERS, Reply, judge_replies
+from mcpproxy.checks.basic.embedded import INPUT_RESPONSES, REPLY_CARRIERS, Reply, check_replies
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, Response
@@ -37,7 +37,7 @@ class Roots:
 
 def outside_file_system(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a root whose URI does not begin with ``file://`` (ROOT-001)."""
-    return judge_replies(context, history, "roots/list", (_outside,))
+    return check_replies(context, history, "roots/list", (_outside,))
 
 
 def _outside(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:

@@ -1,7 +1,8 @@
 """Sampling: what servers ask a client's model to generate.
 
-``shapes`` checks the members of requests and results. This module checks that they fit together: the model's
-tool uses, their results, and the tools it was offered.
+``checks.basic.shapes`` checks the members of requests and results. This module checks that they fit together:
+the model's tool uses, their results, and the tools it was offered. ``checks.basic.embedded`` says what an
+``Ask`` and a ``Reply`` are.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/sampling
 """
@@ -9,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/client/sampling
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.embedded import Ask, Reply, judge_asks, judge_replies, rows_for_both_eras
+from mcpproxy.checks.basic.embedded import Ask, Reply, check_asks, check_replies, rows_for_both_eras
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
@@ -32,10 +33,10 @@ FINISHED: Final = ("endTurn", "stopSequence")
 # The request
 
 
-def asked(context: MessageContext, history: History) -> Iterable[Violation]:
+def faulty_request(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report faults in a request for sampling (SAMP-001, SAMP-002, SAMP-003, SAMP-004)."""
-    judges = (_fractional_limit, _mixed_results, _unbalanced_use, _wrong_roles)
-    return judge_asks(context, history, "sampling/createMessage", judges)
+    checks = (_fractional_limit, _mixed_results, _unbalanced_use, _wrong_roles)
+    return check_asks(context, history, "sampling/createMessage", checks)
 
 
 def _fractional_limit(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -43,7 +44,7 @@ def _fractional_limit(ask: Ask, context: MessageContext, history: History) -> It
     limit = member(ask.params, "maxTokens")
     if isinstance(limit, float) and not limit.is_integer():
         problem = f"server asked for at most {shown(limit)} tokens, which is not a whole number"
-        # One form of the schema says integer, the other says number.
+        # The type is integer in schema.json, but number in schema.ts.
         yield Violation("SAMP-001", "R-174", problem, pointer=ask.at + "/params/maxTokens", at_most="warning")
 
 
@@ -103,7 +104,7 @@ def _wrong_role(sender: str, message: JSONObject, pointer: str) -> Iterator[Viol
 def unprompted(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report sampling or elicitation while no request of the client is pending (SAMP-006)."""
     message, client = context.message, history.client
-    busy = any(asked is not history.initialize for asked in client.pending.values())
+    busy = any(request is not history.initialize for request in client.pending.values())
     if busy or context.sender != SERVER or history.blind or history.scattered or not client.was_read:
         return ()
     if not all(defined(message.method, revision) for revision in context.candidates):
@@ -119,9 +120,9 @@ def unprompted(context: MessageContext[Request], history: History) -> Iterable[V
 # The result
 
 
-def answered(context: MessageContext, history: History) -> Iterable[Violation]:
+def faulty_result(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report faults in the result of sampling (SAMP-004, SAMP-005)."""
-    return judge_replies(context, history, "sampling/createMessage", (_result_role, _tool_choice))
+    return check_replies(context, history, "sampling/createMessage", (_result_role, _tool_choice))
 
 
 def _tool_choice(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -187,12 +188,12 @@ def _list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-_ASKED: Final = ("SAMP-001", "SAMP-002", "SAMP-003", "SAMP-004")
-_ANSWERED: Final = ("SAMP-004", "SAMP-005")
+_REQUEST_RULES: Final = ("SAMP-001", "SAMP-002", "SAMP-003", "SAMP-004")
+_RESULT_RULES: Final = ("SAMP-004", "SAMP-005")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        *rows_for_both_eras(SAMPLING, (_ASKED, asked), (_ANSWERED, answered)),
+        *rows_for_both_eras(SAMPLING, (_REQUEST_RULES, faulty_request), (_RESULT_RULES, faulty_result)),
         Check(("SAMP-006",), unprompted, (Request,), (*SAMPLING, "elicitation/create")),
     ),
 )

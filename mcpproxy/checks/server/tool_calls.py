@@ -17,7 +17,7 @@ from mcpproxy.checks.server.listings import ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
 from mcpproxy.protocol.revisions import is_one_or_stateless, since
 from mcpproxy.protocol.schema.contracts import Mismatch
-from mcpproxy.protocol.wording import shown
+from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import History, SentRequest, keep
 
@@ -131,7 +131,7 @@ def _clause(found: tuple[Mismatch, ...]) -> str:
     """Describe the first mismatch, and say how many more there are."""
     pointer, what = found[0]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{shown(pointer[1:])[1:-1] + ' ' if pointer else 'it '}{what}{more}"
+    return f"{unquoted(pointer[1:]) + ' ' if pointer else 'it '}{what}{more}"
 
 
 # The answer

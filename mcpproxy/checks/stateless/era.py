@@ -29,13 +29,15 @@ def modern_answer(context: MessageContext) -> ModernAnswer | None:
         return None
     if isinstance(message, Response) and asked.method == "server/discover":
         return ModernAnswer(
-            context.seq, texts(member(message.result, "supportedVersions")), asked=context.candidates
+            context.seq,
+            texts(member(message.result, "supportedVersions")),
+            request_candidates=context.candidates,
         )
     if isinstance(message, ErrorResponse):
         error = as_object(message.error)
         if member(error, "code") in MODERN_CODES:
             listed = texts(member(error, "data", "supported"))
-            return ModernAnswer(context.seq, listed, refused=True, asked=context.candidates)
+            return ModernAnswer(context.seq, listed, refused=True, request_candidates=context.candidates)
     return None
 
 

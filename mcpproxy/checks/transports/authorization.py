@@ -142,8 +142,8 @@ def _spoken(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
     if session is not None and session.revision is not None:
         return (session.revision,), True
     initialize = exchange.initialize
-    asked = member(initialize.params, "protocolVersion") if initialize else exchange.fields.get(VERSION)
-    return ((asked,) if isinstance(asked, str) and asked in AUTHORIZED else AUTHORIZED), False
+    named = member(initialize.params, "protocolVersion") if initialize else exchange.fields.get(VERSION)
+    return ((named,) if isinstance(named, str) and named in AUTHORIZED else AUTHORIZED), False
 
 
 def _challenge_fault(exchange: HttpExchange) -> str:

@@ -194,7 +194,7 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> C
     message = frame.message
     if isinstance(message, Malformed) or exchange.response_fields.media_type != JSON_TYPE:
         return  # RPC-001 or HTTP-010 reports it.
-    asked, related = [request.id for request in exchange.requests], (exchange.request.seq,)
+    request_ids, related = [request.id for request in exchange.requests], (exchange.request.seq,)
     if isinstance(message, Batch):
         if not isinstance(exchange.body.message if exchange.body else None, Batch):
             yield Violation(
@@ -212,7 +212,7 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> C
             yield Violation(
                 "RPC-012", "R-014", problem, pointer="", related=related, at_most="info" if null else None
             )
-    elif isinstance(message.id, int | str) and message.id not in asked:
+    elif isinstance(message.id, int | str) and message.id not in request_ids:
         session = exchange.session
         if session and session.asked_for(message.id):
             problem = f"server answered this request with the response to another, {spelled(message.id)}"
@@ -337,13 +337,18 @@ def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
     It is reported only while there is one such stream and no other target for the POST.
     """
-    if not history.posting or history.streamable or history.blind or exchange.initialize is not None:
+    if (
+        not history.http_sse_sessions
+        or history.streamable
+        or history.blind
+        or exchange.initialize is not None
+    ):
         return
     if exchange.traffic == "http+sse" or not any("jsonrpc" in m.value for m in exchange.messages):
         return
-    streams = {id(session) for session in history.posting.values()}
+    streams = {id(session) for session in history.http_sse_sessions.values()}
     if len(streams) == 1:
-        uri = next(reversed(history.posting))
+        uri = next(reversed(history.http_sse_sessions))
         problem = (
             f"client posted to {shortened(exchange.request.target)}; the server asked for {shortened(uri)}"
         )

@@ -74,7 +74,7 @@ def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame
             if not stream.posted:
                 problem = f"server sent a response ({spelled(message.id)}) on a stream that a GET had opened"
                 yield Violation("HTTP-017", "R-078", problem, pointer="/id", related=related)
-            elif message.id not in stream.asked and session.asked_for(message.id):
+            elif message.id not in stream.request_ids and session.asked_for(message.id):
                 problem = (
                     f"server sent the response to another request ({spelled(message.id)}) on this stream"
                 )
@@ -100,7 +100,7 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Checke
         asked = _asked_with(exchange, token)
         if asked is None or member(asked.params, "task") is not None:
             return
-        if asked.id not in stream.asked:
+        if asked.id not in stream.request_ids:
             where = (
                 "another request's stream" if stream.posted else "a stream that the client opened with GET"
             )
@@ -185,7 +185,7 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
     for message in singles(frame)[0]:
         if not isinstance(message, Response | ErrorResponse) or not isinstance(message.id, int | str):
             continue
-        if message.id not in stream.asked and session.asked_for(message.id):
+        if message.id not in stream.request_ids and session.asked_for(message.id):
             problem = f"server sent the response to {spelled(message.id)} on a stream of other requests"
             yield Violation("SSE-003", "R-082", problem, pointer="/id", related=related)
 

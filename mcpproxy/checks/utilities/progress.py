@@ -43,7 +43,7 @@ TASK: Final = ("PROG-007", "R-122")
 
 @slotted()
 class Tracked:
-    """A progress token in use: its request, and the latest progress reported under it.
+    """A recently used progress token: its request, and the latest progress reported under it.
 
     ``exchange`` is the HTTP exchange of the request. ``shared`` says that another request in flight uses the
     same token, which makes it ambiguous. ``task`` says that the answer was a task. ``over_seq`` is the frame
@@ -71,7 +71,8 @@ class Tracked:
 class ProgressTokens:
     """Every token that each side has used, and the state of the recent ones.
 
-    All are by the sender of the request; ``tracked`` then by token, and ``tasks`` by task id.
+    ``given`` and ``tracked`` are keyed by the sender of the request, ``tracked`` then by token. ``tasks`` is
+    keyed by that sender and the task id.
     """
 
     given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
@@ -146,8 +147,7 @@ def remember_token(context: MessageContext[Request], history: History) -> None:
     before = tracked.pop(token, None)
     if context.asked is not None:
         shared = before is not None and before.in_flight
-        one = Tracked(token, context.asked, context.frame.exchange, shared)
-        keep(tracked, token, one, MAX_TOKENS)
+        keep(tracked, token, Tracked(token, context.asked, context.frame.exchange, shared), MAX_TOKENS)
 
 
 # Progress notifications
@@ -163,16 +163,17 @@ def reported_progress(context: MessageContext, history: History) -> Iterable[Vio
         return ()
     known = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if known is None or known.task or not known.in_flight:
-        return _out_of_flight(context, history, token, known)
+        return _without_open_request(context, history, token, known)
     return () if known.shared else _no_advance(context, known)
 
 
-def _out_of_flight(
+def _without_open_request(
     context: MessageContext, history: History, token: RequestId, known: Tracked | None
 ) -> Iterator[Violation]:
     """Check progress under a token that belongs to a task, or to no request in flight."""
     of_task = _of_task(context, history.of(ProgressTokens))
-    if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
+    is_open = known is not None and known.in_flight
+    if of_task is not None and of_task is not known and not is_open:  # not the token of that task
         problem = (
             f"{context.sender} reported the progress of a task under {spelled(token)}; "
             f"the request for it gave {spelled(of_task.token)}"
@@ -187,7 +188,8 @@ def _out_of_flight(
 def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
     """Report a token that was never given.
 
-    Nothing is reported where only a stream identifies the request (a stateless request over HTTP).
+    Nothing is reported if the request with the token may not have been seen or read, or where only a stream
+    identifies the request (a stateless request over HTTP).
     """
     asker = other(context.sender)
     given = history.of(ProgressTokens).given[asker]
@@ -220,10 +222,10 @@ def _too_late(context: MessageContext, history: History, known: Tracked) -> list
     over_seq, over_ns = (
         (known.over_seq, known.over_ns) if known.task else (asked.answered_seq, asked.answered_ns)
     )
-    if not over_seq or asked.answers_due > 0:
+    if not over_seq or asked.answers_due > 0:  # id used twice: another answer is to come
         return []
     if history.over_http and (
-        context.frame.exchange == known.exchange  # More on the stream after its answer: HTTP-014.
+        context.frame.exchange == known.exchange  # HTTP-014 reports what follows an answer on its own stream.
         or context.frame.observed_at_ns - over_ns < RACE_NS
     ):
         return []

@@ -99,7 +99,7 @@ def _save(path: str, approved: Pins) -> None:
 def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, CollectedPins]:
     """Return the name of the source for messages, and the pins from the recordings or the server."""
     named: list[str] = options.paths
-    urls = [one for one in named if one.startswith(("http://", "https://"))]
+    urls = [name for name in named if name.startswith(("http://", "https://"))]
     if bool(command) + bool(urls) + bool(set(named) - set(urls)) != 1 or len(urls) > 1:
         raise UsageError(
             "pin",

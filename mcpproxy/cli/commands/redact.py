@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     )
     options = parser.parse_args(argv)
     scope = RedactionScope(options.key, options.value, options.pointer, options.preset == "secrets")
-    if not str(scope):
+    if not scope.kinds:
         raise UsageError("redact", "no option says what to mask", "for example, add --preset secrets")
     if "" in options.key:
         raise UsageError("--key", "is empty", "name a member, a header or a parameter")
@@ -61,8 +61,8 @@ def run(argv: list[str]) -> int:
     redaction = Redaction(scope)
     write_trace(options.output, redaction.header(trace.header), redaction.lines(trace))
     tell(f"{options.output}: {redaction.masked} values masked")
-    if redaction.in_pieces and (scope.pointers or scope.keys):
-        tell(f"{options.output}: {redaction.in_pieces} pieces of long messages were searched as text only")
+    if redaction.text_pieces and (scope.pointers or scope.keys):
+        tell(f"{options.output}: {redaction.text_pieces} pieces of long messages were searched as text only")
     return 0
 
 

@@ -80,7 +80,7 @@ def _coverage(known: Catalogue, *, as_json: bool) -> int:
 
 
 def level(rule: Rule, revision: str) -> Level | None:
-    """Return the most severe level that a breach of ``rule`` can have in ``revision``."""
+    """Return the most severe level that a violation of ``rule`` can have in ``revision``."""
     keywords = rule.keywords(revision)
     return SEVERITY[keywords[0]] if keywords else None
 

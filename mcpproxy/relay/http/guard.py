@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Refuses requests from pages of foreign sites.
+    """Refuses requests that a page of a foreign site may have sent, by their Host and Origin.
 
     Args:
         is_on: false if we listen on more than loopback, where we cannot know all our names.
@@ -59,7 +59,7 @@ class Guard:
         """
         if not self._is_on:
             return
-        if head.host is not None and not target_host:
+        if head.host is not None and not target_host:  # in forward mode the Host is that of the target
             host = split_authority(head.host)[0]
             if not self._is_ours(host):
                 raise Refusal(
@@ -73,7 +73,8 @@ class Guard:
                 host = split_authority(origin.partition("://")[2].encode("latin-1"))[0]
             except ValueError:
                 host = ""
-            if not self._is_ours(host) and (not host or host != target_host):
+            is_of_target = bool(host) and host == target_host  # a page may talk to its own server
+            if not self._is_ours(host) and not is_of_target:
                 raise Refusal(403, f"Origin {origin} is a foreign site; --allow-origin would allow it")
 
     def _is_ours(self, host: str) -> bool:

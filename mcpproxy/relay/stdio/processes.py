@@ -61,6 +61,7 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
     streams = (stdin, stdout, stderr)
+    # A server that is to ignore SIGCHLD, as the host had us do, cannot be started with posix_spawn.
     environ = None if signals.is_child_ignored else _environment()
     try:
         if environ is None:
@@ -128,7 +129,7 @@ class Recorder:
             pass
 
     def leave(self, unwritten: bytes) -> None:
-        """Tell the recorder that the relay is done, and pass it the records that the disk did not take."""
+        """Tell the recorder that the relay is done, and pass it the records that could not be written."""
         from mcpproxy.relay import priority
 
         priority.restore(self.pid)
@@ -188,7 +189,7 @@ def _become_recorder(
         os.setsid()
         os.set_blocking(notes_fd, False)
         os.dup2(notes_fd, 2)
-        release(0)
+        release(0)  # now /dev/null
         release(1)
         for fd in open_descriptors():
             if fd not in (wake_fd, pidfd):
@@ -196,21 +197,21 @@ def _become_recorder(
                     os.close(fd)
                 except OSError:  # the descriptor that was used to list them
                     pass
-        orphan_is_over = _thread.allocate_lock()  # held until the server of a relay that was killed is ended
+        watching = _thread.allocate_lock()  # held while a server may have to be ended after its relay
         if server is not None:
-            orphan_is_over.acquire()
+            watching.acquire()
 
             def watch_over(server: WrappedServer) -> None:
                 try:
                     _end_orphan(server, pidfd, wake_fd, asleep, grace_s)
                 finally:
-                    orphan_is_over.release()
+                    watching.release()
 
             try:
                 # In a thread, so that ending the server does not wait for the recording to be completed.
                 _thread.start_new_thread(watch_over, (server,))
             except RuntimeError:  # no more threads for this user
-                orphan_is_over.release()
+                watching.release()
         from mcpproxy.relay import priority
 
         priority.lower()  # before the imports, which run while the server starts
@@ -220,9 +221,9 @@ def _become_recorder(
         except Exception as error:
             _report_failure(f"recorder: {type(error).__name__}: {error}")
         release(2)  # ends the notes, so that the relay does not wait any longer
-        while os.read(wake_fd, 4096):
+        while os.read(wake_fd, 4096):  # until the relay exits, even if the recorder failed
             pass
-        orphan_is_over.acquire()
+        watching.acquire()
     finally:
         os._exit(0)
 
@@ -236,16 +237,14 @@ def _report_failure(line: str) -> None:
         pass
 
 
-def _end_orphan(
-    server: WrappedServer, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float
-) -> None:
+def _end_orphan(server: WrappedServer, pidfd: int, wake_fd: int, asleep: mmap.mmap, grace_s: float) -> None:
     """Wait until the relay is gone, then end the server if it has not exited by itself.
 
     Without us, the kill that ended the relay would have hit the server. The server sees the end of its stdin
     now, and most servers exit then. After an orderly end of the relay there is no server left.
 
     Where there are no pidfds, the process id is used. Only the relay could have reaped the server, and then
-    ``is_reaped[1]`` is set; so the id was the server's until the relay died. No system reuses a process id
+    ``asleep[1]`` is set; so the id was the server's until the relay died. No system reuses a process id
     within a second."""
     relay_end = select.poll()
     relay_end.register(wake_fd, 0)  # the end of the pipe is reported although no event is asked for
@@ -254,7 +253,7 @@ def _end_orphan(
     if pidfd >= 0:
         server_exit.register(pidfd, select.POLLIN)
     for number, wait_s in zip((signal.SIGTERM, signal.SIGKILL), ORPHAN_S, strict=True):
-        if is_reaped[1] or server_exit.poll(min(wait_s, grace_s) * 1000):
+        if asleep[1] or server_exit.poll(min(wait_s, grace_s) * 1000):
             return
         try:
             if pidfd >= 0:

@@ -57,12 +57,14 @@ class ServerNames:
             was, now = _member_at(recorded, path), _member_at(live, path)
             if isinstance(was, str):
                 self._live[kind, was] = now if isinstance(now, str) else None
-        were, are = _member_at(recorded, ("inputRequests",)), _member_at(live, ("inputRequests",))
-        if isinstance(were, dict) and isinstance(are, dict):
-            free = {name: one for name, one in are.items() if name not in were}
-            for name, one in were.items():
-                twin = next((other for other, each in free.items() if _method(each) == _method(one)), None)
-                if name not in are and twin is not None:
+        old, new = _member_at(recorded, ("inputRequests",)), _member_at(live, ("inputRequests",))
+        if isinstance(old, dict) and isinstance(new, dict):
+            free = {name: request for name, request in new.items() if name not in old}
+            for name, request in old.items():
+                twin = next(
+                    (other for other, each in free.items() if _method(each) == _method(request)), None
+                )
+                if name not in new and twin is not None:
                     self._inputs[name] = twin
                     del free[twin]
 

@@ -85,16 +85,16 @@ def listings(session: RecordedSession) -> list[PagedListing]:
 def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> Iterator[Change]:
     """Yield the changes between two listings: entries removed, added and changed."""
     list_kind = expected.list_kind
-    were, are = dict(_entries(expected)), dict(_entries(found))
-    for name, (pointer, value) in were.items():
-        if name not in are and not rules.ignores(pointer):
+    old, new = dict(_entries(expected)), dict(_entries(found))
+    for name, (pointer, value) in old.items():
+        if name not in new and not rules.ignores(pointer):
             yield Change("removed", f"{list_kind.noun} {shown(name[0])} is gone", pointer, expected=value)
-    for name, (pointer, value) in are.items():
-        if name not in were and not rules.ignores(pointer):
+    for name, (pointer, value) in new.items():
+        if name not in old and not rules.ignores(pointer):
             yield Change("added", f"{list_kind.noun} {shown(name[0])} is new", pointer, found=value)
-    for name, (pointer, value) in were.items():
-        if name in are:
-            for each in differences(value, are[name][1], rules, pointer):
+    for name, (pointer, value) in old.items():
+        if name in new:
+            for each in differences(value, new[name][1], rules, pointer):
                 within = each.pointer.removeprefix(pointer)
                 yield change_from(each, _kind(within), f"{list_kind.noun} {shown(name[0])}", within)
     for each in differences(_envelope(expected), _envelope(found), rules, "/result"):

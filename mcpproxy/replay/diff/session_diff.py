@@ -17,7 +17,7 @@ import orjson
 
 from mcpproxy.base.style import duration
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
-from mcpproxy.protocol.wording import shown
+from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff import listing_diff
 from mcpproxy.replay.diff.answer_diff import answer_changes, normalised, or_none
 from mcpproxy.replay.diff.comparison import Change, ComparedItem, change_from, verdict_on
@@ -37,12 +37,15 @@ VOLATILE: Final = (
 
 _SLOWER_NS: Final = 500_000_000
 _SLOWER_TIMES: Final = 2
+"""An answer is slower if it takes at least this much longer, and at least this many times as long."""
+
 _CANDIDATES: Final = 50
+"""How many messages without a partner are compared with each other one, to find an equivalent one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Which requests (by place) and HTTP exchanges (by number) of two sessions correspond.
+    """Which requests (by index) and HTTP exchanges (by number) of two sessions correspond.
 
     ``unsent`` holds the requests that were not sent again, with the reason.
     """
@@ -89,9 +92,10 @@ class _SessionComparison:
         self._expected: Final = expected
         self._found: Final = found
         self._pairing: Final = pairing
-        self._rules: Final = DiffRules((*VOLATILE, *rules.ignore), rules.alike)
+        self._rules: Final = DiffRules(ignore=(*VOLATILE, *rules.ignore), alike=rules.alike)
         self._cancelled: Final = _cancelled(expected)
-        self._answered_by_status: Final[set[tuple[int, int]]] = set()
+        # The errors without an id that were taken as answers: session and index of each.
+        self._answers_without_id: Final[set[tuple[int, int]]] = set()
 
     def items(self, ignored_methods: frozenset[str]) -> list[ComparedItem]:
         known_items, new_items = self._client_requests(ignored_methods)
@@ -101,10 +105,9 @@ class _SessionComparison:
             self._unmatched_lines(),
             self._exchanges(ignored_methods),
         ):
-            for place, item in more:
-                known_items.append((place, item)) if item.frame is not None else new_items.append(
-                    (place, item)
-                )
+            for index, item in more:
+                items = new_items if item.frame is None else known_items
+                items.append((index, item))
         known_items.sort(key=lambda pair: pair[0])
         new_items.sort(key=lambda pair: pair[0])
         return [item for _, item in (*known_items, *new_items)]
@@ -113,24 +116,24 @@ class _SessionComparison:
         self, ignored_methods: frozenset[str]
     ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
         known_items: list[tuple[int, ComparedItem]] = []
-        were, are = listing_diff.listings(self._expected), listing_diff.listings(self._found)
-        were_first = {listing.first.index: listing for listing in were}
-        are_first = {listing.first.index: listing for listing in are}
-        pages, found_pages = listing_diff.pages(were), listing_diff.pages(are)
+        expected, found = listing_diff.listings(self._expected), listing_diff.listings(self._found)
+        expected_by_first = {listing.first.index: listing for listing in expected}
+        found_by_first = {listing.first.index: listing for listing in found}
+        expected_pages, found_pages = listing_diff.pages(expected), listing_diff.pages(found)
         taken = set(self._pairing.requests.values())
         for entry in self._expected.messages:
             if not _is_client_request(entry) or entry.method in ignored_methods:
                 continue
-            twin_place = self._pairing.requests.get(entry.index)
-            twin = None if twin_place is None else self._found.messages[twin_place]
-            listing = were_first.get(entry.index)
-            found_listing = None if twin is None else are_first.get(twin.index)
+            twin_index = self._pairing.requests.get(entry.index)
+            twin = None if twin_index is None else self._found.messages[twin_index]
+            listing = expected_by_first.get(entry.index)
+            found_listing = None if twin is None else found_by_first.get(twin.index)
             if listing and found_listing and twin:
-                known_items.append((entry.index, self._listed(listing, found_listing)))
-            elif entry.index in pages and listing is None:
+                known_items.append((entry.index, self._compare_listings(listing, found_listing)))
+            elif entry.index in expected_pages and listing is None:
                 continue
             else:
-                known_items.append((entry.index, self._answered(entry, twin)))
+                known_items.append((entry.index, self._compare_answers(entry, twin)))
         new_items = [
             (
                 entry.index,
@@ -140,35 +143,35 @@ class _SessionComparison:
             if _is_client_request(entry)
             and entry.index not in taken
             and entry.method not in ignored_methods
-            and (entry.index not in found_pages or entry.index in are_first)
+            and (entry.index not in found_pages or entry.index in found_by_first)
         ]
         return known_items, new_items
 
-    def _listed(self, expected: PagedListing, found: PagedListing) -> ComparedItem:
+    def _compare_listings(self, expected: PagedListing, found: PagedListing) -> ComparedItem:
         changes = tuple(listing_diff.changes(expected, found, self._rules))
         return ComparedItem(
             described(expected.first), verdict_on(changes), expected.first.seq, found.first.seq, changes
         )
 
-    def _answered(self, entry: SessionMessage, twin: SessionMessage | None) -> ComparedItem:
+    def _compare_answers(self, entry: SessionMessage, twin: SessionMessage | None) -> ComparedItem:
         what = described(entry)
-        was = self._answer(self._expected, entry)
+        expected = self._answer(self._expected, entry)
         if twin is None:
             reason = self._pairing.unsent.get(entry.index, "is not asked any more")
             return ComparedItem(what, "missing", entry.seq, remark=reason)
-        answer = self._answer(self._found, twin)
+        found = self._answer(self._found, twin)
         changes: list[Change] = []
-        if was is not None and answer is not None:
-            changes = list(answer_changes(was, answer, self._rules))
+        if expected is not None and found is not None:
+            changes = list(answer_changes(expected, found, self._rules))
         if not any(change.kind == "status" for change in changes):
             changes += self._status_changes(entry, twin)
         is_cancelled = entry.index in self._cancelled
-        if was is not None and answer is None and not changes and not is_cancelled:
+        if expected is not None and found is None and not changes and not is_cancelled:
             return ComparedItem(what, "missing", entry.seq, twin.seq, remark="no answer")
-        if was is None and answer is not None and not changes and not is_cancelled:
+        if expected is None and found is not None and not changes and not is_cancelled:
             return ComparedItem(what, "new", entry.seq, twin.seq, remark="was not answered before")
         is_first = entry.method in ("initialize", "server/discover")  # it waits for the server to start
-        remark = "" if is_first else _slower(self._expected, self._found, was, answer)
+        remark = "" if is_first else _slower(self._expected, self._found, expected, found)
         return ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, tuple(changes), remark)
 
     def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
@@ -177,7 +180,7 @@ class _SessionComparison:
             return answer
         for entry in session.messages[request.index :]:
             if entry.exchange == request.exchange and _is_anonymous_error(entry):
-                self._answered_by_status.add((id(session), entry.index))
+                self._answers_without_id.add((id(session), entry.index))
                 return entry
         return None
 
@@ -192,39 +195,41 @@ class _SessionComparison:
         self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], ignored_methods: frozenset[str]
     ) -> Iterator[tuple[int, ComparedItem]]:
         """Yield the servers' own requests and notifications, method by method."""
-        were, are = _by_method(choose(self._expected)), _by_method(choose(self._found))
-        for method in {**were, **are}:
+        expected, found = _by_method(choose(self._expected)), _by_method(choose(self._found))
+        for method in {**expected, **found}:
             if method in ignored_methods:
                 continue
-            for entry, twin in _aligned(were.get(method, []), are.get(method, []), self._says_the_same):
-                what = f"the server's {shown(method)[1:-1]}"
+            pairs = _aligned(expected.get(method, []), found.get(method, []), self._have_equal_params)
+            for entry, twin in pairs:
+                what = f"the server's {unquoted(method)}"
                 if entry is None and twin is not None:
                     yield twin.index, ComparedItem(what, "new", None, twin.seq)
                 elif entry is not None and twin is None:
                     yield entry.index, ComparedItem(what, "missing", entry.seq, remark="did not come")
                 elif entry is not None and twin is not None:
-                    found = differences(_compared_params(entry), _compared_params(twin), self._rules)
-                    changes = tuple(change_from(each) for each in found)
+                    differing = differences(_compared_params(entry), _compared_params(twin), self._rules)
+                    changes = tuple(change_from(each) for each in differing)
                     yield entry.index, ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, changes)
 
     def _unmatched_lines(self) -> Iterator[tuple[int, ComparedItem]]:
         """Yield lines that are not messages, and responses without a request."""
-        were, are = self._lines_without_request(self._expected), self._lines_without_request(self._found)
-        for entry, twin in _aligned(were, are, self._reads_the_same):
+        expected = self._lines_without_request(self._expected)
+        found = self._lines_without_request(self._found)
+        for entry, twin in _aligned(expected, found, self._have_equal_texts):
             what = "a line of the server that is neither a message nor an answer"
             if entry is None and twin is not None:
                 yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
-            elif entry is not None and twin is not None and self._reads_the_same(entry, twin):
+            elif entry is not None and twin is not None and self._have_equal_texts(entry, twin):
                 yield entry.index, ComparedItem(what, "same", entry.seq, twin.seq)
             elif entry is not None:
                 yield entry.index, ComparedItem(what, "missing", entry.seq, remark=shown(_text(entry)))
                 if twin is not None:
                     yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
 
-    def _says_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
+    def _have_equal_params(self, entry: SessionMessage, twin: SessionMessage) -> bool:
         return next(differences(_compared_params(entry), _compared_params(twin), self._rules), None) is None
 
-    def _reads_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
+    def _have_equal_texts(self, entry: SessionMessage, twin: SessionMessage) -> bool:
         return self._rules.equal_texts(_text(entry), _text(twin))
 
     def _lines_without_request(self, session: RecordedSession) -> list[SessionMessage]:
@@ -238,20 +243,20 @@ class _SessionComparison:
             and entry.raw.strip()
             and entry.exchange not in refused  # the body of a refusal: its status is compared
             and (entry.event is None or entry.event.name in (None, "message"))
-            and (id(session), entry.index) not in self._answered_by_status
+            and (id(session), entry.index) not in self._answers_without_id
         ]
 
     def _exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
         """Yield HTTP exchanges without a request, where their status differs."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # the live session was on stdio
-        said_in: defaultdict[int, list[SessionMessage]] = defaultdict(list)
+        client_messages: defaultdict[int, list[SessionMessage]] = defaultdict(list)
         for entry in self._expected.messages:
             if entry.sender == CLIENT:
-                said_in[entry.exchange].append(entry)
+                client_messages[entry.exchange].append(entry)
         for number, other in self._pairing.exchanges.items():
             was, now = self._expected.exchanges.get(number), self._found.exchanges.get(other)
-            entries = said_in[number]
+            entries = client_messages[number]
             if (
                 not was
                 or not now
@@ -265,7 +270,7 @@ class _SessionComparison:
                 continue
             what = f"HTTP {was.request.method}"
             if methods and methods[0]:
-                method = shown(methods[0])[1:-1]
+                method = unquoted(methods[0])
                 what += f" {method}" if entries[0].method else f" with the answer to {method}"
             text = f"HTTP status is {now.status or 'missing'}, was {was.status}"
             change = Change("status", text, "", was.status, now.status)
@@ -285,7 +290,7 @@ def described(entry: SessionMessage) -> str:
         return "a message"
     params = message.params if isinstance(message.params, dict) else {}
     name = params.get("name", params.get("uri"))
-    method = shown(message.method)[1:-1]
+    method = unquoted(message.method)
     return f"{method} {shown(name)}" if isinstance(name, str) else method
 
 
@@ -346,17 +351,17 @@ def _by_method(entries: Iterator[SessionMessage]) -> dict[str, list[SessionMessa
 
 
 def _aligned(
-    were: Sequence[SessionMessage],
-    are: Sequence[SessionMessage],
+    expected: Sequence[SessionMessage],
+    found: Sequence[SessionMessage],
     is_same: Callable[[SessionMessage, SessionMessage], bool],
 ) -> Iterator[tuple[SessionMessage | None, SessionMessage | None]]:
     """Pair messages: equal ones, then equivalent ones, then the others in order; the rest have no partner."""
     waiting: defaultdict[bytes, deque[SessionMessage]] = defaultdict(deque)
-    for entry in are:
+    for entry in found:
         waiting[_fingerprint(entry)].append(entry)
     rest: list[SessionMessage] = []
     taken: set[int] = set()
-    for entry in were:
+    for entry in expected:
         equal = waiting.get(_fingerprint(entry))
         if equal:
             twin = equal.popleft()
@@ -364,7 +369,7 @@ def _aligned(
             yield entry, twin
         else:
             rest.append(entry)
-    others = {entry.index: entry for entry in are if entry.index not in taken}
+    others = {entry.index: entry for entry in found if entry.index not in taken}
     unlike: list[SessionMessage] = []
     for entry in rest:
         twin = next((each for each in islice(others.values(), _CANDIDATES) if is_same(entry, each)), None)
@@ -402,6 +407,6 @@ def _cancelled(session: RecordedSession) -> set[int]:
             last[type(message.id), message.id] = entry.index
         elif entry.method == "notifications/cancelled" and isinstance(message, Notification):
             id = message.params.get("requestId") if isinstance(message.params, dict) else None
-            if (place := last.get((type(id), id))) is not None:
-                found.add(place)
+            if (index := last.get((type(id), id))) is not None:
+                found.add(index)
     return found

@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Single
-from mcpproxy.protocol.wording import shown
+from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff.values import Difference
 from mcpproxy.replay.recording import SessionMessage
 from mcpproxy.replay.server.matching import Level
@@ -94,7 +94,7 @@ def described(live: LiveMessage) -> str:
     params = request.params if isinstance(request.params, dict) else {}
     name = params.get("name", params.get("uri"))
     id = "" if request.id is None else f" (id {shown(request.id)})"
-    return f"{shown(request.method)[1:-1]}{f' {shown(name)}' if isinstance(name, str) else ''}{id}"
+    return f"{unquoted(request.method)}{f' {shown(name)}' if isinstance(name, str) else ''}{id}"
 
 
 def result(live: LiveMessage, value: JSON) -> OutgoingMessage:

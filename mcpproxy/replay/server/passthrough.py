@@ -1,4 +1,4 @@
-"""Passes misses on to a real server.
+"""Passes the requests that a recording does not answer (the misses) on to a real server.
 
 ``PassthroughProcess`` is the server, started at the first miss. ``Passthrough`` decides which lines to write
 to it, the client's handshake first, and which of its lines are for the client. Requests keep the client's
@@ -66,7 +66,7 @@ class Passthrough:
         if self._is_begun:
             return self._lines([live.raw])
         self._is_begun = True
-        if self._initialize is None or self._initialize is live:
+        if self._initialize is None or self._initialize is live:  # no handshake has to precede this request
             self._initialize = None
             self._is_ready = True
             return [live.raw]

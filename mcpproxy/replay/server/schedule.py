@@ -15,10 +15,10 @@ class Schedule:
         self._messages: Final = messages
         self._dependencies: Final = dependencies
         self._unmet: Final[dict[int, int]] = {}  # unsent server message -> how many conditions are not met
-        self._waiting_for: Final[dict[int, list[int]]] = defaultdict(
-            list
-        )  # client message -> server messages
-        self._after_conditions: Final[list[tuple[int, int]]] = []  # (``after``, server message), sorted
+        # client message -> the server messages that need it
+        self._waiting_for: Final[dict[int, list[int]]] = defaultdict(list)
+        # (client message, server message that is due after it or a later one), sorted
+        self._after_conditions: Final[list[tuple[int, int]]] = []
         self._after_conditions_met = 0
         self._latest_seen = -1
         for place, dependency in dependencies.items():
@@ -39,7 +39,7 @@ class Schedule:
         due = list(self._freed(iter(self._waiting_for.pop(entry.index, ()))))
         if entry.index > self._latest_seen and entry.method != "ping":
             self._latest_seen = entry.index
-            due += self._freed(self._newly_after())
+            due += self._freed(self._newly_met_after_conditions())
         return self._take(due)
 
     def drop(self, owner: SessionMessage) -> None:
@@ -59,7 +59,8 @@ class Schedule:
         """The messages that are not due yet."""
         return [self._messages[place] for place in self._unmet]
 
-    def _newly_after(self) -> Iterator[int]:
+    def _newly_met_after_conditions(self) -> Iterator[int]:
+        """Yield the server messages whose ``after`` condition the latest client message meets."""
         while self._after_conditions_met < len(self._after_conditions):
             after, place = self._after_conditions[self._after_conditions_met]
             if after > self._latest_seen:
