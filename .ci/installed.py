@@ -37,9 +37,7 @@ def url(lines: IO[str], before: str) -> str:
 def main(recording: str) -> int:
     with ExitStack() as stack:
         server = url(started(stack, "replay", "server", recording, "--http", "127.0.0.1:0"), "replaying at")
-        lines = started(
-            stack, "http", "--upstream", server, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"
-        )
+        lines = started(stack, "http", server, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
         here = url(lines, "listening on")
         admin = url(lines, "metrics on")
         metrics = urllib.request.urlopen(admin, timeout=30).read().decode()

@@ -59,10 +59,17 @@ class UsageError(McpProxyError):
         super().__init__(f"{where}: {fact}; {next_step}")
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the one of ``names`` that the user probably meant by ``name``; ``None`` if none is similar."""
     from difflib import get_close_matches
 
     by_fold = {known.casefold(): known for known in names}
-    found = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
+    found = get_close_matches(name.casefold(), by_fold, n=1, cutoff=cutoff)
     return by_fold[found[0]] if found else None
+
+
+def nearest_option(name: str, options: Iterable[str]) -> str | None:
+    """As ``nearest``, for options: their dashes do not make them similar."""
+    by_name = {option.lstrip("-"): option for option in options}
+    found = nearest(name.lstrip("-"), by_name, cutoff=0.7)
+    return by_name[found] if found else None

@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.reports.judged_traces import JudgedTrace
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Event, Finding, Frame
+from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Trace
 
 _FRAMES_PER_PROGRESS: Final = 2048
@@ -40,6 +40,7 @@ def judge(
     observe = observer.observe
     frames = 0
     findings: list[Finding] = []
+    places = {0: (trace.path, 1)}
     for event in trace.events():
         # Nearly all events are frames, and nearly all frames are correct.
         if type(event) is Frame:
@@ -54,7 +55,12 @@ def judge(
         if found := observe(event):
             found = [f for f in found if selection.takes(f.rule)]
             findings += found if shown is None else filter(shown, found)
+            if type(event) is Frame or isinstance(event, RequestHead | ResponseHead):
+                places[event.seq] = trace.place
     revision, notes = observer.revision, (*trace.notes, *filter(None, [observer.forgot]))
+    has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
+    if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
+        places |= _places(trace, missing)
     more = tuple(repeated for repeated in observer.more if selection.takes(repeated.rule))
     return JudgedTrace(
         trace.path,
@@ -65,4 +71,16 @@ def judge(
         notes,
         more=more,
         journal_fault=trace.journal_fault,
+        places=places if has_lines else {},
     )
+
+
+def _places(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
+    """Return file and line of these frames, which were only found wrong later. This reads the trace again."""
+    found: dict[int, tuple[str, int]] = {}
+    for event in trace.events():
+        if isinstance(event, Frame | RequestHead | ResponseHead) and event.seq in wanted:
+            found[event.seq] = trace.place
+            if len(found) == len(wanted):
+                break
+    return found

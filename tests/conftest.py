@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,10 +19,31 @@ __all__ = ["peers", "sessions"]
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
 # A shell ignores these signals in background jobs. Processes that a test starts would inherit that.
 for _name in ("SIGINT", "SIGQUIT", "SIGHUP"):
     if signal.getsignal(_number := getattr(signal, _name, signal.SIGTERM)) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def _signals_stay() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] # pytest uses it
+    """Fails a test that leaves signals blocked or handled: processes of later tests would inherit that."""
+    before = _signals()
+    yield
+    changed = {number: state for number, state in _signals().items() if state != before[number]}
+    for number in changed:
+        handler, was_blocked = before[number]
+        signal.pthread_sigmask(signal.SIG_BLOCK if was_blocked else signal.SIG_UNBLOCK, [number])
+        if handler is not None and handler != signal.getsignal(number):
+            signal.signal(number, handler)
+    assert not changed, f"the test has left signals changed (handler, whether blocked): {changed}"
+
+
+def _signals() -> dict[int, tuple[Any, bool]]:
+    """How each signal is handled, and whether it is blocked."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return {number: (signal.getsignal(number), number in blocked) for number in signal.valid_signals()}
 
 
 @pytest.hookimpl(optionalhook=True)

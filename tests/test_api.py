@@ -163,7 +163,7 @@ def test_a_faulty_one_says_what_is_wrong(tmp_path: Path) -> None:
     [finding] = report.findings
     assert (finding.rule, finding.frame, finding.severity) == ("PROTO-007", 5, "error")
     assert (report.ok, report.errors) == (False, 1)
-    assert str(report).startswith(f"{path}:5: error PROTO-007 server answered ")
+    assert str(report).startswith(f"{path}:6: error PROTO-007 frame 5: server answered ")
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_what_holds_of_a_server_holds_of_it_behind_the_proxy(
     scenarios = OF_SERVER[revision]
     with (
         server(example_server(suite.python)) as origin,
-        Proxy(tmp_path, "--upstream", f"{origin}/mcp") as proxy,
+        Proxy(tmp_path, f"{origin}/mcp") as proxy,
     ):
         direct = suite.of_server(f"{origin}/mcp", revision, scenarios)
         through = suite.of_server(proxy.address, revision, scenarios)

@@ -359,7 +359,7 @@ def test_the_image_has_what_the_recipes_use() -> None:
 
 def test_the_image_is_healthy_while_the_usual_port_takes_connections() -> None:
     (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
-    usual = options(["http", "--upstream", "http://server:3000"]).port
+    usual = options(["http", "http://server:3000"]).port
     assert check.count(str(usual)) == 1
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]

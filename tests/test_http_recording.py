@@ -48,7 +48,7 @@ class Proxy:
     """A running ``mcpproxy http``."""
 
     def __init__(self, trace: Path, upstream: int) -> None:
-        where = ["--upstream", f"http://127.0.0.1:{upstream}/mcp", "--listen", "127.0.0.1:0"]
+        where = [f"http://127.0.0.1:{upstream}/mcp", "--listen", "127.0.0.1:0"]
         command = [sys.executable, "-m", "mcpproxy", "http", *where, "--trace", str(trace)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None

@@ -295,7 +295,7 @@ def walk(browser: Browser, own: Secrets, is_basic: bool) -> list[Answer]:
 
 
 def reverse(guarded: Server, folder: Path, *options: str) -> tuple[Proxy, Callable[[Proxy], Browser]]:
-    return Proxy(folder, "--upstream", f"{guarded.origin}/mcp", *options), lambda proxy: Browser(
+    return Proxy(folder, f"{guarded.origin}/mcp", *options), lambda proxy: Browser(
         urlsplit(proxy.origin).netloc
     )
 
@@ -370,7 +370,7 @@ def test_the_sdk_gets_its_token_behind_a_reverse_proxy_that_says_it_is_the_serve
 ) -> None:
     with (
         serving(Server(issuer=guarded)) as server,
-        Proxy(tmp_path, "--upstream", f"{server.origin}/mcp", "--rewrite-origin") as proxy,
+        Proxy(tmp_path, f"{server.origin}/mcp", "--rewrite-origin") as proxy,
     ):
         run([*sdk(peers), proxy.address], AS_OAUTH_CLIENT)
         proxy.stop()
@@ -383,7 +383,7 @@ def test_the_sdk_gets_its_token_behind_a_reverse_proxy_that_says_it_is_the_serve
 def test_the_sdk_gets_its_token_from_a_server_that_is_its_own_authorization_server(
     guarded: Server, peers: Peers, tmp_path: Path
 ) -> None:
-    with Proxy(tmp_path, "--upstream", f"{guarded.origin}/mcp", "--rewrite-origin") as proxy:
+    with Proxy(tmp_path, f"{guarded.origin}/mcp", "--rewrite-origin") as proxy:
         run([*sdk(peers), proxy.address], AS_OAUTH_CLIENT)
         proxy.stop()
 

@@ -9,8 +9,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Message, Response
 from mcpproxy.session.exchanges import Fields
-from mcpproxy.session.frame import Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import SERVER, Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
 
 LATENCY_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """The upper bounds of the latency histogram, in seconds."""
@@ -28,7 +29,7 @@ class Metrics:
         self._cut = self._counter("exchanges_cut", "Exchanges that ended before they were complete.", "by")
         self._latency = Histogram(
             "mcpproxy_response_latency_seconds",
-            "From the request's head to the response's.",
+            "From the request's head to the message that answers it, or else to the response's head.",
             buckets=LATENCY_S,
             registry=self.registry,
         )
@@ -39,6 +40,9 @@ class Metrics:
         )
         self._stuck = self._gauge("recorder_stuck", "1 while the trace cannot be written.")
         self._asked_ns: dict[int, int] = {}
+        self._heads: dict[
+            int, float | None
+        ] = {}  # exchange -> latency of its head, while an answer may follow
         self._streaming: set[int] = set()
         self.trouble = ""
         """Why the trace cannot be written; empty while it can."""
@@ -48,20 +52,31 @@ class Metrics:
         match event:
             case Frame(sender=sender):
                 self._frames.labels(sender).inc()
+                if sender == SERVER and event.exchange in self._heads and _is_answer(event.message):
+                    del self._heads[event.exchange]
+                    self._latency.observe((event.observed_at_ns - self._asked_ns[event.exchange]) / 1e9)
             case RequestHead(exchange=exchange, observed_at_ns=at_ns):
                 self._requests.inc()
                 self._asked_ns[exchange] = at_ns
                 self._open.set(len(self._asked_ns))
+                if event.endpoint and event.method == "POST":
+                    self._heads[exchange] = None
             case ResponseHead(status=status, exchange=exchange, observed_at_ns=at_ns) if status >= 200:
                 # Only the class of the status: a server may send any of 900 statuses.
                 self._responses.labels(f"{status // 100}xx", "proxy" if event.by_proxy else "server").inc()
                 if (asked_ns := self._asked_ns.get(exchange)) is not None:
-                    self._latency.observe((at_ns - asked_ns) / 1e9)
+                    latency_s = (at_ns - asked_ns) / 1e9
+                    if exchange in self._heads:
+                        self._heads[exchange] = latency_s
+                    else:
+                        self._latency.observe(latency_s)
                 if Fields(event.headers).media_type == "text/event-stream":
                     self._streaming.add(exchange)
                     self._streams.set(len(self._streaming))
             case ExchangeEnd(exchange=exchange):
                 self._asked_ns.pop(exchange, None)
+                if (head_s := self._heads.pop(exchange, None)) is not None:  # no message has answered it
+                    self._latency.observe(head_s)
                 self._streaming.discard(exchange)
                 self._open.set(len(self._asked_ns))
                 self._streams.set(len(self._streaming))
@@ -86,3 +101,9 @@ class Metrics:
 
     def _gauge(self, name: str, help: str) -> Gauge:
         return Gauge(f"mcpproxy_{name}", help, registry=self.registry)
+
+
+def _is_answer(message: Message) -> bool:
+    """Whether it holds a response; in a stream, requests and notifications may come before it."""
+    items = message.items if isinstance(message, Batch) else (message,)
+    return any(isinstance(one, Response | ErrorResponse) for one in items)

@@ -54,6 +54,25 @@ def state_dir() -> str:
     return os.path.join(base, "mcpproxy")
 
 
+def working_directory() -> str:
+    """Return the working directory; empty if it has been deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def inside(path: str, folder: str) -> str:
+    """Return ``path`` relative to ``folder`` if it is inside it, otherwise unchanged."""
+    if not folder or not os.path.isabs(path):
+        return path
+    try:
+        found = os.path.relpath(path, folder)
+    except ValueError:  # on another drive
+        return path
+    return path if found.split(os.sep)[0] == os.pardir else found
+
+
 def make_private(folder: str) -> None:
     """Make ``folder`` and its missing parents, accessible to their owner only.
 

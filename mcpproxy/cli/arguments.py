@@ -1,9 +1,10 @@
 """The argument parser of all commands, their common argument types, and their usage errors."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from mcpproxy.errors import UsageError, nearest
+from mcpproxy.errors import UsageError, nearest, nearest_option
 
 __all__ = [
     "HELP_COLUMNS",
@@ -11,6 +12,7 @@ __all__ = [
     "UsageError",
     "header",
     "nearest",
+    "nearest_option",
     "positive",
     "seconds",
     "split_command",
@@ -32,6 +34,28 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
         )
         self._command = command
+
+    def parse_args(  # pyright: ignore[reportIncompatibleMethodOverride] # without a namespace to fill
+        self, args: Sequence[str]
+    ) -> argparse.Namespace:
+        """Read ``args``, with positional arguments before, between and after the options.
+
+        An unknown option is reported first, because argparse would take its value for something else.
+        """
+        for argument in args:
+            name = argument.partition("=")[0]
+            if argument.startswith("--") and name not in self._option_string_actions and " " not in argument:
+                self._refuse_option(name)
+        return self.parse_intermixed_args(args)
+
+    def _refuse_option(self, name: str) -> NoReturn:
+        options = self._option_string_actions.items()
+        shown = [option for option, action in options if action.help != argparse.SUPPRESS]
+        guess = nearest_option(name, shown)
+        see = f"see mcpproxy {self._command} --help"
+        raise UsageError(
+            self._command, f"unknown option {name}", f"did you mean {guess}? {see}" if guess else see
+        )
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(self._command, message, f"see mcpproxy {self._command} --help")

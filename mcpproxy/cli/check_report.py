@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from itertools import chain
 
+from mcpproxy.base import paths
 from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
@@ -59,4 +60,4 @@ def _lines(verdict: JudgedTraces, known: Catalogue, format: str, style: Style) -
             found = github.lines(verdict.located, verdict.remarks, known, base=output.workspace())
             return chain(found, summary)
         case _:
-            return text.lines(verdict, style)
+            return text.lines(verdict, style, base=paths.working_directory())

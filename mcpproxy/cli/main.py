@@ -68,10 +68,9 @@ def _wraps(args: list[str]) -> bool:
     """Whether ``args`` wrap a server, or begin with an option of ``run``, which reports what is missing."""
     if not args or args[0] == "--" or not args[0].startswith("--"):
         return bool(args) and args[0] in ("run", "--")
-    from mcpproxy.cli.new_recording import OPTIONS  # ``run`` needs it anyway
+    from mcpproxy.cli.new_recording import RUN_OPTIONS  # ``run`` needs it anyway
 
-    name = args[0].partition("=")[0]
-    return name == "--grace" or any(name == option for option, _, _ in OPTIONS)
+    return args[0].partition("=")[0] in RUN_OPTIONS
 
 
 def _command(args: list[str]) -> int:
@@ -107,7 +106,9 @@ def _dispatch(args: list[str]) -> int:
         if first in group:
             code: int = _imported(group[first][0]).run(args[1:])
             return code
-    raise _unknown(args)
+    from mcpproxy.cli.unknown_command import refusal
+
+    raise refusal(args, [name for group in COMMANDS.values() for name in group])
 
 
 def _imported(name: str) -> "Any":
@@ -137,24 +138,3 @@ def _help() -> str:
         "About one command: mcpproxy COMMAND --help",
     ]
     return "\n".join(text) + "\n"
-
-
-def _unknown(args: list[str]) -> Exception:
-    """Return the error for an unknown command: a server without ``--``, a misspelt command, or neither."""
-    import shutil
-
-    from mcpproxy.cli.arguments import UsageError, nearest
-
-    first = args[0]
-    typed = first if len(args) == 1 else f"{first} ..."
-    if first.startswith("-"):
-        return UsageError(first, "unknown option", "see mcpproxy --help")
-    if shutil.which(first):
-        return UsageError(
-            first, "not a command of mcpproxy", f"put -- before the server command: mcpproxy -- {typed}"
-        )
-    if guess := nearest(first, [name for group in COMMANDS.values() for name in group]):
-        return UsageError(first, "unknown command", f"did you mean {guess}?")
-    return UsageError(
-        first, "unknown command", "see mcpproxy --help, or put -- before a server command to wrap it"
-    )

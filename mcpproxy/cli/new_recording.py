@@ -42,6 +42,9 @@ OPTIONS = (
 )
 """The options that ``run`` and ``http`` share: name, metavariable (empty for a switch), help."""
 
+RUN_OPTIONS = (*(name for name, _, _ in OPTIONS), "--grace", "--command")
+"""The options that a command line may begin with in place of ``run``."""
+
 _REPEATABLE = ("--enforce", "--rules", "--select", "--extend-select", "--ignore")
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

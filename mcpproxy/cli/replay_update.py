@@ -88,7 +88,7 @@ def _is_ours(path: str) -> bool:
 @contextmanager
 def _proxy_before(url: str, command: list[str]) -> Generator[str]:
     """Run a proxy before ``url`` during the context; yield the URL it listens on."""
-    command = [*command, "--upstream", url, "--listen", "127.0.0.1:0", "--live", "off"]
+    command = [*command, url, "--listen", "127.0.0.1:0", "--live", "off"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -100,7 +100,7 @@ def _proxy_before(url: str, command: list[str]) -> Generator[str]:
                 break
         else:
             raise McpProxyError(
-                f"{url}: {printed[-1].strip() if printed else 'cannot be recorded'}; see --url"
+                f"{url}: {printed[-1].strip() if printed else 'cannot be recorded'}; check the URL"
             )
     finally:
         process.terminate()

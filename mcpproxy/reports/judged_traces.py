@@ -1,11 +1,12 @@
 """The result of a check run, independent of the output format."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mcpproxy.base.slotted import slotted
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.session.frame import Finding, Repeated, Severity
 
 if TYPE_CHECKING:  # most reports do not need it
@@ -22,6 +23,8 @@ class JudgedTrace:
     are the findings with their places, if places were requested. It includes the findings that a baseline
     accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.
     ``journal_fault`` says why the journal of a killed session could not be read; then only a part was judged.
+    ``places`` gives the file and the line (from 1) of each frame with findings, where it is known; frame 0 is
+    the session.
     """
 
     path: str
@@ -33,6 +36,7 @@ class JudgedTrace:
     located: "tuple[Located, ...]" = ()
     more: tuple[Repeated, ...] = ()
     journal_fault: str = ""
+    places: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
 
     @property
     def known(self) -> "tuple[Located, ...]":
@@ -53,12 +57,14 @@ class JudgedTraces:
     """A whole run: every trace in the requested order.
 
     ``fixed`` are the entries of the baseline that were not found, ``None`` if there is no baseline.
+    ``folders`` hold the user's own rules.
     """
 
     traces: tuple[JudgedTrace, ...]
     unjudged: tuple[Unjudged, ...] = ()
     strict: bool = False
     fixed: "tuple[Entry, ...] | None" = None
+    folders: tuple[str, ...] = ()
 
     @cached_property
     def counts(self) -> Counter[Severity]:

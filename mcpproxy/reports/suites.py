@@ -45,7 +45,7 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
     first = findings[0]
     rest = len(findings) - 1 + sum(one.count for one in trace.more if one.rule == first.rule)
     more = f" ({rest} more)" if rest else ""
-    texts = [line for finding in findings for line in text.finding_lines(trace.path, finding)]
+    texts = [line for finding in findings for line in text.finding_lines(trace, finding)]
     return Case(
         _classname(trace.path),
         name,
@@ -63,9 +63,9 @@ def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
         yield f"{visible(trace.path)}: {visible(more_text(one))}"
     for finding in trace.findings:
         if not verdict.does_count(finding):
-            yield from text.finding_lines(trace.path, finding)
+            yield from text.finding_lines(trace, finding)
     for one in trace.known:
-        (line, *_) = text.finding_lines(trace.path, one.finding)
+        (line, *_) = text.finding_lines(trace, one.finding)
         yield f"{line} (known{': ' * bool(one.why)}{visible(one.why)})"
 
 

@@ -1,46 +1,57 @@
-"""Findings as a linter prints them: ``path:frame: error PROTO-007 server: what happened``."""
+"""Findings as a linter prints them: ``path:line: error PROTO-007 frame 12: server answered ...``."""
 
+import shlex
 from collections.abc import Iterator
 
+from mcpproxy.base.paths import inside
 from mcpproxy.base.style import PLAIN, Style, count, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
 from mcpproxy.session.frame import Finding
 
 
-def lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
+def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
     """Return the lines of the whole run: every trace, then the summary."""
     for trace in verdict.traces:
-        yield from trace_lines(trace, style)
+        yield from trace_lines(trace, style, base=base)
     yield from summary_lines(verdict, style)
 
 
-def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
-    """Return the findings of one trace, each with its source, then what is missing from the recording."""
+def trace_lines(trace: JudgedTrace, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
+    """Return the findings of one trace, each with its source, then what is missing from the recording.
+
+    Paths inside the folder ``base`` are relative to it.
+    """
     for finding in trace.findings:
-        yield from finding_lines(trace.path, finding, style)
-    path = visible(trace.path)
+        yield from finding_lines(trace, finding, style, base=base)
+    path = visible(inside(trace.path, base))
     for repeated in trace.more:
         yield f"{style.paint(path + ':', 'bold')} {visible(more_text(repeated))}"
     for note in trace.notes:
         yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {visible(note)}"
 
 
-def finding_lines(path: str, finding: Finding, style: Style = PLAIN) -> Iterator[str]:
-    """Return the lines of one finding: its place in the recording ``path``, and its evidence."""
-    path = visible(path)
-    where = style.paint(f"{path}:{finding.frame}:" if finding.frame else f"{path}:", "bold")
-    yield f"{where} {finding_line(finding, style)}"
+def finding_lines(
+    trace: JudgedTrace, finding: Finding, style: Style = PLAIN, *, base: str = ""
+) -> Iterator[str]:
+    """Return the lines of one finding: its place in the recording, and its evidence."""
+    path, line = trace.places.get(finding.frame, (trace.path, 0))
+    place = f"{visible(inside(path, base))}:{line}:" if line else f"{visible(inside(path, base))}:"
+    yield f"{style.paint(place, 'bold')} {finding_line(finding, style, in_frame=True)}"
     if evidence := _evidence(finding):
         yield style.paint(f"    {evidence}", "dim")
 
 
-def finding_line(finding: Finding, style: Style = PLAIN) -> str:
-    """Return one finding without its place: severity, rule, peer at fault, what happened."""
+def finding_line(finding: Finding, style: Style = PLAIN, *, in_frame: bool = False) -> str:
+    """Return one finding without its place: severity, rule, peer at fault, what happened.
+
+    With ``in_frame`` it names the frame, if it is about one.
+    """
     message = visible(finding.message)
     # Most messages begin with the peer at fault; it is not printed twice.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
-    return f"{finding_head(finding, style)} {words}"
+    frame = f"frame {finding.frame}: " if in_frame and finding.frame else ""
+    return f"{finding_head(finding, style)} {frame}{words}"
 
 
 def finding_head(finding: Finding, style: Style = PLAIN) -> str:
@@ -79,4 +90,5 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
     if first := next((f for trace in verdict.traces for f in trace.findings), None):
-        yield style.paint(f"What a rule means: mcpproxy explain {visible(first.rule)}", "dim")
+        rules = "".join(f" --rules {shlex.quote(folder)}" for folder in verdict.folders)
+        yield style.paint(f"What a rule means: mcpproxy explain {visible(first.rule + rules)}", "dim")

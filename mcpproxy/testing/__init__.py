@@ -119,7 +119,7 @@ class McpRecording:
             elif not upstream:
                 raise self._cannot_record("url")
             path = urlsplit(upstream).path
-            proxy = [*_MCPPROXY, "http", "--upstream", upstream, "--listen", "127.0.0.1:0", "--live", "off"]
+            proxy = [*_MCPPROXY, "http", upstream, "--listen", "127.0.0.1:0", "--live", "off"]
             trace = ["--trace", str(self._folder / "http.jsonl")]
             endpoint = ["--endpoint", path] if path.strip("/") else []
             self._url = self._start([*proxy, *trace, *endpoint], r"listening on (\S+)")

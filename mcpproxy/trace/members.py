@@ -44,7 +44,9 @@ def read_object(text: bytes) -> JSONObject:
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
         # Only values from a peer may be that long; our own times and counts never are.
-        if isinstance(value, dict) and any(type(item) is int and item >> 64 for item in value.values()):
+        if isinstance(value, dict) and any(
+            type(item) is int and item.bit_length() > 64 for item in value.values()
+        ):
             raise NotARecordError("a record with a number that is too large") from None
     if not isinstance(value, dict):
         raise NotARecordError("not a trace record")

@@ -4,14 +4,36 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mcpproxy.admin.metrics import Metrics
-from mcpproxy.session.frame import Event, ExchangeEnd, Finding, Frame, Note, RequestHead, ResponseHead
+from mcpproxy.session.frame import (
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Note,
+    RequestHead,
+    ResponseHead,
+    SseEvent,
+)
 
 MS = 1_000_000
 STREAM = (("Content-Type", "text/event-stream"),)
 
 
-def ask(exchange: int, at_ns: int = 0) -> RequestHead:
-    return RequestHead(exchange, exchange, 1, "POST", "/mcp", (), observed_at_ns=at_ns)
+RESULT = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}'
+
+
+def ask(exchange: int, at_ns: int = 0, method: str = "POST") -> RequestHead:
+    return RequestHead(exchange, exchange, 1, method, "/mcp", (), observed_at_ns=at_ns)
+
+
+def said(raw: bytes, at_ns: int) -> Frame:
+    """An event in the stream of exchange 1."""
+    return Frame(9, "server", raw, at_ns, exchange=1, connection=1, event=SseEvent(b"data: ", b"\n\n"))
+
+
+def end(exchange: int, at_ns: int) -> ExchangeEnd:
+    return ExchangeEnd(exchange, 1, observed_at_ns=at_ns)
 
 
 def answer(exchange: int, status: int = 200, at_ns: int = 0, *, by_proxy: bool = False) -> ResponseHead:
@@ -32,8 +54,30 @@ COUNTED: dict[str, tuple[list[Event], dict[str, float]]] = {
         {"responses_total{by=server,code=2xx}": 1, "open_exchanges": 0, "open_streams": 0},
     ),
     "how long the answer took": (
-        [ask(1, 2 * MS), answer(1, 100, 3 * MS), answer(1, 200, 9 * MS)],
+        [
+            ask(1, 2 * MS),
+            answer(1, 100, 3 * MS),
+            answer(1, 200, 4 * MS),
+            said(PROGRESS, 5 * MS),
+            said(RESULT, 9 * MS),
+        ],
         {"response_latency_seconds_count": 1, "response_latency_seconds_sum": 0.007},
+    ),
+    "and nothing of what comes after it": (
+        [ask(1), answer(1, 200, MS), said(RESULT, 2 * MS), said(RESULT, 3 * MS), end(1, 60_000 * MS)],
+        {"response_latency_seconds_count": 1, "response_latency_seconds_sum": 0.002},
+    ),
+    "how long the head took, where no message answers": (
+        [ask(1), answer(1, 202, 4 * MS), end(1, 9 * MS)],
+        {"response_latency_seconds_count": 1, "response_latency_seconds_sum": 0.004},
+    ),
+    "how long a stream took to open": (
+        [ask(1, method="GET"), answer(1, 200, 5 * MS), said(PROGRESS, 60_000 * MS)],
+        {"response_latency_seconds_count": 1, "response_latency_seconds_sum": 0.005},
+    ),
+    "no latency without an answer": (
+        [ask(1), end(1, 9 * MS)],
+        {"response_latency_seconds_count": 0},
     ),
     "an answer of our own": ([answer(1, 502, by_proxy=True)], {"responses_total{by=proxy,code=5xx}": 1}),
     "an answer to nothing seen": ([answer(1)], {"response_latency_seconds_count": 0}),

@@ -167,7 +167,7 @@ def test_metrics_that_break_stop_alone(tmp_path: Path, capfd: pytest.CaptureFixt
     ]
 
 
-UPSTREAM = ("--upstream", "http://127.0.0.1:1/mcp", "--admin")
+UPSTREAM = ("http://127.0.0.1:1/mcp", "--admin")
 
 
 def test_a_taken_port_is_said_before_anything_starts() -> None:

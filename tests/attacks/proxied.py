@@ -76,9 +76,7 @@ class Proxied:
         self.trace = stage.folder / "h.jsonl"
         upstream = f"http://127.0.0.1:{origin.port}{path}"
         listen = ("--listen", "127.0.0.1:0", "--trace", str(self.trace))
-        self._process = stage.start(
-            "http", "--upstream", upstream, *listen, *options, stdin=subprocess.DEVNULL
-        )
+        self._process = stage.start("http", upstream, *listen, *options, stdin=subprocess.DEVNULL)
         said = read(self._process.stderr, lambda got: b"http://127.0.0.1:" in got and is_line(got))
         self.said = said.decode()
         self.port = int(self.said.partition("http://127.0.0.1:")[2].partition("/")[0].partition(" ")[0])

@@ -127,7 +127,7 @@ def answered(body: bytes, *fields: bytes, kind: bytes = b"application/json") -> 
 @contextmanager
 def _proxied(trace: Path) -> Generator[tuple[Upstream, int, "subprocess.Popen[str]"]]:
     upstream = Upstream()
-    options = ("--upstream", f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", str(trace))
+    options = (f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", str(trace))
     command = [PYTHON, "-m", "mcpproxy", "http", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=trace.parent) as proxy:
         assert proxy.stderr is not None

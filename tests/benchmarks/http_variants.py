@@ -154,7 +154,7 @@ def mcpproxy(command: Sequence[str], upstream: int, folder: Path) -> Generator[B
         WrongBytesError: it does not start, fails, or does not complete the trace.
     """
     trace = folder / TRACE
-    options = ("--upstream", f"http://127.0.0.1:{upstream}/mcp", "--listen", "127.0.0.1:0")
+    options = (f"http://127.0.0.1:{upstream}/mcp", "--listen", "127.0.0.1:0")
     process = subprocess.Popen(
         [*command, "http", *options, "--trace", str(trace)], cwd=ROOT, stderr=subprocess.PIPE
     )

@@ -88,7 +88,10 @@ ARGUMENTS = {
     ),
     "check of a folder without traces": (["check", "{folder}"], "{folder}: no traces in this folder; "),
     "check in an unknown format": (["check", "x", "--format", "xml"], "invalid choice: 'xml'"),
-    "check with an unknown option": (["check", "x", "--fast"], "check: unrecognized arguments: --fast; see "),
+    "check with an unknown option": (
+        ["check", "x", "--fast"],
+        "check: unknown option --fast; see mcpproxy check --help",
+    ),
     "check by an unknown rule": (["check", "x", "--select", "XYZZY-1"], "--select: 'XYZZY-1' is neither"),
     "check with an unknown rule left out": (
         ["check", "x", "--ignore", "XYZZY-1"],

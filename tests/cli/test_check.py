@@ -1,6 +1,7 @@
 """``mcpproxy check``: the findings of a file, whatever the file says about itself."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ import pytest
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.find_traces import expand
 from mcpproxy.ruleset.selection import Selection
+from tests import house
 from tests.cli import recordings
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, finding, frame
+from tests.documents import ROOT
 
 
 def test_a_clean_trace(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -25,13 +28,41 @@ def test_reads_like_a_linter(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     checked = mcpproxy("check", path)
     assert (checked.code, checked.err) == (1, "")
     first, second, *rest = checked.out.splitlines()
-    assert first.startswith(f"{path}:5: error PROTO-007 server answered ")
+    assert first.startswith(f"{path}:6: error PROTO-007 frame 5: server answered ")
     assert second.startswith("    ")
     assert "https://modelcontextprotocol.io/specification/2025-11-25/" in second
     assert rest[-2:] == [
         "1 error in 1 trace, 5 frames, revision 2025-11-25",
         "What a rule means: mcpproxy explain PROTO-007",
     ]
+
+
+@pytest.mark.parametrize("name", ["faulty-2025-11-25", "example-http-2025-03-26"])
+def test_every_format_names_the_same_line(
+    mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    path = f"recordings/{name}.jsonl"
+    as_text = mcpproxy("check", str(ROOT / path), "--extend-select", "EXT").out
+    as_json = mcpproxy("check", path, "--extend-select", "EXT", "--format", "json").out
+    as_commands = mcpproxy("check", path, "--extend-select", "EXT", "--format", "github").out
+    found = json.loads(as_json)["traces"][0]["findings"]
+    assert found
+    assert [line.partition(": ")[0] for line in as_text.splitlines() if line.startswith(path)] == [
+        f"{path}:{one['line']}" for one in found
+    ]
+    assert {f"file={path},line={one['line']},title={one['rule']}" for one in found} == {
+        line.partition(" ")[2].partition(" ")[0] for line in as_commands.splitlines() if "title=" in line
+    }
+
+
+def test_the_next_step_names_the_folder_of_rules(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    folder = house.build(tmp_path)
+    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
+    checked = mcpproxy("check", path, "--rules", folder, "--select", "HOUSE,PROTO")
+    last = checked.out.splitlines()[-1]
+    assert last.endswith(f" --rules {folder}")
+    assert mcpproxy(*shlex.split(last.partition("mcpproxy ")[2])).code == 0
 
 
 def test_recorded_findings_are_not_believed(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -94,7 +125,7 @@ def test_one_unreadable_trace_does_not_hide_the_others(mcpproxy: Mcpproxy, tmp_p
     bad = recordings.write(tmp_path / "b.jsonl", ("hello",))
     checked = mcpproxy("check", str(tmp_path))
     assert checked.code == 2
-    assert f"{good}:5: error PROTO-007" in checked.out
+    assert f"{good}:6: error PROTO-007" in checked.out
     assert "1 trace could not be judged.\n" in checked.out
     assert checked.err.startswith(f"mcpproxy: {bad}:1: not an mcpproxy trace; ")
     report = json.loads(mcpproxy("check", str(tmp_path), "--format", "json").out)
@@ -144,7 +175,7 @@ def test_warnings_count_when_strict(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     )
     relaxed, strict = mcpproxy("check", path), mcpproxy("check", path, "--strict")
     assert (relaxed.code, strict.code) == (0, 1)
-    assert f"{path}:4: warning PROTO-006 server" in relaxed.out
+    assert f"{path}:5: warning PROTO-006 frame 4: server" in relaxed.out
     assert relaxed.out == strict.out
 
 

@@ -141,7 +141,7 @@ def test_its_client_is_played_against_its_server_over_http(recording: str) -> No
         try:
             found = (re.search(r"http://\S+", line) for line in server.stderr)
             where = next(each[0] for each in found if each)
-            played = run("replay", "client", "--timeout", "5", recording, "--url", where)
+            played = run("replay", "client", "--timeout", "5", recording, where)
         finally:
             server.terminate()
         said = server.stderr.read()

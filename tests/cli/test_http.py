@@ -115,7 +115,7 @@ def test_one_session_is_shown(mcpproxy: Mcpproxy, two: str) -> None:
     assert "#2 POST /mcp" in out
     assert "#1 POST" not in out
     assert first not in out
-    assert "the server exited with 0" in out
+    assert "mcpproxy was stopped" in out
 
 
 def test_one_session_is_reported_on(mcpproxy: Mcpproxy, two: str) -> None:

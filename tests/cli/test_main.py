@@ -10,7 +10,7 @@ import pytest
 
 import mcpproxy.cli.main as entry
 from mcpproxy.cli.main import COMMANDS
-from mcpproxy.cli.new_recording import OPTIONS
+from mcpproxy.cli.new_recording import RUN_OPTIONS
 from tests.cli.conftest import Mcpproxy
 
 WRAPS = {
@@ -92,7 +92,43 @@ REFUSED = {
         ["--label", "x", "sh"],
         "put -- before the command: mcpproxy -- sh",
     ),
-    "an unknown option": (["--verbose"], "--verbose: unknown option; see mcpproxy --help"),
+    "an unknown option": (["--frobnicate"], "--frobnicate: unknown option; see mcpproxy --help"),
+    "a misspelt option": (
+        ["--verson"],
+        "--verson: unknown option; did you mean --version? see mcpproxy --help",
+    ),
+    "a misspelt option of run": (
+        ["--lable", "x", "--", "sh"],
+        "--lable: unknown option; did you mean --label? see mcpproxy run --help",
+    ),
+    "another one, known to be of run": (
+        ["--frobnicate", "--", "sh"],
+        "--frobnicate: unknown option; see mcpproxy run --help",
+    ),
+    "one after an option of run": (
+        ["--quiet", "--trase=t", "--", "sh"],
+        "run: unknown option --trase; did you mean --trace? see mcpproxy run --help",
+    ),
+    "a misspelt option of another command": (
+        ["check", "t.jsonl", "--formt", "json"],
+        "check: unknown option --formt; did you mean --format? see mcpproxy check --help",
+    ),
+    "an unknown option before what is missing": (["explain", "--lst"], "explain: unknown option --lst; see"),
+    "the program ls": (["ls"], "ls: unknown command; did you mean list?"),
+    "the program rm": (
+        ["rm", "t.jsonl"],
+        "rm: unknown command; recordings are files: mcpproxy list says where",
+    ),
+    "the program view": (["view", "t.jsonl"], "view: unknown command; did you mean show?"),
+    "the program install": (
+        ["install", "sh"],
+        "install: unknown command; put mcpproxy -- before the server's",
+    ),
+    "such a program after an option": (["--quiet", "ls"], "run: 'ls' is not an option; did you mean list?"),
+    "a command after an option of run": (
+        ["--quiet", "check", "t.jsonl"],
+        "run: 'check' is not an option; the name of a command comes first: mcpproxy check",
+    ),
 }
 
 
@@ -105,7 +141,13 @@ def test_refuses_in_one_line(mcpproxy: Mcpproxy, argv: list[str], expected: str)
     assert refused.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("option", [name for name, _, _ in OPTIONS] + ["--grace"])
+def test_options_may_stand_between_recordings(mcpproxy: Mcpproxy) -> None:
+    refused = mcpproxy("check", "a.jsonl", "--strict", "b.jsonl")
+    assert refused.err.startswith("mcpproxy: a.jsonl: no such file")
+    assert "b.jsonl: no such file" in refused.err
+
+
+@pytest.mark.parametrize("option", RUN_OPTIONS)
 def test_run_knows_the_options_that_lead_to_it(mcpproxy: Mcpproxy, option: str) -> None:
     refused = mcpproxy(option)
     assert refused.code == 2

@@ -63,7 +63,7 @@ def test_a_peer_outside_its_range_fails_the_check(
     (tmp_path / "ranges.toml").write_text(f'["2025-11-25"]\ns = "{allowed}"\n')
     checked = mcpproxy("check", trace, "--versions", str(tmp_path / "ranges.toml"))
     assert checked.code == code
-    assert ("VER-001 server is s 1, outside the range >=2" in checked.out) == bool(code)
+    assert ("VER-001 frame 2: server is s 1, outside the range >=2" in checked.out) == bool(code)
 
 
 @pytest.mark.parametrize(

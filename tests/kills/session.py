@@ -135,7 +135,7 @@ class Session:
         assert server.stdout is not None
         with server.stdout as said:
             upstream = f"http://127.0.0.1:{int(said.readline())}/mcp"
-        self._proxy("http", "--upstream", upstream, "--listen", "127.0.0.1:0")
+        self._proxy("http", upstream, "--listen", "127.0.0.1:0")
         port = ""
         for _ in until("the proxy"):
             _, is_there, rest = (self.folder / "stderr").read_text().partition("http://127.0.0.1:")

@@ -55,7 +55,7 @@ class Recording:
     def __init__(self, folder: Path) -> None:
         self.trace = folder / "trace.jsonl"
         self.upstream = Upstream()
-        where = ["--upstream", self.upstream.origin, "--listen", "127.0.0.1:0"]
+        where = [self.upstream.origin, "--listen", "127.0.0.1:0"]
         self._process = subprocess.Popen(
             [*MCPPROXY, *where, "--trace", str(self.trace), "--live", "off", "--allow-origin", FOREIGN],
             stderr=subprocess.PIPE,

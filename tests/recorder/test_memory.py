@@ -105,7 +105,7 @@ def peak_kib(pid: int | str) -> int:
 def test_large_bodies_in_little_memory(name: str, path: str, upstream: Upstream, tmp_path: Path) -> None:
     body, answered = BODIES[name]()
     trace = str(tmp_path / "t.jsonl")
-    options = ("--upstream", f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", trace)
+    options = (f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", trace)
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy", "http", *options], stderr=subprocess.PIPE, text=True
     ) as proxy:

@@ -17,5 +17,5 @@ def upstream() -> Iterator[Upstream]:
 
 @pytest.fixture
 def proxy(upstream: Upstream, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(str(tmp_path / "t.jsonl"), "--upstream", upstream.origin) as started:
+    with Proxy(str(tmp_path / "t.jsonl"), upstream.origin) as started:
         yield started

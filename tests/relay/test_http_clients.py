@@ -38,7 +38,7 @@ def test_the_sdk_gets_the_same_results(line: str, peers: Peers, tmp_path: Path) 
     python = peers.server(line)[0]
     with (
         sdk_server(python) as port,
-        Proxy(str(tmp_path / "t"), "--upstream", f"http://127.0.0.1:{port}") as proxy,
+        Proxy(str(tmp_path / "t"), f"http://127.0.0.1:{port}") as proxy,
     ):
         direct = said_by(python, f"http://127.0.0.1:{port}/mcp")
         through = said_by(python, f"http://127.0.0.1:{proxy.port}/mcp")
@@ -71,7 +71,7 @@ def test_httpx(mode: str, peers: Peers, tmp_path: Path) -> None:
     python = peers.server("python 1")[0]
     with sdk_server(python) as port:
         direct = f"http://127.0.0.1:{port}"
-        options = ("--forward",) if mode == "forward" else ("--upstream", direct)
+        options = ("--forward",) if mode == "forward" else (direct,)
         with Proxy(str(tmp_path / "t"), *options) as proxy:
             command = [python, "-c", HTTPX, direct, f"http://127.0.0.1:{proxy.port}", mode]
             done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)

@@ -24,31 +24,32 @@ MCPPROXY = [sys.executable, "-m", "mcpproxy"]
 URL = "http://127.0.0.1:1"
 
 REFUSED: dict[str, tuple[list[str], str]] = {
-    "nothing": ([], "one of --upstream and --forward"),
-    "both": (["--upstream", URL, "--forward"], "one of --upstream and --forward"),
-    "no scheme": (["--upstream", "127.0.0.1:3000/mcp"], "is not an http:// or https:// URL"),
-    "a name for a scheme": (["--upstream", "localhost:3000"], "is not an http:// or https:// URL"),
-    "other scheme": (["--upstream", "ftp://a"], "is not an http:// or https:// URL"),
-    "no host": (["--upstream", "http:///mcp"], "is not an http:// or https:// URL"),
-    "wild port": (["--upstream", "http://a:99999"], "is not a URL"),
-    "port that is no number": (["--upstream", "http://a:b"], "is not a URL"),
-    "user": (["--upstream", "http://u:p@a/"], "holds a user"),
-    "fragment": (["--upstream", "http://a/#b"], "fragment"),
-    "space": (["--upstream", "http://a/b c"], "characters"),
-    "unknown option": (["--upstream", URL, "--upsteam"], "unrecognized arguments: --upsteam"),
-    "abbreviated option": (["--up", URL], "unrecognized arguments"),
-    "listen without port": (["--upstream", URL, "--listen", "127.0.0.1"], "is not HOST:PORT"),
-    "listen without host": (["--upstream", URL, "--listen", ":80"], "is not HOST:PORT"),
-    "listen on a wild port": (["--upstream", URL, "--listen", "a:65536"], "is not HOST:PORT"),
-    "listen on bare IPv6": (["--upstream", URL, "--listen", "::1:80"], "is not HOST:PORT"),
-    "admin without port": (["--upstream", URL, "--admin", "9100"], "--admin 9100 is not HOST:PORT"),
-    "endpoint that is no path": (["--upstream", URL, "--endpoint", "mcp"], "is not a path"),
-    "endpoint with a query": (["--upstream", URL, "--endpoint", "/mcp?a"], "is not a path"),
-    "two places": (["--upstream", URL, "--trace", "a", "--trace-dir", "b"], "both say where"),
-    "key without certificate": (["--upstream", URL, "--key", "k"], "--key needs --cert"),
-    "hosts without forward mode": (["--upstream", URL, "--allow-host", "a"], "is for --forward"),
+    "nothing": ([], "one of URL and --forward"),
+    "both": ([URL, "--forward"], "one of URL and --forward"),
+    "a URL twice": ([URL, "--upstream", URL], "one of URL and --forward"),
+    "no scheme": (["127.0.0.1:3000/mcp"], "is not an http:// or https:// URL"),
+    "a name for a scheme": (["localhost:3000"], "is not an http:// or https:// URL"),
+    "other scheme": (["ftp://a"], "is not an http:// or https:// URL"),
+    "no host": (["http:///mcp"], "is not an http:// or https:// URL"),
+    "wild port": (["http://a:99999"], "is not a URL"),
+    "port that is no number": (["http://a:b"], "is not a URL"),
+    "user": (["http://u:p@a/"], "holds a user"),
+    "fragment": (["http://a/#b"], "fragment"),
+    "space": (["http://a/b c"], "characters"),
+    "unknown option": ([URL, "--lsten", "127.0.0.1:1"], "unknown option --lsten; did you mean --listen? see"),
+    "abbreviated option": ([URL, "--insec"], "unknown option --insec; did you mean --insecure?"),
+    "listen without port": ([URL, "--listen", "127.0.0.1"], "is not HOST:PORT"),
+    "listen without host": ([URL, "--listen", ":80"], "is not HOST:PORT"),
+    "listen on a wild port": ([URL, "--listen", "a:65536"], "is not HOST:PORT"),
+    "listen on bare IPv6": ([URL, "--listen", "::1:80"], "is not HOST:PORT"),
+    "admin without port": ([URL, "--admin", "9100"], "--admin 9100 is not HOST:PORT"),
+    "endpoint that is no path": ([URL, "--endpoint", "mcp"], "is not a path"),
+    "endpoint with a query": ([URL, "--endpoint", "/mcp?a"], "is not a path"),
+    "two places": ([URL, "--trace", "a", "--trace-dir", "b"], "both say where"),
+    "key without certificate": ([URL, "--key", "k"], "--key needs --cert"),
+    "hosts without forward mode": ([URL, "--allow-host", "a"], "is for --forward"),
     "rewriting in forward mode": (["--forward", "--rewrite-origin"], "not for --forward"),
-    "unknown mode": (["--upstream", URL, "--live", "loud"], "--live loud is not known"),
+    "unknown mode": ([URL, "--live", "loud"], "--live loud is not known"),
 }
 
 
@@ -71,13 +72,13 @@ def refused(*argv: str) -> str:
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
-        said = refused("--upstream", URL, "--listen", where, "--trace-dir", str(tmp_path))
+        said = refused(URL, "--listen", where, "--trace-dir", str(tmp_path))
     assert said.startswith(f"mcpproxy: {where}: the port is taken; ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
-    said = refused("--upstream", URL, "--listen", "192.0.2.1:0", "--trace-dir", str(tmp_path))
+    said = refused(URL, "--listen", "192.0.2.1:0", "--trace-dir", str(tmp_path))
     assert said.startswith("mcpproxy: 192.0.2.1:0: cannot listen there (")
 
 
@@ -86,13 +87,13 @@ def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
 )
 def test_a_certificate_that_cannot_be_used(cert: str, key: str, tmp_path: Path) -> None:
     options = ["--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path), "--cert", cert]
-    said = refused("--upstream", URL, *options, *(["--key", key] if key else []))
+    said = refused(URL, *options, *(["--key", key] if key else []))
     assert said.startswith(f"mcpproxy: {cert}: cannot be used as certificate (")
 
 
 def test_a_place_that_cannot_be_recorded_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    said = refused("--upstream", URL, "--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path / "file" / "x"))
+    said = refused(URL, "--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path / "file" / "x"))
     assert said.startswith(f"mcpproxy: {tmp_path}/file/x: cannot be written (")
 
 
@@ -137,7 +138,7 @@ def port_of(greeting: str) -> int:
 def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     options = ("--trace", str(trace), "--label", "x", "--live", "off")
-    with Command("--upstream", upstream.origin + "/api", *options) as command:
+    with Command(upstream.origin + "/api", *options) as command:
         greeting = command.said()
         port = port_of(greeting)
         assert greeting == f"mcpproxy: listening on http://127.0.0.1:{port}/mcp -> {upstream.origin}/api\n"
@@ -158,7 +159,7 @@ def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
 
 
 def test_what_the_journal_begins_with(tmp_path: Path) -> None:
-    options = http.parse(["--upstream", "https://a.example/api?key=secret", "--keep-credentials"])
+    options = http.parse(["https://a.example/api?key=secret", "--keep-credentials"])
     options = replace(options, admin="127.0.0.1:9")
     start = json.loads(start_payload("srv", 5, http.start_members(options, "127.0.0.1:8765")))
     assert start == start | {
@@ -180,7 +181,7 @@ def test_what_the_journal_begins_with(tmp_path: Path) -> None:
 
 def test_warnings(tmp_path: Path) -> None:
     options = ("--insecure", "--trace-dir", str(tmp_path), "--listen", "0.0.0.0:0")
-    with Command("--upstream", "https://127.0.0.1:1", *options) as command:
+    with Command("https://127.0.0.1:1", *options) as command:
         assert command.said().startswith("mcpproxy: listening on http://0.0.0.0:")
         assert command.said().startswith("mcpproxy: warning: 0.0.0.0 is more than this machine: ")
         assert command.said().startswith("mcpproxy: WARNING: --insecure: ")
@@ -189,7 +190,7 @@ def test_warnings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["0.0.0.0:0", "[::]:0"])
 def test_metrics_for_everybody_are_warned_of(tmp_path: Path, where: str) -> None:
-    with Command("--upstream", URL, "--admin", where, "--trace-dir", str(tmp_path)) as command:
+    with Command(URL, "--admin", where, "--trace-dir", str(tmp_path)) as command:
         assert command.said().startswith("mcpproxy: listening on ")
         host = where.removesuffix(":0").strip("[]")
         assert command.said().startswith(f"mcpproxy: warning: --admin {host}: whoever reaches it reads ")
@@ -197,7 +198,7 @@ def test_metrics_for_everybody_are_warned_of(tmp_path: Path, where: str) -> None
 
 
 def test_a_proxy_that_browsers_can_reach_is_warned_of(tmp_path: Path) -> None:
-    with Command("--upstream", URL, "--allow-origin", "*", "--trace-dir", str(tmp_path)) as command:
+    with Command(URL, "--allow-origin", "*", "--trace-dir", str(tmp_path)) as command:
         assert command.said().startswith("mcpproxy: listening on ")
         assert command.said().startswith("mcpproxy: warning: --allow-origin *: ")
         command.stop()
@@ -212,7 +213,7 @@ def test_an_open_relay_is_warned_of(tmp_path: Path) -> None:
 
 def test_quiet_says_nothing(tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
-    with Command("--upstream", URL, "--quiet", "--trace", str(trace)) as command:
+    with Command(URL, "--quiet", "--trace", str(trace)) as command:
         while not Path(journal.folder(str(trace)), "lock").exists():  # the recorder is there
             assert command.process.poll() is None
         _, errors = command.stop()
@@ -224,7 +225,7 @@ def test_help_names_every_option() -> None:
         [*MCPPROXY, "http", "--help"], capture_output=True, text=True, timeout=DEADLINE_S
     ).stdout
     for option in (
-        *("--upstream", "--listen", "--endpoint", "--trace", "--trace-dir", "--label", "--live", "--quiet"),
+        *("--listen", "--endpoint", "--trace", "--trace-dir", "--label", "--live", "--quiet"),
         *("--allow-origin", "--insecure", "--cert", "--key", "--forward", "--allow-host", "--rewrite-origin"),
         *("--keep-credentials", "--admin"),
     ):

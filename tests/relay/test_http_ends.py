@@ -233,7 +233,7 @@ def nobody() -> int:
 
 
 def test_an_upstream_that_is_down(tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", f"http://127.0.0.1:{nobody()}") as proxy:
+    with Proxy(str(tmp_path / "t"), f"http://127.0.0.1:{nobody()}") as proxy:
         client = proxy.connect()
         client.send(request(b"hello") + b"more")
         status, message = client.error()
@@ -246,8 +246,34 @@ def test_an_upstream_that_is_down(tmp_path: Path) -> None:
     assert notes(records) == ["upstream-failed"]
 
 
+def test_an_upstream_that_is_down_is_told_once_until_it_is_reached(tmp_path: Path) -> None:
+    port = nobody()
+    with Proxy(str(tmp_path / "t"), f"http://127.0.0.1:{port}") as proxy:
+
+        def fails() -> bool:
+            client = proxy.connect()
+            client.send(request(b"hello"))
+            return client.error()[0] == 502
+
+        assert all(fails() for _ in range(3))
+        with socket.create_server(("127.0.0.1", port)) as server:
+            client = proxy.connect()
+            client.send(request(b"hello"))
+            reached = Peer(server.accept()[0])
+            reached.read_head()
+            assert reached.read(5) == b"hello"
+            reached.send(OK)
+            assert client.read(len(OK)) == OK
+            reached.close()
+        assert all(fails() for _ in range(3))
+        proxy.stop()
+        said = proxy.stderr.read().decode()
+    why = f"cannot connect to 127.0.0.1:{port} (Connection refused); is the server running?"
+    assert said.splitlines() == [f"mcpproxy: {why}"] * 2
+
+
 def test_an_upstream_without_an_address(tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", "http://nowhere.invalid") as proxy:
+    with Proxy(str(tmp_path / "t"), "http://nowhere.invalid") as proxy:
         clients = [proxy.connect() for _ in range(3)]
         for client in clients:
             client.send(request(b"hello"))
@@ -258,7 +284,7 @@ def test_an_upstream_without_an_address(tmp_path: Path) -> None:
 
 
 def test_head_gets_no_body(tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", f"http://127.0.0.1:{nobody()}") as proxy:
+    with Proxy(str(tmp_path / "t"), f"http://127.0.0.1:{nobody()}") as proxy:
         client = proxy.connect()
         client.send(request(line=b"HEAD / HTTP/1.1"))
         head, _, body = client.rest().partition(b"\r\n\r\n")
@@ -274,7 +300,7 @@ def test_an_upstream_that_does_not_answer(tmp_path: Path) -> None:
         for one in filling:
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
-        with Proxy(str(tmp_path / "t"), "--upstream", f"http://127.0.0.1:{port}", connect_s=0.3) as proxy:
+        with Proxy(str(tmp_path / "t"), f"http://127.0.0.1:{port}", connect_s=0.3) as proxy:
             client = proxy.connect()
             client.send(request(b"hello"))
             status, message = client.error()
@@ -286,7 +312,7 @@ def test_an_upstream_that_does_not_answer(tmp_path: Path) -> None:
 
 def test_a_name_with_several_addresses(upstream: Upstream, tmp_path: Path) -> None:
     """localhost is ::1 as well on most machines, and nobody is there."""
-    with Proxy(str(tmp_path / "t"), "--upstream", f"http://localhost:{upstream.port}") as proxy:
+    with Proxy(str(tmp_path / "t"), f"http://localhost:{upstream.port}") as proxy:
         for _ in range(3):
             client = proxy.connect()
             client.send(request(b"hello"))
@@ -305,8 +331,7 @@ def test_stopping_ends_all_connections_and_the_journal(upstream: Upstream, proxy
 
 
 def test_a_second_signal_waits_for_no_recorder(upstream: Upstream, tmp_path: Path) -> None:
-    options = ("--upstream", upstream.origin)
-    with Proxy(str(tmp_path / "t"), *options, recorder="hanging", recorder_s=2 * DEADLINE_S) as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, recorder="hanging", recorder_s=2 * DEADLINE_S) as proxy:
         recorder = int(proxy.stderr.readline().split()[1])
         proxy.process.send_signal(signal.SIGINT)
         while journal.EXIT not in [kind for kind, _, _ in read_journal(proxy.trace)]:
@@ -347,7 +372,7 @@ def test_a_chunk_that_arrived_is_recorded_although_the_relay_is_killed(
 
 
 def test_a_recorder_that_dies_stops_nobody(upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, recorder="killed") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, recorder="killed") as proxy:
         assert proxy.stderr.readline() == (
             b"mcpproxy: the recorder has stopped; the proxy goes on and the journal keeps the traffic\n"
         )
@@ -361,7 +386,7 @@ def test_a_recorder_that_dies_stops_nobody(upstream: Upstream, tmp_path: Path) -
 
 
 def test_the_recorder_is_woken_when_there_is_something(upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, recorder="sleepy") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, recorder="sleepy") as proxy:
         assert proxy.stderr.readline() == b"asleep\n"
         client = proxy.connect()
         client.send(request(b"hello"))

@@ -89,7 +89,6 @@ class Proxied:
             "-m",
             "mcpproxy",
             "http",
-            "--upstream",
             upstream,
             "--listen",
             "127.0.0.1:0",

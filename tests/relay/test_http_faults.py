@@ -42,7 +42,7 @@ def is_told_once(proxy: Proxy) -> bool:
 
 @pytest.mark.parametrize("fault", ["look-up", "connecting", "connected", "abandoning"])
 def test_a_fault_while_connecting_upstream(fault: str, upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", named(upstream), fault=fault) as proxy:
+    with Proxy(str(tmp_path / "t"), named(upstream), fault=fault) as proxy:
         unlucky = proxy.connect()
         unlucky.send(request(b"hello"))
         assert unlucky.rest() == b""
@@ -57,7 +57,7 @@ def test_a_fault_while_connecting_upstream(fault: str, upstream: Upstream, tmp_p
 
 
 def test_the_same_fault_again_is_told_once_and_recorded_each_time(upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", named(upstream), fault="every look-up") as proxy:
+    with Proxy(str(tmp_path / "t"), named(upstream), fault="every look-up") as proxy:
         for _ in range(3):
             client = proxy.connect()
             client.send(request(b"hello"))
@@ -74,7 +74,7 @@ def test_the_same_fault_again_is_told_once_and_recorded_each_time(upstream: Upst
 def test_a_look_up_that_goes_wrong_is_answered(
     fault: str, reason: str, upstream: Upstream, tmp_path: Path
 ) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", named(upstream), fault=fault) as proxy:
+    with Proxy(str(tmp_path / "t"), named(upstream), fault=fault) as proxy:
         client = proxy.connect()
         client.send(request(b"hello"))
         status, message = client.error()
@@ -91,8 +91,9 @@ def test_a_fault_in_the_timer_of_a_connect(tmp_path: Path) -> None:
         for one in filling:
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
-        options = ("--upstream", f"http://127.0.0.1:{port}")
-        with Proxy(str(tmp_path / "t"), *options, connect_s=0.2, fault="connect timer") as proxy:
+        with Proxy(
+            str(tmp_path / "t"), f"http://127.0.0.1:{port}", connect_s=0.2, fault="connect timer"
+        ) as proxy:
             unlucky, other = proxy.connect(), proxy.connect()
             unlucky.send(request(b"hello"))
             assert unlucky.rest() == b""
@@ -105,7 +106,7 @@ def test_a_fault_in_the_timer_of_a_connect(tmp_path: Path) -> None:
 
 
 def test_a_fault_in_the_timer_of_an_end(upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, fault="lingering timer") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, fault="lingering timer") as proxy:
         unlucky = proxy.connect()
         unlucky.send(request(b"hello", b"Origin: https://evil.example"))
         assert unlucky.error()[0] == 403
@@ -116,7 +117,7 @@ def test_a_fault_in_the_timer_of_an_end(upstream: Upstream, tmp_path: Path) -> N
 
 
 def test_a_fault_in_the_handshake_of_a_client(upstream: Upstream, tmp_path: Path) -> None:
-    options = ("--upstream", upstream.origin, "--cert", CERT, "--key", KEY)
+    options = (upstream.origin, "--cert", CERT, "--key", KEY)
     context = ssl.create_default_context(cafile=CERT)
     with Proxy(str(tmp_path / "t"), *options, fault="handshake") as proxy:
         with pytest.raises(OSError, match=r"."):
@@ -127,7 +128,7 @@ def test_a_fault_in_the_handshake_of_a_client(upstream: Upstream, tmp_path: Path
 
 
 def test_a_client_that_leaves_within_its_handshake_is_no_fault(upstream: Upstream, tmp_path: Path) -> None:
-    options = ("--upstream", upstream.origin, "--cert", CERT, "--key", KEY)
+    options = (upstream.origin, "--cert", CERT, "--key", KEY)
     with Proxy(str(tmp_path / "t"), *options) as proxy:
         for _ in range(20):
             client = socket.create_connection(("127.0.0.1", proxy.port), DEADLINE_S)
@@ -139,8 +140,7 @@ def test_a_client_that_leaves_within_its_handshake_is_no_fault(upstream: Upstrea
 
 
 def test_a_connection_that_cannot_be_watched(upstream: Upstream, tmp_path: Path) -> None:
-    options = ("--upstream", upstream.origin)
-    with Proxy(str(tmp_path / "t"), *options, fault="no more descriptors to watch") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, fault="no more descriptors to watch") as proxy:
         assert proxy.connect().rest() == b""
         assert is_served(proxy.connect(), upstream)
         records = proxy.stop()
@@ -149,7 +149,7 @@ def test_a_connection_that_cannot_be_watched(upstream: Upstream, tmp_path: Path)
 
 
 def test_a_fault_that_belongs_to_no_connection_yet(upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, fault="accepting") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, fault="accepting") as proxy:
         assert proxy.connect().rest() == b""
         assert is_served(proxy.connect(), upstream)
         records = proxy.stop()
@@ -158,7 +158,7 @@ def test_a_fault_that_belongs_to_no_connection_yet(upstream: Upstream, tmp_path:
 
 
 def test_a_fault_while_stopping_stops_the_others_all_the_same(upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, fault="stopping") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, fault="stopping") as proxy:
         clients = [proxy.connect() for _ in range(2)]
         for client in clients:
             assert is_served(client, upstream)

@@ -95,7 +95,7 @@ def test_targets(allowed: list[str], host: str, port: int, passes: bool) -> None
 
 
 def test_a_refusal_is_ours_and_upstream_hears_nothing(upstream: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin) as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin) as proxy:
         client = proxy.connect()
         sent = request(b"hello", b"Origin: https://evil.example")
         client.send(sent)
@@ -120,7 +120,7 @@ def test_the_servers_own_guard_can_be_tested(upstream: Upstream, tmp_path: Path)
 
     Its check of Host cannot be tested through us, because Host always names the server.
     """
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--allow-origin", "*") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, "--allow-origin", "*") as proxy:
         client = proxy.connect()
         for sent, origin, answer in (
             (FOREIGN, b"http://evil.example", FORBIDDEN),
@@ -144,7 +144,7 @@ TO_THE_PROXY = (b"pRoxy-Connection: keep-alive", b"Proxy-Authorization: Basic x"
 
 @pytest.mark.parametrize("line", [b"POST /mcp HTTP/1.1", b"POST /elsewhere HTTP/1.0"])
 def test_fields_for_a_proxy_are_not_forwarded(tmp_path: Path, upstream: Upstream, line: bytes) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", f"{upstream.origin}/mcp") as proxy:
+    with Proxy(str(tmp_path / "t"), f"{upstream.origin}/mcp") as proxy:
         client = proxy.connect()
         sent = request(b"hello", b"X: 1", *TO_THE_PROXY, b"Authorization: Bearer z", line=line)
         client.send(sent)
@@ -160,7 +160,7 @@ def test_fields_for_a_proxy_are_not_forwarded(tmp_path: Path, upstream: Upstream
 
 
 def test_an_upgrade_does_not_forward_fields_for_a_proxy(tmp_path: Path, upstream: Upstream) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin) as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin) as proxy:
         client = proxy.connect()
         asks = (b"Connection: Upgrade", b"Upgrade: websocket", *TO_THE_PROXY)
         client.send(request(b"", *asks, line=b"GET / HTTP/1.1"))

@@ -277,7 +277,7 @@ def test_a_route_knows_whether_a_stream_was_asked_for() -> None:
 def test_the_endpoint_event_on_the_wire_and_in_the_journal(
     upstream: http_peers.Upstream, tmp_path: Path
 ) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin) as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin) as proxy:
         client = proxy.connect()
         client.send(request(b"", b"Accept: text/event-stream", line=b"GET /sse HTTP/1.1"))
         server = upstream.accept()
@@ -294,7 +294,7 @@ def test_the_endpoint_event_on_the_wire_and_in_the_journal(
 
 
 def test_metadata_on_the_wire_and_in_the_journal(upstream: http_peers.Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--rewrite-origin") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, "--rewrite-origin") as proxy:
         client = proxy.connect()
         client.send(request(line=b"GET /.well-known/oauth-authorization-server HTTP/1.1"))
         server = upstream.accept()
@@ -311,7 +311,7 @@ def test_metadata_on_the_wire_and_in_the_journal(upstream: http_peers.Upstream, 
 
 
 def test_a_challenge_on_the_wire(upstream: http_peers.Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--rewrite-origin") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, "--rewrite-origin") as proxy:
         client = proxy.connect()
         challenge = b'WWW-Authenticate: Bearer resource_metadata="%s/x"'
         answer = b"HTTP/1.1 401 No\r\n" + challenge + b"\r\nContent-Length: 0\r\n\r\n"

@@ -67,7 +67,7 @@ def converse(client: Peer, upstream: Upstream, size: int) -> None:
 
 
 def test_tls_to_upstream(secure: Upstream, trusted: ssl.SSLContext, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin) as proxy:
+    with Proxy(str(tmp_path / "t"), secure.origin) as proxy:
         converse(proxy.connect(), secure, 4 << 20)
         records = proxy.stop()
     assert stream(records, journal.CLIENT) == request(b"q" * (4 << 20))
@@ -75,7 +75,7 @@ def test_tls_to_upstream(secure: Upstream, trusted: ssl.SSLContext, tmp_path: Pa
 
 
 def test_tls_to_clients(plain: Upstream, trusted: ssl.SSLContext, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", plain.origin, *TO_CLIENTS) as proxy:
+    with Proxy(str(tmp_path / "t"), plain.origin, *TO_CLIENTS) as proxy:
         assert "https://127.0.0.1" in proxy.greeting
         client = proxy.connect(trusted)
         assert isinstance(client.sock, ssl.SSLSocket)
@@ -83,7 +83,7 @@ def test_tls_to_clients(plain: Upstream, trusted: ssl.SSLContext, tmp_path: Path
 
 
 def test_tls_on_both_sides(secure: Upstream, trusted: ssl.SSLContext, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin, *TO_CLIENTS) as proxy:
+    with Proxy(str(tmp_path / "t"), secure.origin, *TO_CLIENTS) as proxy:
         for _ in range(3):
             converse(proxy.connect(trusted), secure, 1 << 20)
 
@@ -91,7 +91,7 @@ def test_tls_on_both_sides(secure: Upstream, trusted: ssl.SSLContext, tmp_path: 
 def test_a_client_that_leaves_is_seen_behind_tls(
     secure: Upstream, trusted: ssl.SSLContext, tmp_path: Path
 ) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin, *TO_CLIENTS) as proxy:
+    with Proxy(str(tmp_path / "t"), secure.origin, *TO_CLIENTS) as proxy:
         client = proxy.connect(trusted)
         client.send(request(b"hello"))
         server = secure.accept()
@@ -117,7 +117,7 @@ def accept_aside(upstream: Upstream) -> threading.Thread:
 
 
 def test_a_certificate_that_is_not_trusted(secure: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin) as proxy:
+    with Proxy(str(tmp_path / "t"), secure.origin) as proxy:
         accepting = accept_aside(secure)
         client = proxy.connect()
         client.send(request(b"hello"))
@@ -129,13 +129,13 @@ def test_a_certificate_that_is_not_trusted(secure: Upstream, tmp_path: Path) -> 
 
 
 def test_insecure_looks_at_no_certificate_and_says_so(secure: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin, "--insecure") as proxy:
+    with Proxy(str(tmp_path / "t"), secure.origin, "--insecure") as proxy:
         assert proxy.stderr.readline().startswith(b"mcpproxy: WARNING: --insecure: ")
         converse(proxy.connect(), secure, 1 << 10)
 
 
 def test_an_upstream_that_speaks_no_tls(plain: Upstream, tmp_path: Path) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", f"https://127.0.0.1:{plain.port}") as proxy:
+    with Proxy(str(tmp_path / "t"), f"https://127.0.0.1:{plain.port}") as proxy:
         client = proxy.connect()
         client.send(request(b"hello"))
         plain.accept().send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -147,7 +147,7 @@ def test_an_upstream_that_speaks_no_tls(plain: Upstream, tmp_path: Path) -> None
 def test_a_client_that_speaks_no_tls_is_dropped(
     plain: Upstream, trusted: ssl.SSLContext, tmp_path: Path
 ) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", plain.origin, *TO_CLIENTS) as proxy:
+    with Proxy(str(tmp_path / "t"), plain.origin, *TO_CLIENTS) as proxy:
         client = proxy.connect()
         client.send(request(b"hello"))
         try:
@@ -160,7 +160,7 @@ def test_a_client_that_speaks_no_tls_is_dropped(
 def test_a_client_that_stops_in_its_handshake_stops_nobody(
     plain: Upstream, trusted: ssl.SSLContext, tmp_path: Path
 ) -> None:
-    with Proxy(str(tmp_path / "t"), "--upstream", plain.origin, *TO_CLIENTS) as proxy:
+    with Proxy(str(tmp_path / "t"), plain.origin, *TO_CLIENTS) as proxy:
         silent = socket.create_connection(("127.0.0.1", proxy.port))
         silent.send(b"\x16\x03\x01")
         converse(proxy.connect(trusted), plain, 1 << 10)

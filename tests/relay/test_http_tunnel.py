@@ -262,7 +262,7 @@ def test_the_path_of_the_endpoint_is_mapped(upstream: Upstream, tmp_path: Path) 
         b"/.well-known/oauth-protected-resource/mcp": b"/.well-known/oauth-protected-resource/mcp",
         b"/register": b"/register",
     }
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin + "/api/v1?key=k") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin + "/api/v1?key=k") as proxy:
         client = proxy.connect()
         for number, (sent, expected) in enumerate(paths.items()):
             client.send(request(line=b"GET %s HTTP/1.1" % sent))
@@ -289,7 +289,7 @@ def test_no_answer_is_journaled_before_its_question(upstream: Upstream, proxy: P
 def test_without_epoll(upstream: Upstream, tmp_path: Path) -> None:
     """Requests, a large body under back-pressure, an end: on systems that have only the module selectors."""
     body = b"b" * (8 << 20)
-    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, loop="SelectorLoop") as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin, loop="SelectorLoop") as proxy:
         client = proxy.connect()
         sending = client.send_aside(request(body))
         server = upstream.accept()

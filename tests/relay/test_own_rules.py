@@ -100,7 +100,7 @@ def test_what_cannot_be_judged_by_is_refused_before_anything_starts(
 ) -> None:
     house.build(tmp_path, "import sys\nsys.exit()")
     monkeypatch.chdir(tmp_path)
-    where = ["--", sys.executable, "-c", "open('started', 'w')"] if way == "run" else ["--upstream", NOWHERE]
+    where = ["--", sys.executable, "-c", "open('started', 'w')"] if way == "run" else [NOWHERE]
     assert main([way, *options, "--trace", "t.jsonl", *where]) == 2
     said = capsys.readouterr()
     assert said.out == ""

@@ -29,6 +29,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "grace that is no number": (["--grace", "long", "--", "cat"], "--grace long is not a time"),
     "grace below nothing": (["--grace=-1", "--", "cat"], "--grace -1 is not a time"),
     "grace that is no time": (["--grace=nan", "--", "cat"], "--grace nan is not a time"),
+    "unknown option that is like another": (["--trase", "x", "--", "cat"], "did you mean --trace?"),
+    "no command in --command": (["--command", " "], "--command names no command"),
+    "half a command": (["--command", "cat 'x"], "--command cat 'x cannot be read (No closing quotation)"),
+    "two commands": (["--command", "cat", "--", "cat"], "both name the server"),
     "two places": (["--trace=a", "--trace-dir=b", "--", "cat"], "both say where"),
 }
 
@@ -89,6 +93,21 @@ def test_options() -> None:
         "rule_options": None,
         "command": ["cat", "--", "-h"],
     }
+
+
+def test_the_command_in_one_argument() -> None:
+    options = run.parse(["--quiet", "--command", "cat 'a b' -- -h"])
+    assert options.is_quiet
+    assert options.command == ["cat", "a b", "--", "-h"]
+    assert run.parse(["run", "--command=cat"]).command == ["cat"]
+
+
+def test_the_command_in_one_argument_is_started() -> None:
+    with Host([*MCPPROXY, "--command", "cat -u"]) as host:
+        host.write(b"through\n")
+        assert host.read(8) == b"through\n"
+        host.end_input()
+        assert host.wait() == 0
 
 
 LABELS = {

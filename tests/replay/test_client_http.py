@@ -115,7 +115,7 @@ def opening() -> Tape:
 def played(
     server: Server, path: Path, capsys: pytest.CaptureFixture[str], *more: str
 ) -> tuple[int, Any, str]:
-    code = main(["replay", "client", str(path), "--url", server.url, "--format", "json", *more])
+    code = main(["replay", "client", str(path), server.url, "--format", "json", *more])
     out, err = capsys.readouterr()
     return code, json.loads(out) if out else None, err
 

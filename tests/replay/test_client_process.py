@@ -198,17 +198,17 @@ def processes_with(word: str) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "one of -- COMMAND and --url URL is needed"),
+        ((), "one of -- COMMAND and URL is needed"),
         (("--", "no-such-command"), "no-such-command: cannot be run"),
         (("--", "false"), "the server ended (exit code 1); no answer to initialize"),
         (("--timeout", "1", "--", "sleep", "600"), "the server says nothing; no answer to initialize"),
-        (("--url", "http://127.0.0.1:1/mcp"), "the server cannot be reached"),
-        (("--url", "ftp://x"), "is not a URL"),
-        (("--url", "http://["), "http://["),
+        (("http://127.0.0.1:1/mcp",), "the server cannot be reached"),
+        (("ftp://x",), "is not a URL"),
+        (("http://[",), "http://["),
         (("--alike", "dates", "--", "true"), "is none of timestamps, uuids, paths"),
         (("--ignore", "x", "--", "true"), "is neither a JSON Pointer"),
         (("--timeout", "0", "--", "true"), "is not a number of seconds"),
-        (("--header", "A: b", "--", "true"), "goes together with --url"),
+        (("--header", "A: b", "--", "true"), "goes together with a URL"),
     ],
 )
 def test_what_cannot_be_run_is_one_line_and_exit_code_2(

@@ -61,7 +61,7 @@ def test_a_session_over_http_is_played_again(
 ) -> None:
     trace = sessions.http(client, peer).trace
     with server(peers.http_server(peer), {"PORT": "0"}) as origin:
-        report = replayed(trace, "--url", f"{origin}/mcp")
+        report = replayed(trace, f"{origin}/mcp")
     assert [item for item in differing(report) if not is_lost(item)] == []
 
 
@@ -72,7 +72,7 @@ def test_a_session_on_stdio_is_played_over_http(
     """In the stateless revision, where transports differ in nothing else."""
     trace = sessions.stdio(client, peer).trace
     with server(peers.http_server(peer), {"PORT": "0"}) as origin:
-        report = replayed(trace, "--url", f"{origin}/mcp")
+        report = replayed(trace, f"{origin}/mcp")
     assert differing(report) == []
 
 
@@ -82,5 +82,5 @@ def test_a_session_on_the_first_http_transport_is_played_again(
 ) -> None:
     trace = sessions.sse(client).trace
     with server(peers.http_server("everything", "sse"), {"PORT": "0"}) as origin:
-        report = replayed(trace, "--url", f"{origin}/sse")
+        report = replayed(trace, f"{origin}/sse")
     assert differing(report) == []

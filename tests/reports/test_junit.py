@@ -26,7 +26,13 @@ WRONG_AGAIN: Final = Finding("PROTO-007", "error", "server", HOSTILE, 14)
 UNKNOWN: Final = Finding("PROTO-006", "warning", "server", "unknown notification", 13)
 CLEAN: Final = JudgedTrace("t/clean.jsonl", True, "2025-11-25", 9, ())
 FAULTY: Final = JudgedTrace(
-    "t/faulty.jsonl", False, "2025-11-25", 82, (WRONG_ID, UNKNOWN, WRONG_AGAIN), ("cut off",)
+    "t/faulty.jsonl",
+    False,
+    "2025-11-25",
+    82,
+    (WRONG_ID, UNKNOWN, WRONG_AGAIN),
+    ("cut off",),
+    places={number: ("t/faulty.jsonl", number + 3) for number in (12, 13, 14)},
 )
 RUN: Final = JudgedTraces((CLEAN, FAULTY), (Unjudged("t/gone.jsonl", "no such file"),))
 
@@ -103,12 +109,12 @@ def test_a_failure_tells_every_finding_and_a_suite_what_does_not_count() -> None
     assert failure is not None
     assert (failure.get("message"), failure.get("type")) == ("wrong id (1 more)", "error")
     told = failure.text or ""
-    assert "t/faulty.jsonl:12: error PROTO-007 server: wrong id\n    at /id  see frame 3" in told
-    assert "t/faulty.jsonl:14: error PROTO-007" in told
+    assert "t/faulty.jsonl:15: error PROTO-007 frame 12: server: wrong id\n    at /id  see frame 3" in told
+    assert "t/faulty.jsonl:17: error PROTO-007 frame 14: " in told
     notes = faulty.findtext("system-out") or ""
     assert notes.splitlines() == [
         "t/faulty.jsonl: incomplete: cut off",
-        "t/faulty.jsonl:13: warning PROTO-006 server: unknown notification",
+        "t/faulty.jsonl:16: warning PROTO-006 frame 13: server: unknown notification",
     ]
     counts = {name: faulty.get(name) for name in ("tests", "failures", "errors", "timestamp")}
     assert counts == {"tests": "2", "failures": "1", "errors": "0", "timestamp": "2026-03-01T10:30:00"}

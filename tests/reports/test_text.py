@@ -12,24 +12,42 @@ SOURCE = "https://example.test/spec#ids"
 WRONG_ID = Finding("PROTO-007", "error", "server", "wrong id", 12, (3,), "/id", "2025-11-25", SOURCE, "R-008")
 NO_READY = Finding("SEQ-002", "warning", "client", "client never \x1b[31mready", 0)
 REMARK = Finding("SCHEMA-003", "info", "server", "no properties", 4, (1, 2))
+PLACES = {0: ("s.jsonl", 1), 12: ("s.jsonl", 15)}
 
 
 def verdict(*findings: Finding, strict: bool = False, notes: tuple[str, ...] = ()) -> JudgedTraces:
     return JudgedTraces(
-        (JudgedTrace("s.jsonl", not notes, "2025-11-25", 82, findings, notes),), strict=strict
+        (JudgedTrace("s.jsonl", not notes, "2025-11-25", 82, findings, notes, places=PLACES),), strict=strict
     )
 
 
 def test_a_finding_is_a_line_and_its_evidence() -> None:
     assert list(text.lines(verdict(WRONG_ID, NO_READY, REMARK))) == [
-        "s.jsonl:12: error PROTO-007 server: wrong id",
+        "s.jsonl:15: error PROTO-007 frame 12: server: wrong id",
         "    at /id  see frame 3  https://example.test/spec#ids",
-        "s.jsonl: warning SEQ-002 client never \\u001b[31mready",
-        "s.jsonl:4: info SCHEMA-003 server: no properties",
+        "s.jsonl:1: warning SEQ-002 client never \\u001b[31mready",
+        "s.jsonl: info SCHEMA-003 frame 4: server: no properties",
         "    see frames 1, 2",
         "1 error, 1 warning, 1 note in 1 trace, 82 frames, revision 2025-11-25",
         "What a rule means: mcpproxy explain PROTO-007",
     ]
+
+
+def test_paths_in_the_working_directory_are_short() -> None:
+    for path, name in {
+        "/work/t/s.jsonl": "t/s.jsonl",
+        "/works/s.jsonl": "/works/s.jsonl",
+        "../s": "../s",
+    }.items():
+        judged = JudgedTrace(path, False, None, 82, (WRONG_ID,), ("cut",), places={12: (path, 15)})
+        first, _, last = text.trace_lines(judged, base="/work")
+        assert (first[: len(name) + 5], last) == (f"{name}:15: ", f"{name}: incomplete: cut")
+
+
+def test_the_next_step_names_the_folders_of_rules() -> None:
+    run = JudgedTraces(verdict(WRONG_ID).traces, folders=("house", "our rules"))
+    *_, last = text.lines(run)
+    assert last == "What a rule means: mcpproxy explain PROTO-007 --rules house --rules 'our rules'"
 
 
 def test_colours_mark_the_severity() -> None:

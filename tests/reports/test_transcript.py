@@ -92,3 +92,9 @@ ENDINGS: dict[str, tuple[Ending, int | None, int | None]] = {
 @pytest.mark.parametrize(("words", "ending"), ENDINGS.items(), ids=ENDINGS)
 def test_endings(words: str, ending: tuple[Ending, int | None, int | None]) -> None:
     assert Transcript().lines(Close(*ending))[0].endswith(f"close {words}")
+
+
+def test_a_proxy_over_http_was_stopped() -> None:
+    transcript = Transcript(transport="http")
+    assert transcript.lines(Close("exited", 0))[0].endswith("close mcpproxy was stopped")
+    assert transcript.lines(Close("signalled", None, 9))[0].endswith("close signal 9 ended the server")

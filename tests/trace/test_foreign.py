@@ -407,6 +407,17 @@ def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
         assert len(frames) == 4
 
 
+@pytest.mark.parametrize("format", ["auto", "mcpsnoop", "har"])
+def test_our_own_trace_is_not_imported(mcpproxy: Mcpproxy, tmp_path: Path, format: str) -> None:
+    path, out = kept(tmp_path, mcp_rec(*TALK)), tmp_path / "o.jsonl"
+    assert mcpproxy("import", path, "-o", str(out)).code == 0
+    refused = mcpproxy("import", str(out), "--format", format, "-o", str(tmp_path / "p.jsonl"))
+    assert refused.code == 2
+    assert refused.err == (
+        f"mcpproxy: {out}: is a trace of mcpproxy already; check, show and replay take it as it is\n"
+    )
+
+
 def test_what_cannot_be_imported_or_written(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         refused = mcpproxy("import", str(path))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcpproxy import judging
+from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.cli import (
@@ -62,17 +63,18 @@ def run(argv: list[str]) -> int:
         [trace for path in options.paths for trace in find_traces.expand(path)]
     )
     streams = options.format == "text" and not options.output and not options.write_baseline
-    style = terminal_style()
+    style, here = terminal_style(), paths.working_directory()
     verdict = judge_all(
         list(dict.fromkeys(found)),
         rules,
         selection,
         strict=options.strict,
         session=options.session or "",
-        each=lambda judged: emit(text.trace_lines(judged, style)) if streams else None,
+        each=lambda judged: emit(text.trace_lines(judged, style, base=here)) if streams else None,
         located=accepted is not None or options.format in report_options.LOCATED_FORMATS,
         accepted=accepted,
     )
+    verdict = replace(verdict, folders=tuple(options.rules))
     if accepted is not None:
         verdict = _compared(verdict, accepted, rules.catalogue, selection, options)
     check_report.report(verdict, rules.catalogue, options.format, options.output, style, streamed=streams)

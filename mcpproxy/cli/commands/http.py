@@ -1,4 +1,4 @@
-"""``mcpproxy http --upstream URL [OPTION...]``: run a proxy before an HTTP server."""
+"""``mcpproxy http URL [OPTION...]``: run a proxy before an HTTP server."""
 
 import argparse
 import errno
@@ -55,6 +55,8 @@ class HttpOptions:
     rewrites_origin: bool
     keeps_credentials: bool
     admin: str
+    is_url_named: bool
+    """The URL was given as ``--upstream``, its name in earlier versions."""
 
 
 def run(argv: list[str]) -> int:
@@ -115,23 +117,22 @@ def parse(argv: list[str]) -> HttpOptions:
         UsageError: they are not valid.
     """
     args = _parser().parse_args(argv)
-    if args.forward == bool(args.upstream):
-        _refuse(
-            "one of --upstream and --forward is needed", "mcpproxy http --upstream http://127.0.0.1:3001/mcp"
-        )
+    url = args.url or args.upstream
+    if args.forward + bool(args.url) + bool(args.upstream) != 1:
+        _refuse("one of URL and --forward is needed", "mcpproxy http http://127.0.0.1:3001/mcp")
     recording = _recording(args)
     if args.key and not args.cert:
         _refuse("--key needs --cert", "give the certificate as well")
     if args.allow_host and not args.forward:
         _refuse("--allow-host is for --forward", "leave it out")
     if recording.lists["--enforce"] and args.forward:
-        _refuse("--enforce is not for --forward", "use --upstream, which names one server")
+        _refuse("--enforce is not for --forward", "stand before one server: mcpproxy http URL")
     if args.rewrite_origin and args.forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
     host, port = split_listen(args.listen)
     if args.admin:
         _check_admin(*split_listen(args.admin, "--admin"))
-    upstream = _upstream(args.upstream) if args.upstream else None
+    upstream = _upstream(url) if url else None
     label = paths.safe(recording.label) or paths.safe(upstream.host if upstream else "forward")
     return HttpOptions(
         recording=recording,
@@ -148,6 +149,7 @@ def parse(argv: list[str]) -> HttpOptions:
         rewrites_origin=args.rewrite_origin,
         keeps_credentials=args.keep_credentials,
         admin=args.admin,
+        is_url_named=bool(args.upstream),
     )
 
 
@@ -188,7 +190,8 @@ def _check_admin(host: str, port: int) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("http", DESCRIPTION, EPILOG)
     add = parser.add_argument
-    add("--upstream", metavar="URL", default="", help="the server: http(s)://HOST[:PORT][/PATH]")
+    add("url", metavar="URL", nargs="?", default="", help="the server: http(s)://HOST[:PORT][/PATH]")
+    add("--upstream", default="", help=argparse.SUPPRESS)  # the name of URL in earlier versions
     add(
         "--listen",
         metavar="HOST:PORT",
@@ -254,13 +257,13 @@ def _upstream(url: str) -> Upstream:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        _refuse(f"--upstream {url} is not a URL ({error})", "for example http://127.0.0.1:3001/mcp")
+        _refuse(f"{url} is not a URL ({error})", "for example http://127.0.0.1:3001/mcp")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        _refuse(f"--upstream {url} is not an http:// or https:// URL", f"perhaps http://{url.lstrip('/')}")
+        _refuse(f"{url} is not an http:// or https:// URL", f"perhaps http://{url.lstrip('/')}")
     if parts.username is not None or parts.fragment:
-        _refuse("--upstream holds a user or a fragment", "leave it out: clients send their own credentials")
+        _refuse("the URL holds a user or a fragment", "leave it out: clients send their own credentials")
     if not _PLAIN.fullmatch(parts.path + parts.query + parts.netloc):
-        _refuse(f"--upstream {url} holds characters that are not allowed in a URL", "write them as %XX")
+        _refuse(f"{url} holds characters that are not allowed in a URL", "write them as %XX")
     is_tls = parts.scheme == "https"
     path = "" if parts.path == "/" and not parts.query else parts.path
     return Upstream(parts.hostname, port or (443 if is_tls else 80), is_tls, path, parts.query)
@@ -321,6 +324,8 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
     warnings: list[str] = []
+    if options.is_url_named:
+        warnings.append("--upstream URL is only URL now; the next release removes the option")
     if not is_loopback(host):
         warnings.append(
             f"warning: {host} is more than this machine: whoever reaches it reaches the server through us, "

@@ -1,13 +1,17 @@
 """``mcpproxy import``: convert a recording of another program to a trace."""
 
 import os
+from typing import Final
 
+from mcpproxy.base.files import open_regular
 from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
 from mcpproxy.importers.detect import FORMATS, open_foreign, recognised
 from mcpproxy.trace.copy import write_trace
+from mcpproxy.trace.decode import header_format
+from mcpproxy.trace.members import NotARecordError
 
 DESCRIPTION = (
     "Make a trace of a recording by mcpsnoop (JSONL) or mcp-rec (JSONL), or of an HTTP Archive (HAR 1.2)."
@@ -19,6 +23,9 @@ show, versions, trim, redact and replay also take such files directly.
 
   mcpproxy import session.har -o session.jsonl
   mcpproxy import recorded.jsonl --session 2 -o second.jsonl"""
+
+_HEADER_BYTES: Final = 1 << 20
+"""A longer first line is not a header."""
 
 
 def run(argv: list[str]) -> int:
@@ -38,6 +45,8 @@ def run(argv: list[str]) -> int:
         raise UsageError(path, "no such file", "name a recording")
     if not os.path.isfile(path):
         raise UsageError(path, "is not a regular file", "name a recording")
+    if _is_own(path):
+        raise UsageError(path, "is a trace of mcpproxy already", "check, show and replay take it as it is")
     format: str | None = options.format if options.format != "auto" else recognised(path)
     if format is None:
         known = ", ".join(FORMATS)
@@ -49,3 +58,13 @@ def run(argv: list[str]) -> int:
     for note in trace.notes:
         tell(f"{output}: {note}")
     return 0
+
+
+def _is_own(path: str) -> bool:
+    """Whether the first line is the header of one of our own traces, of whatever format."""
+    try:
+        with open(open_regular(path, follows=True), "rb") as file:
+            header_format(file.readline(_HEADER_BYTES))
+    except (OSError, NotARecordError):
+        return False
+    return True

@@ -92,7 +92,7 @@ def summarise(path: str) -> RecordingSummary:
     if last := close or continued:
         return replace(
             summary,
-            ended=_ended(last) if close else f"goes on in {last.get('in')}",
+            ended=_ended(last, transport) if close else f"goes on in {last.get('in')}",
             duration_ns=_int(last.get("t")),
             frames=sum(_counts(last.get("frames")).values()),
             findings=_counts(last.get("findings")),
@@ -124,6 +124,7 @@ def as_object(recording: RecordingSummary) -> dict[str, object]:
 def as_table(recordings: list[RecordingSummary], style: Style) -> list[str]:
     """Return the list as a table for people."""
     rows = [("STARTED (UTC)", "LABEL", "DURATION", "FRAMES", "FINDINGS", "ENDED", "TRACE")]
+    here = paths.working_directory()
     for r in recordings:
         found = r.findings
         rows.append(
@@ -134,7 +135,7 @@ def as_table(recordings: list[RecordingSummary], style: Style) -> list[str]:
                 "-" if r.frames is None else f"{r.frames:,}",
                 "-" if found is None else tally(*(found.get(s, 0) for s in ("error", "warning", "info"))),
                 visible(r.ended),
-                visible(r.path),
+                visible(paths.inside(r.path, here)),
             )
         )
     return table(rows, style, right=(2, 3))
@@ -158,8 +159,10 @@ def _record(line: bytes, kind: str) -> dict[str, object] | None:
         return None
 
 
-def _ended(close: dict[str, object]) -> str:
+def _ended(close: dict[str, object], transport: str) -> str:
     match close.get("ending"):
+        case "exited" if transport == "http" and close.get("exit_code") == 0:
+            return "stopped"  # mcpproxy; the server is another process
         case "exited":
             return f"exit {close.get('exit_code')}"
         case "signalled":

@@ -24,7 +24,7 @@ A message is sent when everything that the recorded client had seen before it ha
 EPILOG: Final = f"""\
 {comparison_options.EPILOG}
   mcpproxy replay client session.jsonl -- python server.py
-  mcpproxy replay client session.jsonl --url http://127.0.0.1:3000/mcp --format junit > report.xml
+  mcpproxy replay client session.jsonl http://127.0.0.1:3000/mcp --format junit > report.xml
   mcpproxy replay client session.jsonl --update -- python server.py"""
 
 
@@ -93,10 +93,11 @@ def _http(url: str, session: RecordedSession, headers: Sequence[tuple[str, str]]
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     argv, command = split_command(argv)
     parser = Parser("replay client", DESCRIPTION, EPILOG)
-    parser.usage = "mcpproxy replay client TRACE [OPTION...] (-- COMMAND [ARG...] | --url URL)"
+    parser.usage = "mcpproxy replay client TRACE [OPTION...] (-- COMMAND [ARG...] | URL)"
     add = parser.add_argument
     add("trace", metavar="TRACE", help="the recording")
-    add("--url", metavar="URL", type=url, help="the MCP endpoint of a live server over HTTP")
+    add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a live server over HTTP")
+    add("--url", dest="named_url", type=url, help=argparse.SUPPRESS)  # the name of URL in earlier versions
     add(
         "--header",
         metavar="'NAME: VALUE'",
@@ -121,14 +122,17 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="how long an answer may take (30)",
     )
     options = parser.parse_args(argv)
-    if bool(options.url) == bool(command):
+    if options.named_url:
+        tell("--url URL is only URL now; the next release removes the option")
+    if bool(options.url) + bool(options.named_url) + bool(command) != 1:
         raise UsageError(
             "replay client",
-            "one of -- COMMAND and --url URL is needed",
+            "one of -- COMMAND and URL is needed",
             "mcpproxy replay client TRACE -- python server.py",
         )
+    options.url = options.url or options.named_url
     if options.header and not options.url:
-        raise UsageError("--header", "goes together with --url", "leave it out for a command")
+        raise UsageError("--header", "goes together with a URL", "leave it out for a command")
     if options.session and options.update:
         raise UsageError("--session", "is not for --update, which replaces all", "leave one of them out")
     return options, command

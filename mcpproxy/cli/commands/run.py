@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _USAGE = """\
-usage: mcpproxy [run] [OPTION...] -- COMMAND [ARG...]
+usage: mcpproxy [run] [OPTION...] (-- COMMAND [ARG...] | --command 'COMMAND [ARG...]')
 
 Starts COMMAND, an MCP server that speaks on stdin and stdout. Every byte passes unchanged, is recorded,
 and is judged while it passes. Put "mcpproxy --" before the server command in any host's configuration.
@@ -32,6 +32,7 @@ cannot be run, 2 if the arguments are wrong or nothing can be recorded there.
 _OPTIONS = (
     *new_recording.OPTIONS,
     ("--grace", "SECONDS", "how long the server may take to exit after the host has gone (default: 5)"),
+    ("--command", "'COMMAND ARG...'", "the same as -- COMMAND ARG..., for hosts that keep -- for themselves"),
     ("-h, --help", "", "show this"),
 )
 _VALUED = tuple(name for name, value, _ in _OPTIONS if value)
@@ -139,6 +140,8 @@ def parse(argv: list[str]) -> RunOptions:
         if argument == "--":
             if not rest:
                 _refuse("no command after --", "name the server to start: mcpproxy -- COMMAND [ARG...]")
+            if options.command:
+                _refuse("--command and -- both name the server", "leave one of them out")
             options.command = rest
             break
         if argument in ("-h", "--help"):
@@ -152,17 +155,49 @@ def parse(argv: list[str]) -> RunOptions:
                 _refuse(f"{name} needs a value", "see mcpproxy run --help")
             if name == "--grace":
                 options.grace_s = _grace_s(value)
+            elif name == "--command":
+                options.command = _words(value)
             else:
                 options.set(name, value)
         elif argument.startswith("-"):
-            _refuse(f"unknown option {name}", "see mcpproxy run --help")
+            guess = _nearest(name)
+            see = "see mcpproxy run --help"
+            _refuse(f"unknown option {name}", f"did you mean {guess}? {see}" if guess else see)
         else:
-            _refuse(f"{argument!r} is not an option", f"put -- before the command: mcpproxy -- {argument}")
+            _refuse(f"{argument!r} is not an option", _instead(argument))
     if not options.command:
         _refuse(
             "no -- and no command found", "put -- before the server command: mcpproxy -- COMMAND [ARG...]"
         )
     return options
+
+
+def _words(value: str) -> list[str]:
+    """Return the words of a command, as a shell would read them."""
+    import shlex
+
+    try:
+        found = shlex.split(value)
+    except ValueError as fault:
+        _refuse(f"--command {value} cannot be read ({fault})", "quote it as for a shell")
+    if not found:
+        _refuse("--command names no command", "name the server to start")
+    return found
+
+
+def _nearest(name: str) -> str | None:
+    from mcpproxy.errors import nearest_option
+
+    return nearest_option(name, (*new_recording.RUN_OPTIONS, "--help"))
+
+
+def _instead(word: str) -> str:
+    """Return what to do about a word where an option should be."""
+    from mcpproxy.cli.unknown_command import INSTEAD, is_command
+
+    if is_command(word):
+        return f"the name of a command comes first: mcpproxy {word}"
+    return INSTEAD.get(word) or f"put -- before the command: mcpproxy -- {word}"
 
 
 def _grace_s(value: str) -> float:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from mcpproxy.base import paths
+from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces, http_sessions
 from mcpproxy.cli.arguments import Parser, UsageError
@@ -49,13 +50,15 @@ def run(argv: list[str]) -> int:
     if options.json:
         emit(_json(path, shown, full=options.full, following=options.follow), flush=options.follow)
     else:
-        transcript = Transcript(terminal_style(colour=options.colour), full=options.full)
-        emit(_text(path, shown, transcript, following=options.follow), flush=options.follow)
+        style = terminal_style(colour=options.colour)
+        lines = _text(path, shown, style, full=options.full, following=options.follow)
+        emit(lines, flush=options.follow)
     return 0
 
 
-def _text(path: str, shown: EventFilter, transcript: Transcript, *, following: bool) -> Iterator[str]:
+def _text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
     trace = open_trace(path)
+    transcript = Transcript(style, full=full, transport=trace.header.transport)
     yield from header_lines(path, trace.header)
     for event in follow(path) if following else in_place(trace):
         lines = transcript.lines(event)  # even if it is not shown: a response line names its request

@@ -70,6 +70,8 @@ _ACCEPT_AGAIN_S: Final = 0.1
 _FAULTS_REPORTED: Final = 20
 """How many different faults of ours are reported on stderr, each once. The journal has a note on every
 one."""
+_UNREACHABLE_REPORTED: Final = 100
+"""How many upstreams that cannot be reached are remembered, and so reported on stderr."""
 
 
 class Settings:
@@ -184,6 +186,7 @@ class Proxy:
         self._is_stopped = False
         self._is_stop_repeated = False  # a second signal to stop has come
         self._faults: set[str] = set()  # faults of ours that were reported
+        self._unreachable: set[str] = set()  # upstream addresses that were reported
         if journal is not None:
             journal.on_notice = self.stderr_log.say
             self.record = journal.append
@@ -254,6 +257,16 @@ class Proxy:
         """A number for a connection that has something to record."""
         self._last_number += 1
         return self._last_number
+
+    def on_upstream_failed(self, address: str, why: str) -> None:
+        """Say so, once until it is reached again."""
+        if address not in self._unreachable and len(self._unreachable) < _UNREACHABLE_REPORTED:
+            self._unreachable.add(address)
+            self.stderr_log.say(why)
+
+    def on_upstream_reached(self, address: str) -> None:
+        """If it fails again, that is said again."""
+        self._unreachable.discard(address)
 
     def forget(self, tunnel: StoppableTunnel) -> None:
         """Remove a tunnel that has ended."""

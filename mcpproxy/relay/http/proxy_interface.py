@@ -42,6 +42,14 @@ class ProxyInterface(Protocol):
         """A number for a connection that has something to record."""
         ...
 
+    def on_upstream_failed(self, address: str, why: str) -> None:
+        """No connection to ``address`` could be opened."""
+        ...
+
+    def on_upstream_reached(self, address: str) -> None:
+        """A connection to ``address`` is open."""
+        ...
+
     def forget(self, tunnel: StoppableTunnel) -> None:
         """Remove a tunnel that has ended."""
         ...

@@ -275,6 +275,7 @@ class Tunnel(Pair):
     def _use_upstream(self, sock: Sock) -> None:
         """Use the new upstream connection, and send what waited for it."""
         upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, self._on_upstream)
+        self._proxy.on_upstream_reached(self._upstream_address())
         self._requests.sent()
         out, self._out = self._out, b""
         try:
@@ -291,6 +292,7 @@ class Tunnel(Pair):
         if dial.failure is not None:
             status, why = dial.failure
             self._note("upstream-failed", why, now)
+            self._proxy.on_upstream_failed(self._upstream_address(), why)
             self._answer(status, why, now, has_body=self._requests.wants_body)
             return
         assert dial.sock is not None

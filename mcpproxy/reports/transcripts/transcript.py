@@ -45,12 +45,13 @@ HEADING: Final = f"{'frame':>5} {'seconds':>9} {'took':>8} {'size':>8}"
 class Transcript:
     """Turns events into lines, in order; one per session.
 
-    ``full`` shows each payload completely, on its own line.
+    ``full`` shows each payload completely, on its own line. ``transport`` is that of the recording.
     """
 
-    def __init__(self, style: Style = PLAIN, *, full: bool = False) -> None:
+    def __init__(self, style: Style = PLAIN, *, full: bool = False, transport: str = "stdio") -> None:
         self._style: Final = style
         self._full: Final = full
+        self._transport: Final = transport
         self._conversation: Final = Conversation()
         self._frames: Final[Counter[str]] = Counter()
         self._found: Final[Counter[str]] = Counter()
@@ -217,7 +218,7 @@ class Transcript:
         return self._line(gap.observed_at_ns, "gap", self._style.paint(words, "yellow"))
 
     def _close(self, close: Close) -> list[str]:
-        words = ending_text(close)
+        words = ending_text(close, self._transport)
         if close.exit_code != 0:
             words = self._style.paint(words, "yellow")
         frames = sum(self._frames.values())
@@ -246,9 +247,11 @@ class Transcript:
         return self._style.shorten(text, max(self._room(taken), 20))
 
 
-def ending_text(close: Close) -> str:
-    """Return in words how a recording ended."""
+def ending_text(close: Close, transport: str) -> str:
+    """Return in words how a recording ended. Over HTTP that is the end of mcpproxy, not of the server."""
     match close.ending:
+        case "exited" if transport == "http" and close.exit_code == 0:
+            return "mcpproxy was stopped"
         case "exited":
             return f"the server exited with {close.exit_code}"
         case "signalled":
