@@ -17,6 +17,7 @@ from threading import Thread
 from typing import Final
 
 from tests.benchmarks import processes
+from tests.benchmarks.http_variants import LISTENING
 from tests.benchmarks.sessions import Kind
 from tests.relay.http_peers import Peer, Upstream, request
 
@@ -127,11 +128,13 @@ def answered(body: bytes, *fields: bytes, kind: bytes = b"application/json") -> 
 @contextmanager
 def _proxied(trace: Path) -> Generator[tuple[Upstream, int, "subprocess.Popen[str]"]]:
     upstream = Upstream()
-    options = (f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", str(trace))
-    command = [PYTHON, "-m", "mcpproxy", "http", *options]
+    options = ("--listen", "127.0.0.1:0", "--trace", str(trace))
+    # The first versions took the URL as an option only.
+    command = [PYTHON, "-m", "mcpproxy", "http", "--upstream", f"{upstream.origin}/mcp", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=trace.parent) as proxy:
         assert proxy.stderr is not None
-        port = int(proxy.stderr.readline().partition("http://127.0.0.1:")[2].partition("/")[0])
+        lines = iter(proxy.stderr.readline, "")
+        port = next(int(found[1]) for line in lines if (found := LISTENING.search(line)))
         yield upstream, port, proxy
     upstream.close()
 

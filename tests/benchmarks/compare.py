@@ -89,8 +89,10 @@ def stdio_variants() -> list[Variant]:
 
 
 def http_variants_of_both() -> list[http_variants.Variant]:
-    """Both versions, before an HTTP server."""
+    """Both versions, before an HTTP server. The first versions took its URL as an option only."""
     return [
-        http_variants.Variant(version, partial(http_variants.mcpproxy, (command,)), records=True)
+        http_variants.Variant(
+            version, partial(http_variants.mcpproxy, (command, "http", "--upstream")), records=True
+        )
         for version, command in COMMANDS.items()
     ]

@@ -22,6 +22,7 @@ from tests.peers import install
 NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 TRACE: Final = "trace.jsonl"
+LISTENING: Final = re.compile(r"listening on http://127\.0\.0\.1:(\d+)/")
 
 
 @dataclass(frozen=True)
@@ -148,20 +149,21 @@ def _await_listener(process: subprocess.Popen[bytes], port: int) -> None:
 
 @contextmanager
 def mcpproxy(command: Sequence[str], upstream: int, folder: Path) -> Generator[Between, None, None]:
-    """The mcpproxy that ``command`` starts, recording and judging. On leaving, the trace is complete.
+    """The mcpproxy that ``command`` starts before a URL, recording and judging.
+
+    On leaving, the trace is complete.
 
     Raises:
         WrongBytesError: it does not start, fails, or does not complete the trace.
     """
     trace = folder / TRACE
     options = (f"http://127.0.0.1:{upstream}/mcp", "--listen", "127.0.0.1:0")
-    process = subprocess.Popen(
-        [*command, "http", *options, "--trace", str(trace)], cwd=ROOT, stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen([*command, *options, "--trace", str(trace)], cwd=ROOT, stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
-        said = process.stderr.readline().decode()
-        where = re.search(r"listening on http://127\.0\.0\.1:(\d+)/", said)
+        said = ""
+        while (where := LISTENING.search(said)) is None and (line := process.stderr.readline()):
+            said += line.decode()
         if where is None:
             process.kill()
             raise WrongBytesError(f"mcpproxy does not start: {said}{process.communicate()[1].decode()}")
@@ -181,7 +183,9 @@ def mcpproxy(command: Sequence[str], upstream: int, folder: Path) -> Generator[B
 
 
 DIRECT: Final = Variant("direct", direct)
-MCPPROXY: Final = Variant("mcpproxy", partial(mcpproxy, (sys.executable, "-m", "mcpproxy")), records=True)
+MCPPROXY: Final = Variant(
+    "mcpproxy", partial(mcpproxy, (sys.executable, "-m", "mcpproxy", "http")), records=True
+)
 VARIANTS: Final = (DIRECT, *([Variant("nginx", nginx)] if NGINX else []), MCPPROXY)
 """What every run compares; mcpproxy is the last."""
 
