@@ -57,15 +57,16 @@ def judge(
             findings += found if shown is None else filter(shown, found)
             if type(event) is Frame or isinstance(event, RequestHead | ResponseHead):
                 places[event.seq] = trace.place
-    revision, notes = observer.revision, (*trace.notes, *filter(None, [observer.forgot]))
+    # What the trace says of itself describes the latest reading, which is to be this one.
+    complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]))
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
         places |= _places(trace, missing)
     more = tuple(repeated for repeated in observer.more if selection.takes(repeated.rule))
     return JudgedTrace(
         trace.path,
-        trace.complete,
-        revision,
+        complete,
+        observer.revision,
         frames,
         tuple(findings),
         notes,

@@ -59,7 +59,7 @@ def test_a_custom_rule_is_reported_with_the_others(mcpproxy: Mcpproxy, tmp_path:
     trace = recordings.write(tmp_path / "t.jsonl", CLEAN)
     checked = mcpproxy("check", trace, "--rules", folder(tmp_path))
     assert checked.code == 1
-    assert checked.out.startswith(f"{trace}:2: error HOUSE-001 server has no title\n")
+    assert checked.out.startswith(f"{trace}:3: error HOUSE-001 frame 2: server has no title\n")
     assert "https://example.com/house-rules#titles" in checked.out
     assert mcpproxy("check", trace).code == 0
 

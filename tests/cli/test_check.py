@@ -13,7 +13,7 @@ from tests import house
 from tests.cli import recordings
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy
-from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, finding, frame
+from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, LIST_TOOLS, close, finding, frame
 from tests.documents import ROOT
 
 
@@ -193,3 +193,15 @@ def test_a_journal_below_a_folder_is_found(tmp_path: Path) -> None:
 def test_an_empty_session_is_clean(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     path = recordings.write(tmp_path / "t.jsonl", (HEADER, close(0, 0)))
     assert mcpproxy("check", path).out == "no findings in 1 trace, 0 frames\n"
+
+
+def test_a_recording_is_whole_although_an_earlier_message_is_blamed_at_its_end(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    ends = ('{"type":"eof","t":380000000,"from":"server"}', close(3, 1, code=3))
+    asked = frame(4, "client", LIST_TOOLS, ms=360)
+    path = recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, asked, *ends))
+    report = json.loads(mcpproxy("check", path, "--format", "json").out)
+    (found,) = report["traces"][0]["findings"]
+    assert (found["frame"], found["line"]) == (4, 5)
+    assert report["summary"]["incomplete"] == 0
