@@ -40,24 +40,28 @@ ROWS: Final = (
         "the stream ends without the response, and the connection with it",
         breaks=(opened(), post(LIST), stream(chunked=False), event(TOOLS_CHANGED), end()),
         lawful=(opened(), post(LIST), stream(chunked=False), event(TOOLS), end()),
+        only=STATEFUL,
     ),
     Row(
         "R-073",
         "the stream ends without the response, which was not cancelled",
         breaks=(*LISTED, post(ROOTS_CHANGED), status(202), end(on="list")),
         lawful=(*LISTED, post(cancelled(1)), status(202), end(on="list")),
+        only=STATEFUL,
     ),
     Row(
         "R-073",
         "the stream ends, it does not break",
         breaks=(*LISTED, event(TOOLS_CHANGED), end()),
         lawful=(*LISTED, event(TOOLS_CHANGED), breaks_off()),
+        only=STATEFUL,
     ),
     Row(
         "R-073",
         "the stream ends without its last blank line, so that clients drop the response",
         breaks=(*LISTED, says(f"data: {json.dumps(TOOLS)}\n"), end()),
         lawful=(*LISTED, says(f"data: {json.dumps(TOOLS)}\r\r"), end()),
+        only=STATEFUL,
     ),
     Row(
         "R-073",
@@ -67,6 +71,7 @@ ROWS: Final = (
             *(*LISTED, event(id="0"), says(f"id: 1\ndata: {json.dumps(TOOLS)}"), breaks_off()),
             *(get(Last_Event_ID="0"), stream(), event(TOOLS, id="1"), end()),
         ),
+        only=STATEFUL,
     ),
     Row(
         "R-073",
