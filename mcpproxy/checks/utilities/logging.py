@@ -4,7 +4,7 @@ In the stateful revisions one level applies to the whole session. From 2026-07-2
 own log messages, which are sent only on its stream. On stdio log messages name no request, so they may belong
 to any pending request that asked for them.
 
-``shapes`` checks the members of levels and log messages.
+``mcpproxy.checks.basic.shapes`` checks the members of levels and log messages.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
 """
@@ -34,7 +34,7 @@ MESSAGE: Final = ("notifications/message",)
 
 @slotted()
 class LogLevel:
-    """The level that logging/setLevel has set, and the frame and exchange of that request.
+    """The level that logging/setLevel has set, and the frame and exchange of the response that accepted it.
 
     ``level`` is empty while none is set, and while it is uncertain which one. ``requested`` says whether any
     stateless request ever asked for log messages.
@@ -84,8 +84,8 @@ def served_unknown_level(context: MessageContext, history: History) -> Iterable[
 
 
 def unrequested(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
-    """Report log messages that no request asked for, or that are below its level or too late (LOG-004,
-    LOG-005, LOG-006).
+    """Report log messages that no request asked for (LOG-004), that are below the level which the request
+    asked for (LOG-005), or that follow the response to it (LOG-006).
     """
     if history.negotiated is not None or history.stateless_seq is None or history.blind:
         return
