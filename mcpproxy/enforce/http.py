@@ -144,7 +144,7 @@ class EnforcingTunnel(Tunnel):
         buffer, self._head = self._head + data, b""
         at = 0
         passing: list[bytes] = []  # what may be forwarded
-        judged = 0  # how many of these pieces were judged
+        judged_pieces = 0  # how many of these pieces were judged
         try:
             while at < len(buffer):
                 if self._body_counter is None:
@@ -166,7 +166,7 @@ class EnforcingTunnel(Tunnel):
                     self._body_counter = None
                 if self._body_counter is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
-                    before, judged = b"".join(passing[judged:]), len(passing) + 1
+                    before, judged_pieces = b"".join(passing[judged_pieces:]), len(passing) + 1
                     self._records.begin(now, self._upstream_address())
                     if before:
                         self._judging_proxy.judge(before, now, self._records.number)

@@ -175,15 +175,15 @@ class Run:
 
     async def _run_probes(self, context: ProbeContext, claimed: set[int]) -> None:
         silent = 0
-        why = ""
+        reason = ""  # to skip the remaining probes
         for probe in self._probes:
             if self._target.transport not in probe.transports or context.revision not in probe.revisions:
                 continue
             self._progress.begins(probe.name)
             left_s = self._started + self._options.limit_s - time.monotonic()
             if left_s <= 0:
-                why = why or f"the time for the whole run ({self._options.limit_s:g} s) is over"
-            run = await run_probe(probe, context, claimed, left_s=left_s, skip_because=why)
+                reason = reason or f"the time for the whole run ({self._options.limit_s:g} s) is over"
+            run = await run_probe(probe, context, claimed, left_s=left_s, skip_because=reason)
             if run.fault:
                 self._faults.append(run.fault)
             is_excused = context.is_revision_refused and context.is_optional
@@ -193,8 +193,8 @@ class Run:
                 self._checks.settle(context.revision)
             silent = silent + 1 if run.is_silent else 0
             if silent >= _MAX_SILENT_PROBES:
-                why = why or "the server does not answer any more"
-            why = why or context.open_failure
+                reason = reason or "the server does not answer any more"
+            reason = reason or context.open_failure
 
     def _new_context(self, revision: str, *, is_exact: bool = False) -> ProbeContext:
         context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)

@@ -206,13 +206,13 @@ class DispatchPlan:
             # Only a shape that is wrong in all candidate revisions is reported, so one that the oldest of
             # them allows needs no further test.
             shape_tests = expected(method, "result" if kind is Response else "params", candidates[0])
-        asks = kind is Request
+        is_request = kind is Request
         self.fits: Final = shape_tests.fits
-        self.familiar_fits: Final = shape_tests.fits_without_meta if asks else self.fits
+        self.familiar_fits: Final = shape_tests.fits_without_meta if is_request else self.fits
         self.mandatory: Final = shape_tests.mandatory
         self.member_plans: Final = BoundedCache(self._member_plan, MOST_MEMBER_PLANS)
         self.familiar_member_plans: Final = (
-            BoundedCache(self._familiar_member_plan, MOST_MEMBER_PLANS) if asks else self.member_plans
+            BoundedCache(self._familiar_member_plan, MOST_MEMBER_PLANS) if is_request else self.member_plans
         )
         self.no_members: Final = self._member_plan(())
 

@@ -253,7 +253,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     if declared is None or not declares(declared, "resources.subscribe"):
         return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
-    over = 0
+    over = 0  # the frame that asked for a subscription which is over
     for subscribed, (asked, ended_ns) in known.uris.items():
         if _is_below(uri, subscribed) and not asked.taken_back:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:

@@ -108,9 +108,9 @@ def _undeclared(context: MessageContext, history: History) -> Iterator[Violation
             problem += f", as frame {earlier[-1]} did"
             yield Violation("MRTR-004", "R-256", problem, pointer=ask.at, related=(asked.seq, earlier[-1]))
         else:
-            part = need.path.partition(".")[0] in declared
+            is_part = need.path.partition(".")[0] in declared
             yield Violation(
-                *(MISSING_PART[need.condition] if part else MISSING_CAPABILITY),
+                *(MISSING_PART[need.condition] if is_part else MISSING_CAPABILITY),
                 problem,
                 pointer=ask.at,
                 related=(asked.seq,),
@@ -190,8 +190,8 @@ def _without_state(
     given, at = as_object(params["inputResponses"]) or {}, context.at + "/params"
     repeated = known.repeated(request, context.frame.connection)
     fitting = [earlier for earlier in repeated if not given or given.keys() & earlier.wanted.keys()]
-    if stateless := [earlier for earlier in fitting if earlier.state is None]:
-        yield from _check_retry(request, params, stateless, context, known)
+    if without_state := [earlier for earlier in fitting if earlier.state is None]:
+        yield from _check_retry(request, params, without_state, context, known)
     elif fitting:
         problem = f"client left out the requestState that frame {fitting[-1].seq} gave"
         yield Violation("MRTR-006", "R-258", problem, pointer=at, related=(fitting[-1].seq,))
@@ -247,10 +247,10 @@ def _check_retry(
         return  # It is not an object: the test of its shape reports MRTR-008.
     if foreign := _foreign(given, earlier, known):
         key, one = foreign
-        said = f"client answered {shortened(key)}, which frame {one.seq} asked for another request"
+        problem = f"client answered {shortened(key)}, which frame {one.seq} asked for another request"
         pointer = at + "/params/inputResponses" + token(key)
         related = (last.seq, one.seq)
-        yield Violation("MRTR-009", "R-261", said, pointer=pointer, related=related, at_most="warning")
+        yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=related, at_most="warning")
         return
     if all(one.wanted.keys() - given.keys() for one in earlier):
         missing = next(iter(one for one in last.wanted if one not in given))

@@ -103,8 +103,8 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
     elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
         problem = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
         # On stdio it may be a late message of a request that did ask.
-        late = history.of(LogLevel).requested
-        yield Violation("LOG-004", "R-169", problem, pointer=at, at_most="warning" if late else None)
+        may_be_late = history.of(LogLevel).requested
+        yield Violation("LOG-004", "R-169", problem, pointer=at, at_most="warning" if may_be_late else None)
     elif level and (lowest := _lowest(wanting)) and _severity(level) < _severity(lowest):
         problem = f"{about}, but the request asked for {lowest} and above"
         related = tuple(asked.seq for asked in wanting[:1])
