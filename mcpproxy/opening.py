@@ -29,6 +29,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     name = os.fspath(path)
     first = chain.first_of(name)
     aside, trouble = _recovered(first) if os.path.lexists(journal.folder(first)) else ("", "")
+    # A journal that could be recovered is gone now. One that is still there is in use.
     is_recording = not trouble and os.path.lexists(journal.folder(first))
     if aside:
         files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
@@ -47,7 +48,8 @@ def _recovered(first: str) -> tuple[str, str]:
     """Complete a recording from its journal, or complete a copy of both if we may not change them.
 
     Returns:
-        The first file of the copy, if one was made, and a note on the journal.
+        The first file of the copy, and a note on the journal. Both are empty if the recording was completed
+        in place, or is still being made.
     """
     # Imported here because few traces need it.
     from mcpproxy.recorder.foreign_journals import ForeignJournalError
@@ -128,7 +130,7 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
                         case Lines():
                             yield from record.events()
                         case Encoded():
-                            pass
+                            pass  # not an event
                         case Continued():
                             yield record
                             return
@@ -140,7 +142,7 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
             elif _is_under_way(first):
                 time.sleep(poll_s)
             else:
-                is_over = True  # the last lines may have been written before the journal was removed
+                is_over = True  # read once more: lines may have been added before the journal was removed
 
 
 def _wait_for_trace(name: str, poll_s: float) -> Trace:

@@ -28,7 +28,7 @@ def expand(path: str) -> list[str]:
 
 
 def one_path_per_recording(paths: list[str]) -> list[str]:
-    """Return ``paths``, keeping only the first of those that are files of the same rotated recording."""
+    """Return ``paths`` with one path for each rotated recording: the first that names a file of it."""
     named: dict[str, str] = {}
     for path in paths:
         named.setdefault(os.path.abspath(chain.first_of(path)), path)

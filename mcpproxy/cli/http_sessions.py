@@ -26,7 +26,8 @@ EventFilter: TypeAlias = Callable[[Event | Finding], bool]
 
 
 def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: True) -> EventFilter:
-    """Return a filter that keeps what ``shown`` keeps of the session whose name begins with ``session``.
+    """Return a filter for the session whose name begins with ``session``; of its events it keeps those that
+    ``shown`` keeps.
 
     Raises:
         TraceError: the trace cannot be read.

@@ -43,7 +43,10 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code: 2 if it could not be run, 130 if interrupted."""
+    """Run one command and return its exit code.
+
+    That is 2 if it could not be run, 130 if it was interrupted, and 141 if the reader of stdout left early.
+    """
     args = sys.argv[1:] if argv is None else argv
     try:
         if _wraps(args):
@@ -65,7 +68,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _wraps(args: list[str]) -> bool:
-    """Whether ``args`` wrap a server, or begin with an option of ``run``, which reports what is missing."""
+    """Whether ``args`` are for ``run``: they begin with ``run``, with ``--`` or with one of its options.
+
+    If the server's command is missing after the option, ``run`` reports that.
+    """
     if not args or args[0] == "--" or not args[0].startswith("--"):
         return bool(args) and args[0] in ("run", "--")
     from mcpproxy.cli.new_recording import RUN_OPTIONS  # ``run`` needs it anyway
@@ -74,7 +80,11 @@ def _wraps(args: list[str]) -> bool:
 
 
 def _command(args: list[str]) -> int:
-    """Run any command except wrapping a server. It is no error if the reader of stdout leaves early."""
+    """Run any command except wrapping a server.
+
+    If the reader of stdout leaves early, that is not reported, and the exit code is that of a process which
+    SIGPIPE has killed.
+    """
     sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] # a TextIO in name, a TextIOWrapper in fact
     try:
         code = _dispatch(args)

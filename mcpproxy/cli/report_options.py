@@ -1,4 +1,4 @@
-"""The options of every report: its format, its file, and the baseline that it is compared with."""
+"""The options of reports: the format, and for findings also the output file and the baseline."""
 
 import argparse
 from typing import Final
@@ -10,11 +10,11 @@ FINDING_FORMATS: Final = ("text", "json", "sarif", "junit", "github")
 """The formats of ``check`` and ``validate``, which report findings."""
 
 LOCATED_FORMATS: Final = ("json", "sarif", "github")
-"""The formats among them that give the line of a frame in the file."""
+"""Those of ``FINDING_FORMATS`` that give the line of the trace file in which a frame is."""
 
 
 def add_format(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
-    """Add ``--format``, the only report option of a comparison."""
+    """Add ``--format``. A comparison has no other report option."""
     parser.add_argument("--format", choices=formats, default="text", help="what to print (text)")
 
 

@@ -38,7 +38,9 @@ class DemoClient:
         self._last_id = 0
 
     def request(self, method: str, params: Object | None = None) -> Object | None:
-        """Send a request and return the response; ``None`` if the response has another id.
+        """Send a request and return the response.
+
+        If that has another id, cancel the request and return ``None``.
 
         Raises:
             EOFError: the server exited without a response.

@@ -5,12 +5,13 @@ enforced rule, it is answered here, the server never sees it, and the connection
 forwarded as it came. The answer is what a server of the revision would send: 200 with a JSON-RPC error in a
 session, 400 in a revision without sessions.
 
-The judge sees the rest of the session in the records of the journal: a second `HttpAssembly` turns them into
-events here, as in the recorder. It gets the bytes of a held request before they are journaled.
+The ``Enforcer`` has to see the whole session. Every record that is journaled is therefore also passed to an
+``HttpAssembly`` here, which turns the records into events, as another one does in the recorder. The bytes of
+a held request are passed to it earlier, before they are journaled.
 
 *Limits.* A body over ``LIMIT_BYTES``, or one whose client waits for ``100 Continue``, is forwarded without
-being judged, and a note in the trace says so. After a *fault* of the judge everything is forwarded, and
-stderr says so once."""
+being judged, and a note in the trace says so. After a *fault* of the ``Enforcer`` everything is
+forwarded, and stderr says so once."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class EnforcingProxy(Proxy):
         start = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
         self._assembly = HttpAssembly(json.dumps(start).encode())
         self._ahead: dict[int, int] = {}
-        """How many bytes of each connection's client the judge has seen before they are journaled."""
+        """Connection -> how many bytes of its client were judged and are not journaled yet."""
+        # The proxy and its tunnels call these two functions; what they record is to be judged as well.
         self._append = self.record
         self.record = self._record
         self._store = self.keep_until_journaled
@@ -128,10 +130,10 @@ class EnforcingTunnel(Tunnel):
         assert isinstance(proxy, EnforcingProxy)
         super().__init__(proxy, sock, peer)
         self._judging_proxy = proxy
-        self._is_open = False  # nothing is held any more, because what follows cannot be refused
+        self._is_open = False  # whether everything from here on is forwarded unjudged
         self._head = b""  # the beginning of a head
-        self._body_counter: BodyCounter | None = None  # of the request that is being read
-        self._request: list[bytes] | None = None  # its bytes, if it is held
+        self._body_counter: BodyCounter | None = None  # of the current request, held or not
+        self._request: list[bytes] | None = None  # the pieces of the current request, if it is held
         self._request_bytes = 0
         self._answer_body = b""
 
@@ -141,8 +143,8 @@ class EnforcingTunnel(Tunnel):
             return
         buffer, self._head = self._head + data, b""
         at = 0
-        passing: list[bytes] = []
-        judged = 0
+        passing: list[bytes] = []  # what may be forwarded
+        judged_pieces = 0  # how many of these pieces were judged
         try:
             while at < len(buffer):
                 if self._body_counter is None:
@@ -164,7 +166,7 @@ class EnforcingTunnel(Tunnel):
                     self._body_counter = None
                 if self._body_counter is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
-                    before, judged = b"".join(passing[judged:]), len(passing) + 1
+                    before, judged_pieces = b"".join(passing[judged_pieces:]), len(passing) + 1
                     self._records.begin(now, self._upstream_address())
                     if before:
                         self._judging_proxy.judge(before, now, self._records.number)

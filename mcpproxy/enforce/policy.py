@@ -64,9 +64,9 @@ def checks_for(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch
 class Enforcer:
     """Judges the messages of a session by ``rules`` before they are forwarded; ``dispatch`` has the checks.
 
-    The caller passes everything in order: on stdio frames to ``refusal`` and over HTTP to ``judge``, before
-    they are forwarded, and other events to ``observe``. No input of a peer makes it raise, but a fault of
-    ours may.
+    The caller passes all events of the session, in order. A frame that can still be refused goes to
+    ``refusal`` on stdio and to ``judge`` over HTTP, everything else to ``observe``. No input of a peer makes
+    it raise, but a fault of ours may.
     """
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
@@ -83,7 +83,7 @@ class Enforcer:
         A frame that may be forwarded becomes part of the session; a refused one does not.
         """
         if _requests(frame.message):
-            frame.refused = True
+            frame.refused = True  # so the observer judges the frame without adding it to the session
             found = [finding for finding in self._observer.observe(frame) if self._forbids(finding, frame)]
             if found:
                 return _refusal_response(frame.message, found)
@@ -92,8 +92,8 @@ class Enforcer:
         return None
 
     def judge(self, event: Event) -> RefusalResponse | None:
-        """Like ``refusal``, for HTTP. A refused request stays in the session until our answer follows, as an
-        event with ``by_proxy``."""
+        """Like ``refusal``, for HTTP. Here a refused request becomes part of the session, too. It is answered
+        there by our answer, which follows as an event with ``by_proxy``."""
         found = self._observer.observe(event)
         if not isinstance(event, Frame) or not _requests(event.message):
             return None

@@ -1,4 +1,8 @@
-"""Add an exchange, or a part of one, to the history of HTTP, once the checks have seen it."""
+"""Add an exchange, or a part of one, to the history of HTTP.
+
+``remember_request`` and ``remember_caller`` are called before the checks of the request, the others after the
+checks of what they add.
+"""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -32,9 +36,9 @@ Key: TypeAlias = tuple[str, RequestId]
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Give a stateless request the state that it shares with others of its caller.
+    """Give a stateless request its caller, and the memory that all stateless requests share.
 
-    Mark a session of which some messages may be attributed to another session.
+    ``scattered`` marks a session of which some messages may be attributed to another session.
     """
     message_history = session.judge.history
     if session.stateless:
@@ -81,12 +85,12 @@ def remember_opening(exchange: HttpExchange, session: HttpSession, history: Http
 
 
 def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
-    """Remember whether the well-known document about authorization was served."""
+    """Remember whether the server has protected resource metadata, the document about authorization."""
     path = exchange.request.target.partition("?")[0]
     if exchange.succeeded and path.startswith(RESOURCE_METADATA):
         history.metadata = "served"
     elif exchange.status in (404, 405, 410) and path == RESOURCE_METADATA and not history.metadata:
-        history.metadata = "refused"  # The root is the last place where a client looks.
+        history.metadata = "refused"  # A client that looks at this path has tried all others.
 
 
 def remember_messages(
@@ -110,7 +114,7 @@ def remember_messages(
         _remember_server(exchange, session, frame, messages, history)
     elif exchange.initialize is not None:
         if any(isinstance(message, Response) for message in messages):
-            # server/discover may list the stateless versions only.
+            # It is not stateless only, even if server/discover listed no stateful version.
             history.stateful_servers.add(exchange.server)
             history.modern_only.pop(exchange.server, None)
         for version, seq in session.judge.history.supported.items():
@@ -209,7 +213,7 @@ def _tools(message: WellFormed) -> list[tuple[str, JSON]]:
 
 
 def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[Key]:
-    """Return the keys of the messages that have one."""
+    """Return the keys of the requests and responses among ``messages``."""
     if len(messages) == 1 and type(messages[0]) is Notification:
         return ()  # the usual event
     return [

@@ -1,8 +1,8 @@
-"""Read recordings whose journals this user must not complete.
+"""Tell which recordings must not be completed in place, and copy them.
 
-Completing a recording deletes the journal and writes the trace. That is done only if the journal is a folder
-of this user that holds only files of a journal, and the trace is a file of this user. Any other recording is
-copied to a temporary folder and completed there."""
+Completing a recording writes the trace and deletes the journal. That is done in place only if the journal is
+a folder of this user that holds nothing but files of a journal, and the trace is a file of this user. Any
+other recording is copied to a temporary folder and completed there."""
 
 import errno
 import os

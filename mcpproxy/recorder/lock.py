@@ -34,6 +34,8 @@ class Lock:
     def take(cls, folder: str, *, is_waiting: bool = False) -> "Lock | None":
         """Lock the journal ``folder``; ``None`` if another process holds the lock or the folder is gone.
 
+        With ``is_waiting``, wait until the other process releases it, on Windows for at most ten seconds.
+
         Raises:
             OSError: the lock file cannot be opened, or is not a regular file.
         """

@@ -29,10 +29,11 @@ _LAST_NOTES_S: Final = 0.9
 def run(trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, admin: str = "") -> None:
     """Record the session whose journal is beside ``trace``, until it is over. Never raises.
 
-    ``wake_fd`` is the reading end of the wake pipe, and ``asleep`` the shared memory (``None``: the relay
-    writes into the pipe for every record). The notes are written to file descriptor 2. The caller has
-    separated this process from the relay: it ignores the signals that are meant for the relay, and has no
-    descriptor of a peer. ``admin`` is the address of the admin port as ``host:port``, empty for none."""
+    ``wake_fd`` is the reading end of the wake pipe. ``asleep`` is the byte of shared memory that says whether
+    the recorder sleeps (``None``: the relay writes into the pipe for every record). The notes are written to
+    file descriptor 2. The caller has separated this process from the relay: it ignores the signals that are
+    meant for the relay, and has no descriptor of a peer. ``admin`` is the address of the admin port as
+    ``host:port``, empty for none."""
     notes = StderrNotes(None if quiet else NOTES_FD, mode)
     try:
         _record(trace, Wakeup(wake_fd, asleep), notes, admin)
@@ -100,7 +101,7 @@ def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup,
     """Record until the session is over, or the relay is gone and everything that it left is recorded."""
     is_relay_gone = has_priority = False
 
-    def on_late() -> None:
+    def on_late() -> None:  # until the recorder has caught up
         nonlocal has_priority
         has_priority = True
         priority.restore()

@@ -42,7 +42,7 @@ SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by the wrappe
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
 
-# Only on stdio with enforced rules. Each is a whole line, between lines of the stream it would belong to.
+# Only on stdio with enforced rules. Each is a whole line, and never comes within a line of its stream.
 CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get
 SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the client did not get
 CLIENT_OWN: Final = 12  # payload: our answer to the server in the client's place
@@ -77,7 +77,7 @@ WAKE: Final = b"\0"
 """What the relay writes into the wake pipe to wake the recorder."""
 
 UNWRITTEN: Final = b"\1"
-"""What the relay writes there when it exits, before the records that the disk did not take."""
+"""What the relay writes there when it exits; the records that the disk did not take follow it in the pipe."""
 
 SEGMENT_BYTES: Final = 8 << 20
 """A segment that has grown to this size is followed by the next one."""
@@ -89,7 +89,8 @@ RETRY_NS: Final = 1_000_000_000
 """How long after a failure the journal waits before it tries to write again."""
 
 HELD_RECORDS: Final = 32
-"""How many records without bytes of a stream (ends, signals) may wait in memory for a disk that is full."""
+"""How many records may wait in memory for a disk that is full. CLIENT, SERVER and STDERR never wait: their
+bytes are counted as lost. EXIT always waits."""
 
 
 def folder(trace: str) -> str:

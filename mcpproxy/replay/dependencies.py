@@ -3,8 +3,8 @@
 A response depends on its request, and on the client's answers to requests that the server sent in between.
 A progress notification belongs to the request with its token, a subscription event to the request that
 opened the subscription, and over HTTP everything in the response to a POST to the request in that POST.
-Sampling and elicitation belong to the call in progress. All other messages are unsolicited: they depend on
-the client message before them, or on any later one.
+Sampling and elicitation belong to the call in progress. All other messages are unsolicited: they are
+due as soon as the client has sent the message before them, or any later one.
 
 A client that sends its requests in another order than the recorded client is still answered, because no
 message depends on an unrelated one.
@@ -67,6 +67,7 @@ class _DependencyFinder:
         self._last: int | None = None  # the latest client message
 
     def client(self, entry: SessionMessage) -> None:
+        """Take a message of the client."""
         place = entry.index
         if entry.exchange:
             known = self._by_exchange.get(entry.exchange)
@@ -94,6 +95,7 @@ class _DependencyFinder:
         self._last = place
 
     def server(self, entry: SessionMessage) -> Dependency:
+        """Take a message of the server and return its dependency."""
         owner = self._owner(entry)
         match entry.message:
             case Request(id=id):
@@ -107,8 +109,8 @@ class _DependencyFinder:
         if entry.answers is not None:
             self._open.pop(owner, None)
         needs = (owner, *self._client_replies.get(owner, ()))
-        # A subscription event has a cause of its own, so it also waits for the client message before it. The
-        # acknowledgement of the subscription does not.
+        # A subscription event may be caused by another client message, so it also waits for the latest one
+        # before it. The acknowledgement of the subscription does not.
         if entry.answers is None and entry.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
             return Dependency(needs, self._last, owner)
         return Dependency(needs, None, owner)

@@ -28,7 +28,7 @@ class Ruleset:
     def observer(
         self, *, joined_late: bool = False, redacted: bool = False, lists_all: bool = False
     ) -> Observer:
-        """Return an observer that judges one recording."""
+        """Return an observer that judges one recording. The options are those of ``Observer``."""
         return Observer(
             self.catalogue,
             self.dispatch,

@@ -1,4 +1,4 @@
-"""A whole validation: chooses the revisions, runs every probe, and reports the remaining findings.
+"""A whole validation: chooses the revisions, runs every probe, and reports the findings that no probe used.
 
 Every wait for the server is limited, and so is the whole run; probes for which no time is left are skipped,
 and their result says so. What was done before an interruption remains.
@@ -27,7 +27,8 @@ _MAX_SILENT_PROBES: Final = 3
 
 
 _UNANSWERED: Final = "RPC-008"
-"""The rule that every request is answered. A server that ended because of our fault has not broken it."""
+"""The rule that every request is answered. A server has not broken it where a probe sent what a client must
+not send, because that may have ended the server."""
 
 
 async def validate(
@@ -40,7 +41,7 @@ async def validate(
     strict: bool = False,
     progress: ProgressCallbacks | None = None,
 ) -> Validation:
-    """Test ``target`` in one ``revision``, in ``all``, or in those that the server speaks (``auto``).
+    """Test ``target`` in one ``revision``, in ``all``, or once for each era that it speaks (``auto``).
 
     Raises:
         CouldNotStartError: the command cannot be run, or there is no MCP server at the URL.
@@ -86,7 +87,7 @@ class Run:
         self._never_answers = False
 
     async def test(self, revision: str = "auto") -> None:
-        """Run all probes in one ``revision``, in ``all``, or in those of the server (``auto``).
+        """Run all probes in one ``revision``, in ``all``, or once for each era of the server (``auto``).
 
         Raises:
             CouldNotStartError: the command cannot be run, or there is no MCP server at the URL.
@@ -134,7 +135,7 @@ class Run:
                 raise UsageError("--revision", f"{wanted!r} is none", f"one of {', '.join(REVISIONS)}")
             return [wanted]
         if not await self._opens("discover", STATELESS[-1]):
-            return [STATEFUL[-1]]  # If it speaks this era neither, its probes report what is wrong.
+            return [STATEFUL[-1]]  # If it does not speak this era either, the probes report it.
         self._is_dual = await self._opens("handshake", STATEFUL[-1])
         return [STATELESS[-1], STATEFUL[-1]] if self._is_dual else [STATELESS[-1]]
 
@@ -149,11 +150,14 @@ class Run:
             self._collect(context, set())
 
     async def _test_revision(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
-        """Run all probes in one revision. If it ``is_one_of_all``, a server need not speak it."""
+        """Run all probes in one revision.
+
+        ``is_one_of_all`` is whether all revisions are tested; a server need not speak each of them.
+        """
         context = self._new_context(revision, is_exact=is_exact)
         # A server has to speak at least one revision: if it spoke none, the last one is a failure.
         context.is_optional = is_one_of_all and (bool(self._checks.server) or revision != REVISIONS[-1])
-        claimed: set[int] = set()
+        claimed: set[int] = set()  # the id() of each finding that decided a probe
         self._checks.begin_revision()
         try:
             await self._run_probes(context, claimed)
@@ -171,15 +175,15 @@ class Run:
 
     async def _run_probes(self, context: ProbeContext, claimed: set[int]) -> None:
         silent = 0
-        why = ""
+        reason = ""  # to skip the remaining probes
         for probe in self._probes:
             if self._target.transport not in probe.transports or context.revision not in probe.revisions:
                 continue
             self._progress.begins(probe.name)
             left_s = self._started + self._options.limit_s - time.monotonic()
             if left_s <= 0:
-                why = why or f"the time for the whole run ({self._options.limit_s:g} s) is over"
-            run = await run_probe(probe, context, claimed, left_s=left_s, skip_because=why)
+                reason = reason or f"the time for the whole run ({self._options.limit_s:g} s) is over"
+            run = await run_probe(probe, context, claimed, left_s=left_s, skip_because=reason)
             if run.fault:
                 self._faults.append(run.fault)
             is_excused = context.is_revision_refused and context.is_optional
@@ -189,8 +193,8 @@ class Run:
                 self._checks.settle(context.revision)
             silent = silent + 1 if run.is_silent else 0
             if silent >= _MAX_SILENT_PROBES:
-                why = why or "the server does not answer any more"
-            why = why or context.open_failure
+                reason = reason or "the server does not answer any more"
+            reason = reason or context.open_failure
 
     def _new_context(self, revision: str, *, is_exact: bool = False) -> ProbeContext:
         context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)
@@ -223,7 +227,10 @@ class Run:
 def _unreported(
     findings: list[tuple[str, Finding]], reported: Sequence[CheckResult]
 ) -> list[tuple[str, Finding]]:
-    """The findings that add to the probes: on other requirements, or of a higher severity."""
+    """The findings that no check in ``reported`` covers.
+
+    A check covers a finding of its requirement if it failed, or if it has the status of the finding.
+    """
     known: dict[str, Status] = {}
     for conclusion in (check.conclusion for check in reported):
         if conclusion.requirement and known.get(conclusion.requirement) != "failed":

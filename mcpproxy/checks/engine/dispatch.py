@@ -44,7 +44,7 @@ V = TypeVar("V")
 
 
 LONG_CHARACTERS: Final = 1024
-"""Keys with longer names are not cached."""
+"""A key whose strings have more characters in all is not cached."""
 
 
 def _is_long(key: object) -> bool:
@@ -79,7 +79,8 @@ class MemberPlan:
 
     ``selected`` maps what is known about a message (its facts, combined with what ``mentioned`` returns) to
     its checks and updates. ``searches`` is whether ``mentioned`` has to be called. ``may_be_plain`` is
-    whether a result for which ``is_plain`` is true needs neither a search nor a test of its shape.
+    whether the result may turn out to have text only: if ``is_plain`` is then true for it, neither
+    ``mentioned`` nor a test of its shape is needed.
     """
 
     __slots__ = ("_bits", "_finds", "_loose", "_rows", "may_be_plain", "searches", "selected")
@@ -94,8 +95,9 @@ class MemberPlan:
         # Names with their quotes cannot overlap, so one search finds all of them.
         quoted = [re.escape(word) for word in words if _is_name(word)]
         self._finds: Final = re.compile(b"|".join(quoted)).findall if quoted else _nothing
-        self._loose: Final = tuple(word for word in words if not _is_name(word))
+        self._loose: Final = tuple(word for word in words if not _is_name(word))  # words without quotes
         self.searches: Final = bool(words)
+        # A word with quotes cannot occur inside a text, where quotes are escaped. Other words can.
         self.may_be_plain: Final = plain and not self._loose
         self.selected: Final = BoundedCache(self._select if narrowed else self._all, MOST_SELECTIONS)
 
@@ -171,7 +173,7 @@ class DispatchPlan:
     ``no_members`` is the plan for contents that are absent or not an object. ``fits`` tests the shape of the
     contents, and is ``None`` where any shape will do; ``mandatory`` is whether the contents are required. The
     variants called ``familiar`` are for requests whose ``_meta`` was judged before: they skip its shape and
-    the rows that look at nothing else.
+    the rows that look only at ``_meta``.
     """
 
     __slots__ = (
@@ -201,15 +203,16 @@ class DispatchPlan:
         self._made: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
         shape_tests = _ANYTHING
         if kind is not ErrorResponse and kind is not Malformed and is_one_or_stateless(candidates):
-            # Testing the oldest is enough: a shape that is wrong in all revisions is wrong in that one.
+            # Only a shape that is wrong in all candidate revisions is reported, so one that the oldest of
+            # them allows needs no further test.
             shape_tests = expected(method, "result" if kind is Response else "params", candidates[0])
-        asks = kind is Request
+        is_request = kind is Request
         self.fits: Final = shape_tests.fits
-        self.familiar_fits: Final = shape_tests.fits_without_meta if asks else self.fits
+        self.familiar_fits: Final = shape_tests.fits_without_meta if is_request else self.fits
         self.mandatory: Final = shape_tests.mandatory
         self.member_plans: Final = BoundedCache(self._member_plan, MOST_MEMBER_PLANS)
         self.familiar_member_plans: Final = (
-            BoundedCache(self._familiar_member_plan, MOST_MEMBER_PLANS) if asks else self.member_plans
+            BoundedCache(self._familiar_member_plan, MOST_MEMBER_PLANS) if is_request else self.member_plans
         )
         self.no_members: Final = self._member_plan(())
 
@@ -239,8 +242,8 @@ class Dispatch:
     """The checks and state updates of ``families`` for sessions of ``protocol``, in the order of the tables.
 
     For a session of another protocol, ``speaking`` returns the dispatch to use. Without ``narrowed``, the
-    conditions that only save time (revisions, words and facts) are ignored, so that tests can show that they
-    change no finding.
+    conditions of a row that only save time (``within``, ``unless``, ``members``, ``mentions`` and ``given``)
+    are ignored, so that tests can show that they change no finding.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Resources: their names, the results of reading them, and the notifications of changes.
 
-``shapes`` checks the members of lists and read results.
+``mcpproxy.checks.basic.shapes`` checks the members of lists and read results.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 """
@@ -130,11 +130,11 @@ NO_RESOURCE: Final = pattern(
     r"|\bresource:? (\S{1,200} )?(was |is |could )?(not (be )?found|does not exist|doesn't exist)\b",
     re.IGNORECASE,
 )
-"""Messages that say nothing else."""
+"""Messages that can only mean that. ``NOT_FOUND`` also matches messages about other faults."""
 
 
 def not_found(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report a missing resource that is refused with an unusual error code (RES-004)."""
+    """Report an unusual error code in the refusal to read a resource that does not exist (RES-004)."""
     message, asked = context.message, context.answers
     if asked is None or asked.cancelled or (context.stateless and not is_modern(context, history)):
         return ()
@@ -237,7 +237,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
         found = belongs_to(context, history)
         wanted = found.wanted.get("resourceSubscriptions") if found is not None and found.wanted else None
         if found is None or not isinstance(wanted, list) or not wanted:
-            return ()  # Outside a subscription, or on one for something else: SUB-007 and SUB-005.
+            return ()  # SUB-007 reports it outside a subscription, SUB-005 on one for something else.
         if any(isinstance(known, str) and _is_below(uri, known) for known in wanted):
             return ()
         problem = f"server sent an update of {shown(uri)}, which the subscription does not name"
@@ -253,7 +253,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     if declared is None or not declares(declared, "resources.subscribe"):
         return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
-    over = 0
+    over = 0  # the frame that asked for a subscription which is over
     for subscribed, (asked, ended_ns) in known.uris.items():
         if _is_below(uri, subscribed) and not asked.taken_back:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:

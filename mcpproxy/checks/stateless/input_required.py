@@ -36,7 +36,10 @@ OTHERS: Final = tuple(
     for method in methods.names(*STATELESS)
     if method not in SUPPORTED and methods.sends_in_any(CLIENT, method, "request", STATELESS)
 )
-"""The client's other requests; those of extensions are left out, because they may define the same names."""
+"""The client's requests whose results cannot ask for input.
+
+Those of extensions are left out, because an extension may define members of the same names.
+"""
 
 MISSING_CAPABILITY: Final = ("PROTO-009", "R-256")
 MISSING_PART: Final = {
@@ -45,7 +48,7 @@ MISSING_PART: Final = {
     "tools": ("PROTO-009", "R-053"),
     "context": ("PROTO-009", "R-054"),
 }
-"""The requirement for a missing capability, and for a missing part of one, by the condition of the need."""
+"""Rule and requirement for a missing capability, and for a missing part of one by ``Need.condition``."""
 
 
 # Results that ask for input
@@ -80,7 +83,10 @@ def _question(result: JSONObject, context: MessageContext, history: History) -> 
 
 
 def _undeclared(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report input requests that the request did not declare, whatever earlier ones declared."""
+    """Report input requests that need a capability which the answered request did not declare.
+
+    Capabilities that an earlier request declared do not count.
+    """
     asked = context.answers
     assert asked is not None
     declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
@@ -102,9 +108,9 @@ def _undeclared(context: MessageContext, history: History) -> Iterator[Violation
             problem += f", as frame {earlier[-1]} did"
             yield Violation("MRTR-004", "R-256", problem, pointer=ask.at, related=(asked.seq, earlier[-1]))
         else:
-            part = need.path.partition(".")[0] in declared
+            is_part = need.path.partition(".")[0] in declared
             yield Violation(
-                *(MISSING_PART[need.condition] if part else MISSING_CAPABILITY),
+                *(MISSING_PART[need.condition] if is_part else MISSING_CAPABILITY),
                 problem,
                 pointer=ask.at,
                 related=(asked.seq,),
@@ -118,7 +124,7 @@ def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
             continue
         elicitation = as_object(declared.get("elicitation"))
         if need.condition == "form" and elicitation and "url" not in elicitation:
-            continue  # A declaration without any mode is the client's fault.
+            continue  # The client declared neither form nor url, which is its own fault.
         return need  # One missing declaration is reported once, not again for its parts.
     return None
 
@@ -127,7 +133,7 @@ def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
 
 
 def misplaced(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report input or a state with a request whose method cannot ask for input (MRTR-009)."""
+    """Report inputResponses or requestState in a request of ``OTHERS`` (MRTR-009)."""
     message = context.message
     if not context.stateless or not isinstance(message.params, dict):
         return ()
@@ -184,8 +190,8 @@ def _without_state(
     given, at = as_object(params["inputResponses"]) or {}, context.at + "/params"
     repeated = known.repeated(request, context.frame.connection)
     fitting = [earlier for earlier in repeated if not given or given.keys() & earlier.wanted.keys()]
-    if stateless := [earlier for earlier in fitting if earlier.state is None]:
-        yield from _check_retry(request, params, stateless, context, known)
+    if without_state := [earlier for earlier in fitting if earlier.state is None]:
+        yield from _check_retry(request, params, without_state, context, known)
     elif fitting:
         problem = f"client left out the requestState that frame {fitting[-1].seq} gave"
         yield Violation("MRTR-006", "R-258", problem, pointer=at, related=(fitting[-1].seq,))
@@ -212,7 +218,10 @@ def _without_state(
 def _check_retry(
     request: Request, params: JSONObject, earlier: list[Round], context: MessageContext, known: Rounds
 ) -> Iterator[Violation]:
-    """Report what is wrong with a retry, whichever of the rounds ``earlier`` it continues."""
+    """Report the faults of a retry.
+
+    It may continue any of the rounds ``earlier``, so only what is a fault with all of them is reported.
+    """
     last, at = earlier[-1], context.at
     given = as_object(params.get("inputResponses", {}))
     if newer := _outdated(given or {}, earlier):
@@ -235,13 +244,13 @@ def _check_retry(
         problem = f"client retried the request in frame {last.asked.seq} with other parameters"
         yield Violation("MRTR-010", "R-262", problem, pointer=at + "/params", related=(last.asked.seq,))
     if given is None:
-        return  # It is not an object: MRTR-008 reports it.
+        return  # It is not an object: the test of its shape reports MRTR-008.
     if foreign := _foreign(given, earlier, known):
         key, one = foreign
-        said = f"client answered {shortened(key)}, which frame {one.seq} asked for another request"
+        problem = f"client answered {shortened(key)}, which frame {one.seq} asked for another request"
         pointer = at + "/params/inputResponses" + token(key)
         related = (last.seq, one.seq)
-        yield Violation("MRTR-009", "R-261", said, pointer=pointer, related=related, at_most="warning")
+        yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=related, at_most="warning")
         return
     if all(one.wanted.keys() - given.keys() for one in earlier):
         missing = next(iter(one for one in last.wanted if one not in given))
@@ -258,7 +267,7 @@ def _check_retry(
 
 
 def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
-    """Return the later round whose input came with the state of an earlier one; ``None`` if there is none."""
+    """Return the next round, if ``given`` answers that one although the state is that of ``earlier``."""
     newer = earlier[-1].next
     if (
         newer is None

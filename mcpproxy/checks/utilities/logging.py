@@ -4,7 +4,7 @@ In the stateful revisions one level applies to the whole session. From 2026-07-2
 own log messages, which are sent only on its stream. On stdio log messages name no request, so they may belong
 to any pending request that asked for them.
 
-``shapes`` checks the members of levels and log messages.
+``mcpproxy.checks.basic.shapes`` checks the members of levels and log messages.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
 """
@@ -34,7 +34,7 @@ MESSAGE: Final = ("notifications/message",)
 
 @slotted()
 class LogLevel:
-    """The level that logging/setLevel has set, and the frame and exchange of that request.
+    """The level that logging/setLevel has set, and the frame and exchange of the response that accepted it.
 
     ``level`` is empty while none is set, and while it is uncertain which one. ``requested`` says whether any
     stateless request ever asked for log messages.
@@ -84,8 +84,8 @@ def served_unknown_level(context: MessageContext, history: History) -> Iterable[
 
 
 def unrequested(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
-    """Report log messages that no request asked for, or that are below its level or too late (LOG-004,
-    LOG-005, LOG-006).
+    """Report log messages that no request asked for (LOG-004), that are below the level which the request
+    asked for (LOG-005), or that follow the response to it (LOG-006).
     """
     if history.negotiated is not None or history.stateless_seq is None or history.blind:
         return
@@ -103,8 +103,8 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
     elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
         problem = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
         # On stdio it may be a late message of a request that did ask.
-        late = history.of(LogLevel).requested
-        yield Violation("LOG-004", "R-169", problem, pointer=at, at_most="warning" if late else None)
+        may_be_late = history.of(LogLevel).requested
+        yield Violation("LOG-004", "R-169", problem, pointer=at, at_most="warning" if may_be_late else None)
     elif level and (lowest := _lowest(wanting)) and _severity(level) < _severity(lowest):
         problem = f"{about}, but the request asked for {lowest} and above"
         related = tuple(asked.seq for asked in wanting[:1])

@@ -90,7 +90,7 @@ def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violati
     if known is None or report.state is None or not _later(context, report, known):
         return
     if known.state.final and context.answers is not None and context.answers.method == "tasks/cancel":
-        return  # `tasks.cancelled` reports this cancellation.
+        return  # ``cancelled`` in ``tasks.py`` reports this cancellation.
     breaks = TRANSITIONS[known.state][report.state].breaks
     if breaks is not None:
         was = "over, because it had a result" if known.state is TaskState.SETTLED else known.state.value
@@ -150,7 +150,7 @@ def task_reported(context: MessageContext, history: History) -> Iterator[Violati
 
 
 def carries_task(context: MessageContext) -> bool:
-    """Whether an answer has a member named task; most answers that could have one do not."""
+    """Whether an answer has a member named task. This is a quick test: most tools/call results have none."""
     message = context.message
     return isinstance(message, Response) and isinstance(message.result, dict) and "task" in message.result
 

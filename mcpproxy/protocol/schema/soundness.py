@@ -68,10 +68,10 @@ Place: TypeAlias = Literal["root", "own", "composed", "definition"]
 
 @slotted(frozen=True)
 class _Subschema:
-    """A subschema to visit. ``place`` is how much it says about a value that it applies to.
+    """A subschema to visit. ``place`` tells whether it describes a value completely.
 
-    ``root`` and ``own``: everything. ``composed``: a part, because it is somewhere below a keyword like
-    anyOf. ``definition``: that depends on the references to it.
+    ``root`` and ``own``: yes. ``composed``: only in part, because it is somewhere below a keyword like anyOf.
+    ``definition``: unknown, because that depends on the references to it.
     """
 
     pointer: str
@@ -165,6 +165,7 @@ def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
     schema = subschema.schema
     properties = schema.get("properties", {})
     others = schema.get("additionalProperties")
+    # Properties may be described by other keywords, so that none is certainly missing.
     supplied = isinstance(others, dict) or any(name in schema for name in PROPERTY_SOURCES)
     if supplied or not isinstance(properties, dict):
         return
@@ -301,6 +302,7 @@ def _value_faults(value: JSON, takes: ValueKind, dialect: Dialect) -> ValueFault
                 return
             inner = _INNER[takes]
             for name, item in value.items():
+                # "either" takes arrays of names as well; in draft-04 they must not be empty.
                 if takes != "either" or not _is_names(item) or (dialect == "draft-04" and not item):
                     yield from _prefixed(token(name), _value_faults(item, inner, dialect))
         case _:

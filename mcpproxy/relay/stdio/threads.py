@@ -1,9 +1,10 @@
-"""The relay for systems without fork and without polling of pipes: three threads and blocking calls.
+"""The relay for systems without fork and without polling of pipes: threads and blocking calls.
 
-Each thread owns one stream. Unlike in the loop of ``relay.py``, a chunk is journaled *before* it is
-forwarded. So no answer precedes its request in the journal: a peer cannot answer what was not forwarded yet,
-and everything forwarded has been journaled. A lock around the journal gives one order. The price is a delay
-of a few microseconds, and the last chunk may be recorded although nobody read it."""
+Each of the three streams has its own thread; others wait for the server and serve the recorder. Unlike in the
+loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request in the
+journal: a peer cannot answer what was not forwarded yet, and everything forwarded has been journaled. A lock
+around the journal gives one order. The price is a delay of a few microseconds, and the last chunk may be
+recorded although nobody read it."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ class ThreadedRelay:
         self.grace_s = grace_s
         self.quiet = quiet
         self.lock = threading.RLock()  # say() may be called from inside an append
-        self.changed = threading.Event()  # the server has exited, or has to
+        self.changed = threading.Event()  # the server has exited, or a deadline for it was set
         self.appended = threading.Event()
         self.server: subprocess.Popen[bytes] | None = None
         self.recorder: subprocess.Popen[bytes] | None = None
@@ -142,8 +143,7 @@ class ThreadedRelay:
         return self.server.returncode
 
     def finish(self, code: int | None) -> None:
-        """Close the journal and the peers' streams, then wait a moment for the recorder to complete the
-        trace."""
+        """Close the journal and our stdout, then wait a moment for the recorder to complete the trace."""
         now = time.monotonic_ns()
         self._record(journals.EXIT, now, exit_payload(code))
         with self.lock:
@@ -233,6 +233,7 @@ class ThreadedRelay:
         self._start_grace_period()
 
     def _start_grace_period(self) -> None:
+        """Set the deadline of the server, if the host is gone or has both signalled and closed our stdin."""
         if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
             self.deadline = time.monotonic() + self.grace_s
             self.changed.set()
@@ -295,6 +296,7 @@ def _close(stream: IO[bytes]) -> None:
 
 
 def _release(fd: int) -> None:
+    """Close ``fd`` towards the host. It becomes the null device, so that no other file gets its number."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, fd)
     os.close(null)

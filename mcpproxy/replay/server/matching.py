@@ -37,7 +37,7 @@ Key: TypeAlias = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The recorded request most similar to a missed one, and the differences between the two."""
+    """The recorded request most similar to a live one that matches none, and the differences between them."""
 
     recorded: SessionMessage
     differences: tuple[Difference, ...]
@@ -54,7 +54,7 @@ class Matcher:
         self._precise: Final = DiffRules((*always, *ignore))
         self._rules: Final = self._precise if level == "strict" else DiffRules((*always, *OPAQUE, *ignore))
         self._of_method: Final[defaultdict[str, list[SessionMessage]]] = defaultdict(list)
-        # By all values that count, and by the key of the level.
+        # By all values, opaque ones included, and by what is compared at this level.
         self._exactly: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
         self._alike: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
         self._last: Final[dict[Key, SessionMessage]] = {}
@@ -65,7 +65,7 @@ class Matcher:
             self._add(entry)
 
     def take(self, request: Request) -> SessionMessage | None:
-        """Take the first equal request that has not been taken yet."""
+        """Take the recorded request that matches best, of equal ones the first that was not taken yet."""
         value = self._compared_part(request)
         found = self._first(self._exactly.get(_flat(value, self._precise, ())))
         if found is None:
@@ -84,7 +84,7 @@ class Matcher:
     def nearest(self, request: Request) -> Nearest | None:
         """Return the request with the fewest differences, of equal ones the first that has not been taken.
 
-        If the method was never recorded, return the next request that has not been taken.
+        If the method was never recorded, return the next request that has not been taken, or else the last.
         """
         value = self._compared_part(request)
         candidates = self._of_method.get(request.method)

@@ -1,4 +1,4 @@
-"""Requests for things that do not exist: unknown cursors, resources, prompts and log levels.
+"""Features of servers: requests for things that do not exist, paths out of a resource, and subscriptions.
 
 All probes here use the shared session.
 
@@ -144,7 +144,10 @@ async def _unknown_log_level(context: ProbeContext) -> Conclusion:
 def _refused_as_invalid(
     context: ProbeContext, answer: Answer, what: str, requirement: str = "", *, source: str = ""
 ) -> Conclusion:
-    """Whether it was refused with -32602, as a ``requirement`` or the page ``source`` says."""
+    """The conclusion on a request that is to be refused with -32602.
+
+    ``what`` names the request. The ``requirement``, or else the page ``source``, demands the refusal.
+    """
     if answer.is_error and answer.code == _INVALID_PARAMS:
         return passed("refused with -32602", answer.frames)
     message = f"{what} was {answer.outcome}, not with -32602"

@@ -33,7 +33,7 @@ _METHOD_NOT_FOUND: Final = -32601
 _INVALID_PARAMS: Final = -32602
 
 FEATURES: Final = ("tools", "resources", "prompts")
-"""The capabilities that have a list of their own name."""
+"""The capabilities with a list method of the same name, as in ``tools/list``."""
 
 UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
 """A method that does not exist."""
@@ -203,7 +203,7 @@ async def _progress(context: ProbeContext) -> Conclusion:
 
 
 def harmless_method(context: ProbeContext) -> str:
-    """A method that changes nothing: that of a list which can be fetched.
+    """A method that changes nothing: a list method of a declared feature that has not failed so far.
 
     Raises:
         Skipped: there is none.
@@ -218,10 +218,10 @@ def harmless_method(context: ProbeContext) -> str:
 
 
 async def skip_if_always_refused(context: ProbeContext, method: str) -> None:
-    """Called when ``method`` was refused: is it refused in an ordinary session, too?
+    """After a refusal of ``method``, find out whether it is refused in an ordinary session, too.
 
     Raises:
-        Skipped: it is, so that the refusal says nothing about the probe.
+        Skipped: it is, so the refusal has nothing to do with what the probe did.
     """
     async with context.new_session("comparison", connected=True) as client:
         answer = await client.request(method)

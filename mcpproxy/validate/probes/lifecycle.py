@@ -103,7 +103,7 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
 
 
 def _outcome_of_early(client: Client, early: Pending, frames: tuple[int, ...]) -> Conclusion:
-    """The conclusion where a request came too early, and ``frames`` show that the session continued."""
+    """The conclusion for a request that came too early; ``frames`` show that the session continued."""
     frame = answered(client, early)
     if frame is None:
         return passed("not answered", (early.seq, *frames))
