@@ -35,12 +35,12 @@ def test_a_finding_is_a_line_and_its_evidence() -> None:
 
 def test_paths_in_the_working_directory_are_short() -> None:
     for path, name in {
-        "/work/t/s.jsonl": "t/s.jsonl",
-        "/works/s.jsonl": "/works/s.jsonl",
+        "/folder/t/s.jsonl": "t/s.jsonl",
+        "/folders/s.jsonl": "/folders/s.jsonl",
         "../s": "../s",
     }.items():
         judged = JudgedTrace(path, False, None, 82, (WRONG_ID,), ("cut",), places={12: (path, 15)})
-        first, _, last = text.trace_lines(judged, base="/work")
+        first, _, last = text.trace_lines(judged, base="/folder")
         assert (first[: len(name) + 5], last) == (f"{name}:15: ", f"{name}: incomplete: cut")
 
 
