@@ -14,7 +14,7 @@ import pytest
 import mcpproxy
 from mcpproxy.checks import decided_rules
 from mcpproxy.checks.acp import acp_sessions
-from mcpproxy.checks.basic import lifecycle, rpc
+from mcpproxy.checks.basic import lifecycle, unanswered
 from mcpproxy.checks.opt_in.implementations import range_checks
 from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server import resources, tools
@@ -410,12 +410,12 @@ GRACE: Final = {
     "CANC-005": (cancellation.GRACE_NS, "within 5 seconds"),
     "CANC-010": (cancellation.READ_NS, "a tenth of a second"),
     "HTTP-014": (streams.LINGERING_NS, "10 seconds"),
-    "LIFE-004": (rpc.ANSWER_TIMEOUT_NS, "30 seconds"),
+    "LIFE-004": (unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),
     "RES-006": (resources.GRACE_NS, "within 5 seconds"),
     "RPC-008": (cancellation.GIVEN_UP_NS, "30 seconds"),
     "SEQ-001": (lifecycle.INITIALIZE_TIMEOUT_NS, "10 seconds"),
     "STDIO-005": (stdio.PROMPT_EXIT_NS, "within 5 seconds"),
-    "SUB-003": (rpc.ANSWER_TIMEOUT_NS, "30 seconds"),
+    "SUB-003": (unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),
     "SUB-010": (subscriptions.GRACE_NS, "within 5 seconds"),
     "TOOL-011": (tools.SOON_NS, "5 seconds"),
 }

@@ -8,7 +8,17 @@ permission, or cannot be observed on the wire; its TOML table in ``rules/`` says
 from typing import Final
 
 from mcpproxy.checks.acp import acp_sessions, handshake
-from mcpproxy.checks.basic import capabilities, content, frames, icons, lifecycle, meta, rpc, shapes
+from mcpproxy.checks.basic import (
+    capabilities,
+    content,
+    frames,
+    icons,
+    lifecycle,
+    meta,
+    rpc,
+    shapes,
+    unanswered,
+)
 from mcpproxy.checks.client import elicitation, roots, sampling
 from mcpproxy.checks.engine.context import CheckFunction
 from mcpproxy.checks.engine.dispatch import Dispatch
@@ -39,6 +49,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     # JSON-RPC framing and its transports
     frames.FAMILY,
     rpc.FAMILY,
+    unanswered.FAMILY,
     stdio.FAMILY,
     shapes.FAMILY,
     # The handshake and what it negotiates

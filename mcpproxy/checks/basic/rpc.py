@@ -18,7 +18,6 @@ from mcpproxy.checks.engine.rows import (
     REUSED_ID,
     UNMATCHED_ID,
     Check,
-    EventCheck,
     RuleFamily,
     is_the_senders,
 )
@@ -36,14 +35,8 @@ from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
-from mcpproxy.session.frame import CLIENT, Close, Signal, other
-from mcpproxy.session.history import History, SentRequest, Side
-
-MAY_STAY_UNANSWERED: Final = ("initialize", "server/discover", "subscriptions/listen")
-"""Requests whose missing answer RPC-008 does not report: another rule does, or none."""
-
-ANSWER_TIMEOUT_NS: Final = 30_000_000_000
-"""How long a request must have waited before a missing answer is reported."""
+from mcpproxy.session.frame import other
+from mcpproxy.session.history import History, Side
 
 
 def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -378,72 +371,6 @@ def repeated_member_names(context: MessageContext, history: History) -> Iterable
     return (Violation("RPC-022", "R-026", problem, pointer=names[0]),)
 
 
-def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping)."""
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
-        return
-    for asker in (CLIENT, "server"):
-        side, responder = history.side(asker), other(asker)
-        passed_over: list[SentRequest] = []
-        if not history.side(responder).was_read:
-            continue
-        for asked in side.pending.values():
-            if asked.seq < side.last_answered_seq and _waited(asked, event):
-                rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
-                if asked.cancelled or asked.method in MAY_STAY_UNANSWERED:
-                    continue
-                if asked.stateless and history.stateful_seq is not None:
-                    continue  # A probe of the other era may stay unanswered.
-                passed_over.append(asked)
-                what = f"{shortened(asked.method)} ({spelled(asked.id)})"
-                problem = f"{responder} never answered {what}, but answered later requests"
-                yield Violation(
-                    *rule,
-                    problem,
-                    pointer=None,
-                    related=(),
-                    blame=responder,
-                    at_most=None,
-                    frame=asked.seq,
-                    candidates=asked.candidates,
-                )
-        if asker == CLIENT:
-            yield from _left_behind(event, history, passed_over)
-
-
-def _left_behind(event: Close, history: History, told: list[SentRequest]) -> Iterator[Violation]:
-    """What the server had not answered when it ended of its own accord."""
-    how, ended_ns = history.own_end(event), history.server.closed_ns
-    if not how or ended_ns is None:
-        return
-    left = [
-        asked
-        for asked in history.client.pending.values()
-        if not asked.cancelled
-        and asked.method not in MAY_STAY_UNANSWERED
-        and asked.at_ns < ended_ns
-        and not (asked.stateless and history.stateful_seq is not None)
-        and not any(asked is one for one in told)
-    ]
-    if left:
-        first = left[0]
-        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        said = f"server {how} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
-        yield Violation(
-            "RPC-008",
-            "R-010",
-            said,
-            related=tuple(asked.seq for asked in left[1:]),
-            blame="server",
-            frame=first.seq,
-            candidates=first.candidates,
-        )
-
-
-def _waited(asked: SentRequest, event: Close) -> bool:
-    return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
-
-
 def _code(context: MessageContext[ErrorResponse]) -> int | None:
     message = context.message
     error = as_object(message.error)
@@ -482,5 +409,4 @@ FAMILY: Final = RuleFamily(
         Check(("ERR-001",), reserved_error_code, (ErrorResponse,), (), ANY_PROTOCOL),
         Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED_NAMES),
     ),
-    events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),),
 )

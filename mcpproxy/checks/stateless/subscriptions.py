@@ -10,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from mcpproxy.checks.basic.rpc import ANSWER_TIMEOUT_NS
+from mcpproxy.checks.basic.unanswered import ANSWER_TIMEOUT_NS
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
 from mcpproxy.checks.engine.rows import STATELESS, Check, EventCheck, HttpCheck, RuleFamily, StateUpdate
 from mcpproxy.protocol import revisions

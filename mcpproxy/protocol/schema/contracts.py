@@ -206,7 +206,7 @@ def _call_safely(call: Callable[..., T], *values: JSON) -> T | None:
     """Return what ``call`` returns; ``None`` if the library fails: a lone surrogate, an invalid schema."""
     try:
         return call(*values)
-    except Exception:
+    except Exception:  # The library names no base class of its errors, and a failure of it is no finding.
         return None
     except BaseException as error:
         # A panic in Rust is not an Exception, and its class cannot be imported.
