@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] # it has its types inline
 
-from tests import schedule
+from tests import schedule, signals
 from tests.peers.fixtures import peers
 from tests.peers.sessions import sessions
 
@@ -19,11 +19,7 @@ __all__ = ["peers", "sessions"]
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-signal.pthread_sigmask(signal.SIG_SETMASK, ())
-# A shell ignores these signals in background jobs. Processes that a test starts would inherit that.
-for _name in ("SIGINT", "SIGQUIT", "SIGHUP"):
-    if signal.getsignal(_number := getattr(signal, _name, signal.SIGTERM)) is signal.SIG_IGN:
-        signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
+signals.restore_defaults()
 
 
 @pytest.fixture(autouse=True)

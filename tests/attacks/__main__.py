@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from tests import signals
 from tests.attacks import stage
 from tests.attacks.stage import Attack, BrokenError
 from tests.attacks.table import CHAPTERS
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=3, help="how many attacks are played at once")
     parser.add_argument("names", nargs="*", help="the attacks; default: all")
     options = parser.parse_args()
+    signals.restore_defaults()
     mcpproxy = os.path.abspath(options.mcpproxy) if options.mcpproxy else stage.installed()
     chosen: list[tuple[str, Attack]] = [
         (chapter, attack)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from tests import signals
 from tests.kills.session import LONGEST_STEPS, PACES, TARGETS, Case, Outcome, compiled, play
 
 WORKERS = 3
@@ -42,6 +43,7 @@ def run(case: Case, preload: Path | None) -> Outcome:
 
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    signals.restore_defaults()
     words, is_good = frozenset(sys.argv[2:]), True
     out, errors = sys.stdout, sys.stderr
     out.write(
