@@ -1,0 +1,128 @@
+"""Who may use the page: the person who can read the address that the command printed.
+
+A browser lets any page send requests to 127.0.0.1, and a host name of the attacker's can be made to resolve
+to it (DNS rebinding). So every request is checked, whatever its method:
+
+1. Host is the name or address that the page is served under, with its port.
+2. Origin, where there is one, is that of the page. What changes anything also has a ``Sec-Fetch-Site`` of
+   ``same-origin``, if the browser sends that field.
+3. The token of the printed address, or the cookie that the token was exchanged for. The redirect takes the
+   token out of the address bar and of the history.
+
+The answers forbid scripts and styles that are not files of the page, frames around the page, and referrers.
+"""
+
+import hmac
+import secrets
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""The Content-Security-Policy of every answer."""
+
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_READING: Final = ("GET", "HEAD")
+
+
+class Access:
+    """Wraps the application of the page and refuses every request that has no right to it.
+
+    Args:
+        app: the application.
+        names: host names and addresses, without brackets, that the page is served under.
+        port: the port it listens on.
+        token: the secret of the printed address.
+    """
+
+    def __init__(self, app: ASGIApp, names: frozenset[str], port: int, token: str) -> None:
+        self._app: Final = app
+        self._authorities: Final = frozenset(
+            f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names
+        )
+        self._token: Final = token.encode()
+        self._cookie: Final = f"mcpproxy-{port}"
+        """Cookies do not know ports, so the name says it: two pages would overwrite each other's."""
+        self._secret: Final = secrets.token_urlsafe(32)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                if "cache-control" not in headers:
+                    headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (refusal or self._app)(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that may not reach the application, or None."""
+        headers = Headers(scope=scope)
+        if [host.lower() for host in headers.getlist("host")] not in [[name] for name in self._authorities]:
+            return PlainTextResponse("Host is not the address of this page (DNS rebinding?)\n", 403)
+        origins = headers.getlist("origin")
+        if origins and origins != [f"http://{headers['host']}"]:
+            return PlainTextResponse("Origin is another site\n", 403)
+        method: str = scope["method"]
+        if method not in _READING and headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return PlainTextResponse("Only the page itself may send this\n", 403)
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = next((value for name, value in query if name == "token"), None)
+        if given is not None and method in _READING and self._is_token(given):
+            return self._exchange(scope["path"], [pair for pair in query if pair[0] != "token"])
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        if (kind.lower() == "bearer" and self._is_token(bearer)) or self._has_cookie(headers):
+            return None
+        return PlainTextResponse(
+            "This page needs the token of its address. Open the address that `mcpproxy ui` printed.\n", 401
+        )
+
+    def _exchange(self, path: str, query: list[tuple[str, str]]) -> Response:
+        """Return the redirect to the same address without its token, which sets the cookie."""
+        path = "/" + path.lstrip("/")  # "//host" would lead to another site
+        answer = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
+        answer.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+
+    def _has_cookie(self, headers: Headers) -> bool:
+        for line in headers.getlist("cookie"):
+            try:
+                cookie = SimpleCookie(line).get(self._cookie)
+            except CookieError:
+                continue
+            if cookie and hmac.compare_digest(cookie.value.encode(), self._secret.encode()):
+                return True
+        return False

@@ -1,0 +1,62 @@
+"""The web server of the page: one listening socket, one printed address."""
+
+import secrets
+import socket
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.relay.http.proxy import listen
+from mcpproxy.ui.access import Access
+
+
+class PageServer:
+    """Listens as soon as it is constructed; ``run`` serves ``app`` until SIGINT or SIGTERM.
+
+    Args:
+        host: the name or address to listen on.
+        port: the port; 0 picks a free one.
+        token: the secret of the address; a new one if it is not given.
+
+    Raises:
+        OSError: the port is not available.
+    """
+
+    def __init__(self, host: str, port: int, token: str = "") -> None:
+        self._socket: Final[socket.socket] = listen(host, port)
+        bound: tuple[str, int] = self._socket.getsockname()[:2]
+        self._address, self.port = bound
+        self._name: Final = host or bound[0]
+        self._token: Final = token or secrets.token_urlsafe(24)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the page."""
+        return is_loopback(self._address)
+
+    @property
+    def url(self) -> str:
+        """The address to open, with its token."""
+        name = f"[{self._name}]" if ":" in self._name else self._name
+        return f"http://{name}:{self.port}/?token={self._token}"
+
+    def run(self, app: ASGIApp) -> None:
+        """Serve ``app`` to those who have the token."""
+        names = {self._name.lower(), self._address}
+        if self.is_local:
+            names |= {"localhost", "127.0.0.1", "::1"}
+        elif self._address in ("0.0.0.0", "::"):
+            names |= {socket.gethostname().lower(), "localhost", "127.0.0.1", "::1"}
+        config = uvicorn.Config(
+            Access(app, frozenset(names), self.port, self._token),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        uvicorn.Server(config).run(sockets=[self._socket])
