@@ -1,0 +1,67 @@
+// @ts-check
+/**
+ * What is shown is in the address of the page, so that an address can be kept, sent and gone back to:
+ * `/?recording=ID&view=calls&filter=...#call=57`.
+ */
+import { useEffect, useState } from "./preact.js";
+
+/**
+ * @typedef {object} Place
+ * @property {string} recording its id, empty if none is chosen
+ * @property {string} view calls, timeline, findings, tools, stats or compare
+ * @property {string} filter
+ * @property {string} other the id of the recording to compare with
+ * @property {number} call the selected row, or 0
+ */
+
+/** @returns {Place} */
+function read() {
+  const query = new URLSearchParams(location.search);
+  const call = /^#call=(\d+)$/.exec(location.hash);
+  return {
+    recording: query.get("recording") ?? "",
+    view: query.get("view") ?? "calls",
+    filter: query.get("filter") ?? "",
+    other: query.get("other") ?? "",
+    call: call ? Number(call[1]) : 0,
+  };
+}
+
+/** @param {Place} place */
+export function href(place) {
+  const query = new URLSearchParams();
+  if (place.recording) query.set("recording", place.recording);
+  if (place.view !== "calls") query.set("view", place.view);
+  if (place.filter) query.set("filter", place.filter);
+  if (place.other) query.set("other", place.other);
+  const text = query.toString();
+  return `/${text ? `?${text}` : ""}${place.call ? `#call=${place.call}` : ""}`;
+}
+
+/**
+ * The place that the address names, and a function that goes to another one. Only a change of more than the
+ * selected call makes an entry in the history.
+ *
+ * @returns {[Place, (change: Partial<Place>) => void]}
+ */
+export function usePlace() {
+  const [place, setPlace] = useState(read);
+  useEffect(() => {
+    const update = () => setPlace(read());
+    addEventListener("popstate", update);
+    addEventListener("hashchange", update);
+    return () => {
+      removeEventListener("popstate", update);
+      removeEventListener("hashchange", update);
+    };
+  }, []);
+  /** @param {Partial<Place>} change */
+  const go = (change) => {
+    const now = read();
+    const next = { ...now, ...change };
+    const isSelection = href({ ...now, call: 0 }) === href({ ...next, call: 0 });
+    history[isSelection ? "replaceState" : "pushState"](null, "", href(next));
+    setPlace(next);
+  };
+  return [place, go];
+}

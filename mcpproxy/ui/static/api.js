@@ -1,0 +1,60 @@
+// @ts-check
+/** Requests to the server of the page. */
+
+/** An answer other than 200, with the server's sentence. */
+export class ApiError extends Error {}
+
+/** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
+
+/**
+ * @param {string} path
+ * @param {Query} [query]
+ */
+export function address(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/**
+ * @param {string} path
+ * @param {Query} [query]
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>} the JSON value
+ */
+export async function get(path, query, signal) {
+  return parsed(await fetch(address(path, query), { signal }));
+}
+
+/**
+ * @param {string} path
+ * @param {unknown} body
+ * @returns {Promise<any>} the JSON value
+ */
+export async function post(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  return parsed(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+/** @param {Response} response */
+async function parsed(response) {
+  if (response.ok) return response.json();
+  const text = (await response.text()).trim();
+  throw new ApiError(text || `the server answered ${response.status}`);
+}
+
+/**
+ * Receive the events of a stream. The browser connects again by itself, with `Last-Event-ID`.
+ *
+ * @param {string} path
+ * @param {Query} query
+ * @param {Record<string, (data: any) => void>} handlers by the name of the event
+ * @returns {() => void} ends the stream
+ */
+export function subscribe(path, query, handlers) {
+  const source = new EventSource(address(path, query));
+  for (const [name, handle] of Object.entries(handlers)) {
+    source.addEventListener(name, (event) => handle(event.data ? JSON.parse(event.data) : null));
+  }
+  return () => source.close();
+}

@@ -1,0 +1,156 @@
+// @ts-check
+/** The page: recordings on the left, one of six views of the chosen one on the right. */
+import { usePlace } from "./address.js";
+import { get, subscribe } from "./api.js";
+import { Calls } from "./calls.js";
+import { Compare } from "./compare.js";
+import { Findings } from "./findings.js";
+import { plural, visible } from "./format.js";
+import { Help } from "./help.js";
+import { useLive } from "./live.js";
+import { html, render, useEffect, useErrorBoundary, useState } from "./preact.js";
+import { Sidebar } from "./sidebar.js";
+import { Stats } from "./stats.js";
+import { Timeline } from "./timeline.js";
+import { Tools } from "./tools.js";
+
+/** @type {[string, string, any][]} */
+const VIEWS = [
+  ["calls", "Calls", Calls],
+  ["timeline", "Timeline", Timeline],
+  ["findings", "Findings", Findings],
+  ["tools", "Tools", Tools],
+  ["stats", "Stats", Stats],
+  ["compare", "Compare", Compare],
+];
+const THEMES = ["system", "dark", "light"];
+
+function App() {
+  const [place, go] = usePlace();
+  const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
+  const [error, setError] = useState("");
+  const [isHelp, setHelp] = useState(false);
+  const [paused, setPaused] = useState(false);
+  const [theme, setTheme] = useState(localStorage.getItem("theme") ?? "system");
+  const [fault] = useErrorBoundary();
+
+  useEffect(() => {
+    const load = () => get("/api/recordings").then((answer) => setFolder({ ...answer, isLoaded: true }), (problem) => setError(problem.message));
+    load();
+    return subscribe("/api/live", {}, { recordings: load });
+  }, []);
+  useEffect(() => {
+    if (!place.recording && folder.recordings.length) go({ recording: folder.recordings[0].id });
+  }, [folder.recordings.length, place.recording]);
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem("theme", theme);
+  }, [theme]);
+  useEffect(() => {
+    /** @param {number} step */
+    const other = (step) => {
+      const index = folder.recordings.findIndex((one) => one.id === place.recording) + step;
+      if (folder.recordings[index]) go({ recording: folder.recordings[index].id, call: 0, filter: "" });
+    };
+    /** @param {KeyboardEvent} event */
+    const onKeyDown = (event) => {
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+      /** @type {Record<string, () => void>} */
+      const keys = {
+        "/": () => /** @type {HTMLElement} */ (document.querySelector("#filter"))?.focus(),
+        "?": () => setHelp(true),
+        p: () => setPaused((now) => !now),
+        f: () => /** @type {HTMLElement} */ ([...document.querySelectorAll(".filter .chip")].find((chip) => chip.textContent === "follow"))?.click(),
+        t: () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]),
+        "[": () => other(-1),
+        "]": () => other(1),
+      };
+      const view = VIEWS[Number(event.key) - 1];
+      if (view) keys[event.key] = () => go({ view: view[0] });
+      if (/^[jkgG]$|^Arrow(Up|Down)$/.test(event.key) && target === document.body) {
+        keys[event.key] = () => /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
+      }
+      if (event.key in keys) {
+        event.preventDefault();
+        keys[event.key]();
+      }
+    };
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
+  }, [folder.recordings, place.recording]);
+
+  const chosen = folder.recordings.find((one) => one.id === place.recording);
+  return html`
+    <a class="skip" href="#main">To the calls</a>
+    <header class="top">
+      <h1>mcpproxy</h1>
+      <nav aria-label="Views"><ul class="tabs">${VIEWS.map(
+        ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name })}>${words}</button></li>`,
+      )}</ul></nav>
+      <span class="space"></span>
+      ${paused ? html`<button type="button" class="chip" aria-pressed="true" onClick=${() => setPaused(false)}>paused</button>` : null}
+      <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>theme: ${theme}</button>
+      <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}>help <kbd>?</kbd></button>
+    </header>
+    <${Sidebar} recordings=${folder.recordings} runs=${folder.runs} place=${place} go=${go} />
+    <main id="main" tabindex="-1">
+      ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
+      ${error ? html`<p class="problem">${error}</p>` : null}
+      ${place.recording
+        ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} ended=${chosen ? !chosen.running : false} />`
+        : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
+    </main>
+    ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;
+}
+
+/**
+ * @param {object} props
+ * @param {{recordings: import("./types.js").Recording[], runs: import("./types.js").Run[]}} props.folder
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {boolean} props.paused
+ * @param {boolean} props.ended
+ */
+function OneRecording({ folder, place, go, paused }) {
+  const [summary, setSummary] = useState(/** @type {import("./types.js").Summary | null} */ (null));
+  const [error, setError] = useState("");
+  useEffect(() => {
+    get(`/api/recordings/${place.recording}`).then(setSummary, (problem) => setError(problem.message));
+  }, [place.recording]);
+  if (error) return html`<p class="problem">${error}</p>`;
+  if (!summary) return html`<p class="empty" role="status">reading the recording…</p>`;
+  return html`<${Opened} summary=${summary} folder=${folder} place=${place} go=${go} paused=${paused} />`;
+}
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Summary} props.summary
+ * @param {{recordings: import("./types.js").Recording[], runs: import("./types.js").Run[]}} props.folder
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {boolean} props.paused
+ */
+function Opened({ summary, folder, place, go, paused }) {
+  const live = useLive(summary, paused);
+  const [, , View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
+  const run = folder.runs.find((one) => one.recordings.includes(summary.recording.id));
+  const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
+  const { recording } = summary;
+  useEffect(() => {
+    document.title = `${recording.server || recording.label} – mcpproxy`;
+  }, [recording.id]);
+  return html`
+    <p class="about">
+      <strong>${visible(recording.server || recording.label)}</strong>
+      ${summary.sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? ` (${one.name})` : ""}</span>`)}
+      ${summary.sessions.length > 3 ? html`<span>${plural(summary.sessions.length - 3, "more session")}</span>` : null}
+      <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
+      ${summary.errors ? html`<span class="bad">${plural(summary.errors, "failed call")}</span>` : null}
+      ${summary.findings ? html`<span>${plural(summary.findings, "finding")}</span>` : null}
+      ${summary.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
+    </p>
+    <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
+}
+
+render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));

@@ -1,0 +1,232 @@
+// @ts-check
+/** The list of calls with its filter, a waterfall of the visible rows, and the detail of the selected call. */
+import { get } from "./api.js";
+import { CallDetail } from "./detail.js";
+import { SEVERITY_MARKS, duration, offset, outcome, plural, title, visible } from "./format.js";
+import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
+import { RowCache } from "./row_cache.js";
+import { Search } from "./search.js";
+import { VirtualList } from "./virtual_list.js";
+
+const TICK_MS = 250;
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Summary} props.summary
+ * @param {import("./live.js").Live} props.live
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+export function Calls({ summary, live, place, go }) {
+  const id = summary.recording.id;
+  const [total, setTotal] = useState(/** @type {number | null} */ (null));
+  const [error, setError] = useState("");
+  const [, setVersion] = useState(0);
+  const [selected, setSelected] = useState(-1);
+  const [following, setFollowing] = useState(false);
+  const [range, setRange] = useState([0, 0]);
+  const redraw = () => setVersion((version) => version + 1);
+  const cache = useMemo(
+    () => new RowCache(id, place.filter, redraw, (fault) => setError(fault.message)),
+    [id, place.filter],
+  );
+  useEffect(() => () => cache.close(), [cache]);
+
+  // How many rows there are, and where the call of the address is among them.
+  useEffect(() => {
+    let isCurrent = true;
+    setError("");
+    setTotal(null);
+    get(`/api/recordings/${id}/position`, { filter: place.filter, call: place.call || undefined })
+      .then((answer) => {
+        if (!isCurrent) return;
+        setTotal(answer.total);
+        setSelected(answer.position ?? -1);
+      })
+      .catch((fault) => {
+        if (!isCurrent) return;
+        setError(fault.message);
+        setTotal(0);
+      });
+    return () => {
+      isCurrent = false;
+    };
+  }, [id, place.filter]);
+
+  // The address was changed by a link or by going back.
+  useEffect(() => {
+    if (total === null || cache.row(selected)?.number === place.call) return;
+    if (!place.call) {
+      setSelected(-1);
+      return;
+    }
+    get(`/api/recordings/${id}/position`, { filter: place.filter, call: place.call }).then((answer) => {
+      if (answer.position !== null) setSelected(answer.position);
+    });
+  }, [place.call]);
+
+  // Rows are appended or change while the recording runs.
+  useEffect(() => {
+    if (!live.first || total === null) return;
+    if (!place.filter) {
+      setTotal(live.rows);
+      cache.changed(live.first - 1);
+      return;
+    }
+    get(`/api/recordings/${id}/position`, { filter: place.filter }).then((answer) => {
+      setTotal(answer.total);
+      cache.changed(Math.max(0, Math.min(total, answer.total) - 200));
+    });
+  }, [live.version]);
+
+  const rows = [];
+  for (let index = range[0]; index < range[1]; index += 1) {
+    const call = cache.row(index);
+    if (call) rows.push(call);
+  }
+  const isWaiting = live.running && rows.some((call) => call.outcome === "no-answer");
+  useEffect(() => {
+    if (!isWaiting) return undefined;
+    const timer = setInterval(redraw, TICK_MS);
+    return () => clearInterval(timer);
+  }, [isWaiting]);
+  const now = live.now();
+  const scale = waterfall(rows, now);
+
+  /** @param {number} index */
+  const select = (index) => {
+    setSelected(index);
+    const call = cache.row(index);
+    if (call) go({ call: call.number });
+  };
+  // The row was not there yet when it was selected.
+  const call = cache.row(selected);
+  useEffect(() => {
+    if (call && call.number !== place.call && selected >= 0) go({ call: call.number });
+  }, [call?.number]);
+
+  const open = () => document.querySelector(/** @type {"section"} */ (".detail"))?.focus();
+  const head = html`
+    <span role="columnheader" class="c-number">#</span>
+    <span role="columnheader" class="c-time">time</span>
+    <span role="columnheader" class="c-outcome">outcome</span>
+    <span role="columnheader" class="c-method">method, target</span>
+    <span role="columnheader" class="c-preview">arguments → result</span>
+    <span role="columnheader" class="c-latency">latency</span>
+    <span role="columnheader" class="c-bar">waterfall of these rows</span>`;
+  return html`
+    <div class="calls">
+      <${FilterBar} place=${place} go=${go} total=${total} all=${live.rows} error=${error}
+        following=${following} onFollowing=${setFollowing} running=${live.running} />
+      <${Search} id=${id} place=${place} go=${go} />
+      <div class=${`split${place.call ? " with-detail" : ""}`}>
+        ${total === 0 && !error
+          ? html`<p class="empty">${place.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
+          : html`<${VirtualList} label="Calls" total=${total ?? 0} columns=${7} head=${head} selected=${selected}
+              onSelect=${select} onOpen=${open} onShown=${(/** @type {number} */ first, /** @type {number} */ last) => {
+                setRange([first, last]);
+                cache.show(first, last);
+              }}
+              following=${following} onFollowing=${setFollowing}
+              row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} />`} />`}
+        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} live=${live} place=${place} go=${go} />` : null}
+      </div>
+    </div>`;
+}
+
+/**
+ * How long a call has taken, or has waited without an answer.
+ *
+ * @param {import("./types.js").Call} call
+ * @param {number} now milliseconds since the start of the recording
+ * @param {boolean} running
+ */
+export function taken(call, now, running) {
+  if (call.latency_ms !== null) return call.latency_ms;
+  if (call.outcome !== "no-answer") return call.waited_ms;
+  return running ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
+}
+
+/**
+ * The range of time that the given rows cover, in milliseconds since the start of the recording.
+ *
+ * @param {import("./types.js").Call[]} rows
+ * @param {number} now
+ * @returns {[number, number]}
+ */
+function waterfall(rows, now) {
+  if (!rows.length) return [0, 1];
+  const start = Math.min(...rows.map((call) => call.started_ms));
+  const ends = rows.map((call) => call.started_ms + Math.min(taken(call, now, false) ?? 0, 60_000));
+  return [start, Math.max(...ends, start + 0.001)];
+}
+
+/**
+ * @param {{call: import("./types.js").Call | undefined, index: number, now: number, running: boolean, scale: [number, number]}} props
+ */
+function Row({ call, index, now, running, scale }) {
+  if (!call) return html`<span role="gridcell" class="c-number">${index + 1}</span><span role="gridcell" class="loading">loading</span>`;
+  const [symbol, words, kind] = outcome(call);
+  const ms = taken(call, now, running);
+  const [start, end] = scale;
+  const left = ((call.started_ms - start) / (end - start)) * 100;
+  const width = Math.min(((ms ?? 0) / (end - start)) * 100, 100 - left);
+  const findings = call.findings
+    ? html`<span class=${`mark ${call.severity}`} title=${plural(call.findings, "finding")}>${SEVERITY_MARKS[call.severity ?? "info"]}${call.findings}<span class="hidden"> ${call.severity}</span></span>`
+    : null;
+  return html`
+    <span role="gridcell" class="c-number">${call.number}</span>
+    <span role="gridcell" class="c-time">${offset(call.started_ms)}</span>
+    <span role="gridcell" class=${`c-outcome ${kind}`}><span aria-hidden="true">${symbol}</span> ${words || call.kind} ${findings}</span>
+    <span role="gridcell" class="c-method"><span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
+    <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result ? html` <span class=${`result ${kind}`}>→ ${visible(call.result)}</span>` : null}</span>
+    <span role="gridcell" class=${`c-latency${call.outcome === "no-answer" ? " waiting" : ""}`}>${duration(ms)}</span>
+    <span role="gridcell" class="c-bar"><span class=${`bar ${kind}`} style=${{ left: `${left}%`, width: `max(2px, ${width}%)` }}></span></span>`;
+}
+
+/**
+ * @param {object} props
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {number | null} props.total
+ * @param {number} props.all
+ * @param {string} props.error
+ * @param {boolean} props.following
+ * @param {(following: boolean) => void} props.onFollowing
+ * @param {boolean} props.running
+ */
+function FilterBar({ place, go, total, all, error, following, onFollowing, running }) {
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const [text, setText] = useState(place.filter);
+  useEffect(() => setText(place.filter), [place.filter]);
+  const apply = () => go({ filter: text.trim(), call: 0 });
+  /** @param {string} term */
+  const toggle = (term) => {
+    const terms = place.filter.split(/\s+/).filter(Boolean);
+    const next = terms.includes(term) ? terms.filter((one) => one !== term) : [...terms, term];
+    go({ filter: next.join(" "), call: 0 });
+  };
+  const chips = [["status:error", "errors"], ["status:no-answer", "no answer"], ["latency:>1s", "over 1 s"], ["rule:*", "with findings"]];
+  return html`
+    <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => {
+      event.preventDefault();
+      apply();
+    }}>
+      <label for="filter">Filter</label>
+      <input id="filter" ref=${input} value=${text} spellcheck="false" autocomplete="off"
+        placeholder='tool:search* status:error latency:>2s rule:PROTO-* "text"'
+        aria-invalid=${error ? "true" : "false"} aria-describedby="filter-state"
+        onInput=${(/** @type {any} */ event) => setText(event.target.value)} onBlur=${apply}
+        onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
+          if (event.key === "Escape") {
+            event.stopPropagation();
+            setText("");
+            go({ filter: "", call: 0 });
+            /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
+          }
+        }} />
+      ${chips.map(([term, words]) => html`<button type="button" class="chip" aria-pressed=${place.filter.split(/\s+/).includes(term)} onClick=${() => toggle(term)}>${words}</button>`)}
+      ${running ? html`<button type="button" class="chip" aria-pressed=${following} onClick=${() => onFollowing(!following)}>follow</button>` : null}
+      <span id="filter-state" class=${error ? "problem" : "count"} role="status">${error || (total === null ? "filtering…" : place.filter ? `${total.toLocaleString("en")} of ${plural(all, "row")}` : plural(total, "row"))}</span>
+    </form>`;
+}

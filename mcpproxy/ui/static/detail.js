@@ -1,0 +1,170 @@
+// @ts-check
+/** Everything that belongs to one call: its messages, heads of HTTP, inner requests and findings. */
+import { address, get } from "./api.js";
+import { taken } from "./calls.js";
+import { CopyButton } from "./copy.js";
+import { FindingCard } from "./findings.js";
+import { duration, offset, outcome, plural, size, title, visible } from "./format.js";
+import { JsonTree, parse } from "./json_tree.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { SendAgain } from "./send.js";
+
+const FEW = 50;
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Summary} props.summary
+ * @param {import("./live.js").Live} props.live
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+export function CallDetail({ summary, live, place, go }) {
+  const id = summary.recording.id;
+  const section = useRef(/** @type {HTMLElement | null} */ (null));
+  const [detail, setDetail] = useState(/** @type {import("./types.js").Detail | null} */ (null));
+  const [error, setError] = useState("");
+  const [isSending, setSending] = useState(false);
+  const [count, setCount] = useState(FEW);
+  const isOpen = !detail || (live.running && (detail.call.outcome === "no-answer" || live.first <= detail.call.number));
+  useEffect(() => {
+    const request = new AbortController();
+    get(`/api/recordings/${id}/calls/${place.call}`, {}, request.signal)
+      .then((found) => setDetail(found))
+      .catch((fault) => {
+        if (!request.signal.aborted) setError(fault.message);
+      });
+    return () => request.abort();
+  }, [id, place.call, isOpen ? live.version : -1]);
+  const close = () => {
+    go({ call: 0 });
+    /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
+  };
+  /** @param {KeyboardEvent} event */
+  const onKeyDown = (event) => {
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      close();
+    }
+  };
+  if (!detail) {
+    return html`<section class="detail" tabindex="-1" aria-label=${`Call ${place.call}`} onKeyDown=${onKeyDown}>${error ? html`<p class="problem">${error}</p>` : html`<p>loading</p>`}</section>`;
+  }
+  const { call, parts, findings, inner } = detail;
+  const [symbol, words, kind] = outcome(call);
+  const ms = taken(call, live.now(), live.running);
+  const pointers = findings.filter((finding) => finding.pointer).map((finding) => ({ frame: finding.frame, pointer: finding.pointer }));
+  return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${call.number}`} onKeyDown=${onKeyDown}>
+    <header>
+      <h2><span class="count">#${call.number}</span> ${visible(title(call))}</h2>
+      <button type="button" class="close" aria-label="Close the detail" onClick=${close}>✕</button>
+    </header>
+    <p class="facts">
+      <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span>
+      ${ms === null ? null : html`<span>${call.latency_ms === null ? "waited" : "took"} ${duration(ms)}</span>`}
+      <span>${call.method}</span>
+      ${call.id ? html`<span>id <code>${visible(call.id)}</code></span>` : null}
+      <span>${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}</span>
+      <span>${size(call.request_bytes)} → ${size(call.answer_bytes)}</span>
+      ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
+      ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
+    </p>
+    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">There ${live.running ? "is" : "was"} no answer ${live.running ? `for ${duration(ms)}` : `until the end of the recording (${duration(ms)})`}.</p>` : null}
+    ${findings.length ? html`<h3>${plural(findings.length, "finding")}</h3>` : null}
+    ${findings.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}
+    <div class="actions">
+      ${copies(summary, detail)}
+      ${summary.may_send && call.kind === "request" && call.sender === "client" ? html`<button type="button" aria-expanded=${isSending} onClick=${() => setSending(!isSending)}>Send again…</button>` : null}
+    </div>
+    ${isSending ? html`<${SendAgain} summary=${summary} detail=${detail} />` : null}
+    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
+    ${parts.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(parts.length - count, "more record")}</button>` : null}
+  </section>`;
+}
+
+/**
+ * @param {import("./types.js").Summary} summary
+ * @param {import("./types.js").Detail} detail
+ */
+function copies(summary, detail) {
+  const { call } = detail;
+  const id = summary.recording.id;
+  /** @param {string} form */
+  const form = async (form) => (await get(`/api/recordings/${id}/calls/${call.number}/copy`, { form })).text;
+  return html`
+    <${CopyButton} words="Copy JSON" text=${() => form("json")} />
+    ${call.kind === "request" && summary.recording.transport === "http" ? html`<${CopyButton} words="Copy as curl" text=${() => form("curl")} />` : null}
+    <${CopyButton} words="Copy trim command" text=${() => form("trim")} />
+    <${CopyButton} words="Copy replay command" text=${() => form("replay")} />
+    <${CopyButton} words="Copy link" text=${() => location.href} />`;
+}
+
+/** @type {Record<string, string>} */
+const ROLE_WORDS = {
+  request: "Request",
+  answer: "Answer",
+  progress: "Progress",
+  log: "Log",
+  cancel: "Cancellation",
+  "inner request": "Inner request",
+  "inner answer": "Answer to the inner request",
+  message: "Message",
+  "http request": "HTTP request",
+  "http response": "HTTP response",
+  "http end": "End of the exchange",
+  other: "Event",
+};
+
+/**
+ * @param {object} props
+ * @param {string} props.id
+ * @param {import("./types.js").Part} props.part
+ * @param {import("./types.js").Call} props.call
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {string[]} props.marked
+ */
+function PartCard({ id, part, call, go, marked }) {
+  const isMain = part.role === "request" || part.role === "answer" || marked.length > 0;
+  const [isOpen, setOpen] = useState(isMain);
+  const [isRaw, setRaw] = useState(false);
+  const [whole, setWhole] = useState(/** @type {string | null} */ (null));
+  const text = whole ?? part.text;
+  const isCut = part.text !== null && whole === null && part.length > part.text.length;
+  const parsed = isOpen && text !== null && !isCut ? parse(text) : null;
+  const load = async () => {
+    const response = await fetch(address(`/api/recordings/${id}/frames/${part.seq}`));
+    setWhole(await response.text());
+  };
+  const wait = part.at_ms - call.started_ms;
+  return html`<article class=${`part ${part.sender}`}>
+    <h3>
+      <button type="button" class="j-toggle" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
+        <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> ${ROLE_WORDS[part.role] ?? part.role}
+        ${part.seq === null ? null : html`<span class="count"> frame ${part.seq}</span>`}
+        <span class="count"> ${part.sender === "client" ? "→" : part.sender === "server" ? "←" : ""} ${wait ? `+${duration(wait)}` : offset(part.at_ms)}</span>
+        ${isOpen ? null : html`<span class="summary"> ${visible(part.summary)}</span>`}
+      </button>
+      ${part.row && part.row !== call.number ? html`<button type="button" class="link" onClick=${() => go({ call: part.row, filter: "" })}>call ${part.row}</button>` : null}
+      ${isOpen && text !== null ? html`<button type="button" class="link" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>raw</button>` : null}
+      ${isOpen && part.seq !== null && text !== null ? html`<a class="link" href=${address(`/api/recordings/${id}/frames/${part.seq}`, { download: true })} download>bytes</a>` : null}
+    </h3>
+    ${isOpen
+      ? html`
+          ${part.fields.length ? html`<dl class="fields">${part.fields.map(([name, value]) => html`<dt>${visible(name)}</dt><dd>${visible(value)}</dd>`)}</dl>` : null}
+          ${text === null && !part.fields.length ? html`<p>${visible(part.summary)}</p>` : null}
+          ${isCut ? html`<p class="count">The first ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}. <button type="button" class="link" onClick=${load}>Load all</button></p>` : null}
+          ${text === null
+            ? null
+            : html`<div class=${isRaw ? "beside" : ""}>
+                ${parsed ? html`<div class="json"><${JsonTree} value=${parsed.value} marked=${marked} /></div>` : null}
+                ${isRaw || !parsed ? html`<${LongText} text=${text} />` : null}
+              </div>`}
+        `
+      : null}
+  </article>`;
+}
+
+/** @param {{text: string}} props */
+function LongText({ text }) {
+  const [length, setLength] = useState(20_000);
+  return html`<pre tabindex="0">${visible(text.slice(0, length))}</pre>${text.length > length ? html`<button type="button" class="more" onClick=${() => setLength(length * 10)}>${(text.length - length).toLocaleString("en")} more characters</button>` : null}`;
+}

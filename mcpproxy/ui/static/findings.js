@@ -1,0 +1,67 @@
+// @ts-check
+/** Findings: one with its sentence of the specification, and all of a recording grouped by rule. */
+import { get } from "./api.js";
+import { SEVERITY_MARKS, plural, visible } from "./format.js";
+import { html, useEffect, useState } from "./preact.js";
+
+/** @type {Record<string, string>} */
+const SEVERITY_WORDS = { error: "breaks a requirement", warning: "against a recommendation", info: "legal, but notable" };
+
+/**
+ * @param {{finding: import("./types.js").Finding, go: (change: Partial<import("./address.js").Place>) => void}} props
+ */
+export function FindingCard({ finding, go }) {
+  return html`<article class=${`finding ${finding.severity}`}>
+    <h4><span class=${`mark ${finding.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[finding.severity]}</span> ${finding.severity}</span> ${finding.rule} <span class="count">${finding.name}</span></h4>
+    <p>${visible(finding.message)}</p>
+    <${RuleText} rule=${finding} />
+    <p class="facts">
+      <span>${SEVERITY_WORDS[finding.severity]}</span>
+      ${finding.broken_by ? html`<span>broken by the ${finding.broken_by}</span>` : null}
+      ${finding.frame ? html`<span>frame ${finding.frame}</span>` : null}
+      ${finding.pointer ? html`<span>at <code>${visible(finding.pointer)}</code></span>` : null}
+      <button type="button" class="link" onClick=${() => go({ filter: `rule:${finding.rule}`, view: "calls", call: 0 })}>all of ${finding.rule}</button>
+    </p>
+  </article>`;
+}
+
+/** @param {{rule: {sentence: string, instead: string, link: string}}} props */
+function RuleText({ rule }) {
+  return html`
+    ${rule.sentence ? html`<p class="sentence"><strong>The specification:</strong> ${rule.sentence} ${rule.link ? html`<a href=${rule.link} target="_blank" rel="noreferrer noopener">read it there</a>` : null}</p>` : null}
+    ${rule.instead ? html`<p><strong>Instead:</strong> ${rule.instead}</p>` : null}`;
+}
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Summary} props.summary
+ * @param {import("./live.js").Live} props.live
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+export function Findings({ summary, live, go }) {
+  const [rules, setRules] = useState(/** @type {any[] | null} */ (null));
+  const [error, setError] = useState("");
+  useEffect(() => {
+    get(`/api/recordings/${summary.recording.id}/findings`).then(setRules, (fault) => setError(fault.message));
+  }, [summary.recording.id, live.version]);
+  if (error) return html`<p class="problem">${error}</p>`;
+  if (!rules) return html`<p class="empty">loading</p>`;
+  if (!rules.length) {
+    return html`<p class="empty">No finding was recorded. If this recording was made without judging, <code>mcpproxy check</code> judges it now.</p>`;
+  }
+  return html`<div class="page">${rules.map(
+    (rule) => html`<section class=${`finding ${rule.severity}`}>
+      <h3><span class=${`mark ${rule.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[rule.severity]}</span> ${rule.severity}</span> ${rule.rule} <span class="count">${rule.name}, ${plural(rule.count, "time")}</span></h3>
+      <p>${rule.summary}</p>
+      <${RuleText} rule=${rule} />
+      <ul class="plain">${rule.findings.slice(0, 20).map(
+        (/** @type {import("./types.js").Finding} */ finding) => html`<li>
+          ${finding.row
+            ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: "", call: finding.row })}>call ${finding.row}</button>`
+            : html`<span class="count">the whole session</span>`} ${visible(finding.message)}
+        </li>`,
+      )}</ul>
+      ${rule.count > 20 ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: `rule:${rule.rule}`, call: 0 })}>show all ${rule.count.toLocaleString("en")} in the list</button>` : null}
+    </section>`,
+  )}</div>`;
+}

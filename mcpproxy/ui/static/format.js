@@ -1,0 +1,93 @@
+// @ts-check
+/** Numbers, times and recorded text as people read them. */
+import { html } from "./preact.js";
+
+/** @param {number | null | undefined} ms */
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "";
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60_000) / 1000)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** @param {number} bytes */
+export function size(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  if (bytes < 1_000_000) return `${(bytes / 1000).toFixed(bytes < 10_000 ? 1 : 0)} kB`;
+  return `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+/** @param {number} ms since the start of the recording */
+export function offset(ms) {
+  const seconds = ms / 1000;
+  if (seconds < 60) return seconds.toFixed(3);
+  const minutes = Math.floor(seconds / 60);
+  const rest = (seconds % 60).toFixed(1).padStart(4, "0");
+  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${rest}`;
+}
+
+/** @param {number} count @param {string} noun */
+export function plural(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+// Control characters but for tab and line ends, marks of direction, and what has no width: a recorded text could
+// hide or reorder itself with them.
+const HIDDEN =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
+
+/**
+ * Recorded text with hidden characters as marked escapes.
+ *
+ * @param {string} text
+ * @returns {any} nodes for htm
+ */
+export function visible(text) {
+  const nodes = [];
+  let end = 0;
+  for (const match of text.matchAll(HIDDEN)) {
+    if (match.index > end) nodes.push(text.slice(end, match.index));
+    const code = /** @type {number} */ (match[0].codePointAt(0)).toString(16).padStart(4, "0");
+    nodes.push(html`<span class="hidden-character" title="a character without a glyph">\\u{${code}}</span>`);
+    end = match.index + match[0].length;
+  }
+  if (!nodes.length) return text;
+  if (end < text.length) nodes.push(text.slice(end));
+  return nodes;
+}
+
+/** @type {Record<string, [string, string, string]>} outcome -> symbol, words, class */
+export const OUTCOMES = {
+  ok: ["✓", "ok", "good"],
+  "tool-error": ["✗", "tool error", "bad"],
+  "rpc-error": ["✗", "error", "bad"],
+  "http-error": ["✗", "HTTP", "bad"],
+  "input-required": ["↻", "input required", "note"],
+  "no-answer": ["…", "no answer", "waiting"],
+  cancelled: ["⊘", "cancelled", "note"],
+  refused: ["⛔", "refused by mcpproxy", "bad"],
+  none: ["·", "", "plain"],
+};
+
+/** @type {Record<string, string>} */
+export const SEVERITY_MARKS = { error: "✗", warning: "▲", info: "ℹ" };
+
+/**
+ * @param {import("./types.js").Call} call
+ * @returns {[string, string, string]} symbol, words, class
+ */
+export function outcome(call) {
+  const [symbol, words, kind] = OUTCOMES[call.outcome] ?? ["?", call.outcome, "plain"];
+  const code = call.error_code === null ? "" : ` ${call.error_code}`;
+  return [symbol, words + code, kind];
+}
+
+/** @param {import("./types.js").Call} call */
+export function title(call) {
+  if (call.target) return `${call.method.split("/")[0] === "tools" ? "" : `${call.method} `}${call.target}`;
+  return call.method || call.kind;
+}

@@ -1,0 +1,94 @@
+// @ts-check
+/** The rows of a filtered list, fetched in windows as they are looked at. */
+import { get } from "./api.js";
+
+const WINDOW = 200;
+const KEPT = 20;
+const AT_ONCE = 2;
+
+export class RowCache {
+  /**
+   * @param {string} recording
+   * @param {string} filter
+   * @param {() => void} onChange rows have arrived
+   * @param {(error: Error) => void} onError
+   */
+  constructor(recording, filter, onChange, onError) {
+    this.recording = recording;
+    this.filter = filter;
+    this.onChange = onChange;
+    this.onError = onError;
+    /** @type {Map<number, import("./types.js").Call[]>} */
+    this.windows = new Map();
+    /** @type {Map<number, AbortController>} */
+    this.pending = new Map();
+    this.first = 0;
+    this.last = 0;
+    this.isClosed = false;
+    /** Windows whose rows have changed since they were fetched. They are shown until the new ones are here. */
+    this.stale = new Set();
+  }
+
+  /** @param {number} index */
+  row(index) {
+    return this.windows.get(Math.floor(index / WINDOW))?.[index % WINDOW];
+  }
+
+  /**
+   * Fetch what is missing of the rows from `first` to before `last`, and forget what is far away.
+   *
+   * @param {number} first
+   * @param {number} last
+   */
+  show(first, last) {
+    this.first = first;
+    this.last = last;
+    this.#fetch();
+  }
+
+  /** Rows from `index` on have changed. @param {number} index */
+  changed(index) {
+    for (const number of this.windows.keys()) if ((number + 1) * WINDOW > index) this.stale.add(number);
+    this.#fetch();
+  }
+
+  close() {
+    this.isClosed = true;
+    for (const request of this.pending.values()) request.abort();
+  }
+
+  #fetch() {
+    if (this.isClosed) return;
+    const begin = Math.floor(this.first / WINDOW);
+    const end = Math.floor(Math.max(this.first, this.last - 1) / WINDOW);
+    for (const [number, request] of this.pending) if (number < begin || number > end) request.abort();
+    for (let number = begin; number <= end; number += 1) {
+      const isFresh = this.windows.has(number) && !this.stale.has(number);
+      if (isFresh || this.pending.has(number) || this.pending.size >= AT_ONCE) continue;
+      this.#load(number);
+    }
+  }
+
+  /** @param {number} number */
+  async #load(number) {
+    const request = new AbortController();
+    this.pending.set(number, request);
+    this.stale.delete(number);
+    try {
+      const query = { filter: this.filter, start: number * WINDOW, limit: WINDOW };
+      const answer = await get(`/api/recordings/${this.recording}/calls`, query, request.signal);
+      this.windows.delete(number); // the newest comes last in the order of a Map
+      this.windows.set(number, answer.rows);
+      for (const oldest of [...this.windows.keys()].slice(0, Math.max(0, this.windows.size - KEPT))) {
+        this.windows.delete(oldest);
+      }
+    } catch (error) {
+      if (!request.signal.aborted) this.onError(/** @type {Error} */ (error));
+      else if (!this.windows.has(number)) this.stale.delete(number);
+    }
+    this.pending.delete(number);
+    if (this.isClosed) return;
+    if (!request.signal.aborted) this.onChange();
+    this.#fetch();
+  }
+}

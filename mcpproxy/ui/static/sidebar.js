@@ -1,0 +1,55 @@
+// @ts-check
+/** The recordings of the folder, those of one run together. */
+import { duration, visible } from "./format.js";
+import { html } from "./preact.js";
+import { href } from "./address.js";
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Recording[]} props.recordings
+ * @param {import("./types.js").Run[]} props.runs
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+export function Sidebar({ recordings, runs, place, go }) {
+  const byId = new Map(recordings.map((one) => [one.id, one]));
+  const grouped = new Set(runs.flatMap((run) => run.recordings));
+  const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", recordings: [one.id] }));
+  /** @param {import("./types.js").Run} run */
+  const newest = (run) => Math.max(...run.recordings.map((id) => byId.get(id)?.started_ms ?? 0));
+  const groups = [...runs, ...single].sort((left, right) => newest(right) - newest(left));
+  return html`<nav class="sidebar" aria-label="Recordings">
+    <h2>Recordings</h2>
+    ${recordings.length ? null : html`<p class="empty">There is no recording yet. <code>mcpproxy -- YOUR SERVER</code> makes one, and it appears here.</p>`}
+    ${groups.map(
+      (run) => html`<div class=${run.title ? "run" : ""}>
+        ${run.title ? html`<h3 title=${run.certainty}>${visible(run.title)} <span class="count">${run.certainty}</span></h3>` : null}
+        <ul>${run.recordings.map((id) => {
+          const one = byId.get(id);
+          return one ? html`<li key=${id}><${Entry} one=${one} place=${place} go=${go} /></li>` : null;
+        })}</ul>
+      </div>`,
+    )}
+  </nav>`;
+}
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Recording} props.one
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+function Entry({ one, place, go }) {
+  const isHere = one.id === place.recording;
+  const target = { recording: one.id, view: place.view === "compare" ? "calls" : place.view, filter: "", call: 0, other: "" };
+  return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
+    onClick=${(/** @type {MouseEvent} */ event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      go(target);
+    }}>
+    <strong>${visible(one.server || one.label)}</strong>
+    <span class="count">${visible(one.client || one.label)}</span>
+    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.duration_ms === null ? one.ended : duration(one.duration_ms)}${one.findings ? html` · <span class="mark warning">▲${one.findings}</span>` : null}</span>
+  </a>`;
+}

@@ -1,0 +1,109 @@
+// @ts-check
+/** Counts, latencies and sizes for each method and tool, and a plot of the latencies. */
+import { get } from "./api.js";
+import { duration, offset, size, visible } from "./format.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
+
+/** @type {[string, string, (row: any) => string][]} */
+const COLUMNS = [
+  ["calls", "calls", (row) => row.count.toLocaleString("en")],
+  ["errors", "errors", (row) => (row.errors ? row.errors.toLocaleString("en") : "")],
+  ["p50", "p50_ms", (row) => duration(row.p50_ms)],
+  ["p95", "p95_ms", (row) => duration(row.p95_ms)],
+  ["max", "max_ms", (row) => duration(row.max_ms)],
+  ["in", "bytes_in", (row) => size(row.bytes_in)],
+  ["out", "bytes_out", (row) => size(row.bytes_out)],
+  ["tokens of results", "tokens", (row) => (row.tokens ? `~${row.tokens.toLocaleString("en")}` : "")],
+];
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Summary} props.summary
+ * @param {import("./live.js").Live} props.live
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+export function Stats({ summary, live, place, go }) {
+  const [answer, setAnswer] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState("");
+  const [order, setOrder] = useState("calls");
+  const slow = Math.floor(live.version / 10);
+  useEffect(() => {
+    get(`/api/recordings/${summary.recording.id}/stats`).then(setAnswer, (fault) => setError(fault.message));
+  }, [summary.recording.id, slow]);
+  if (error) return html`<p class="problem">${error}</p>`;
+  if (!answer) return html`<p class="empty">loading</p>`;
+  const member = order === "calls" ? "count" : (COLUMNS.find(([name]) => name === order) ?? COLUMNS[0])[1];
+  const rows = [...answer.rows].sort((left, right) => (right[member] ?? 0) - (left[member] ?? 0));
+  return html`<div class="page">
+    <table>
+      <caption>For each method and tool; a click on a heading sorts</caption>
+      <thead><tr><th scope="col">method, target</th>${COLUMNS.map(
+        ([name]) => html`<th scope="col" aria-sort=${name === order ? "descending" : "none"}><button type="button" onClick=${() => setOrder(name)}>${name}${name === order ? " ▾" : ""}</button></th>`,
+      )}</tr></thead>
+      <tbody>${rows.map(
+        (row) => html`<tr><th scope="row"><button type="button" class="link" onClick=${() => go({ view: "calls", filter: row.filter, call: 0 })}>${visible(row.target ? `${row.method} ${row.target}` : row.method)}</button></th>${COLUMNS.map(
+          ([name, , text]) => html`<td class=${name === "errors" && row.errors ? "bad" : ""}>${text(row)}</td>`,
+        )}</tr>`,
+      )}</tbody>
+    </table>
+    <p class="count">${answer.token_estimate}</p>
+    ${answer.never_used.length ? html`<p>Listed but never called: ${answer.never_used.map((/** @type {string} */ name) => html`<code>${visible(name)}</code> `)}</p>` : null}
+    <${LatencyPlot} id=${summary.recording.id} filter=${place.filter} go=${go} />
+  </div>`;
+}
+
+/** @param {{id: string, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props */
+function LatencyPlot({ id, filter, go }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [state, setState] = useState("loading");
+  useEffect(() => {
+    /** @type {any} */
+    let plot = null;
+    let isCurrent = true;
+    const load = async () => {
+      const [answer, module] = await Promise.all([
+        get(`/api/recordings/${id}/latencies`, { filter }),
+        import(/** @type {any} */ ("./vendor/uplot.js")),
+      ]);
+      const element = box.current;
+      if (!isCurrent || !element) return;
+      if (!answer.at_ms.length) {
+        setState("No call was answered.");
+        return;
+      }
+      const style = getComputedStyle(element);
+      const axis = { stroke: style.color, grid: { stroke: style.getPropertyValue("--line") }, ticks: { stroke: style.getPropertyValue("--line") } };
+      plot = new module.default(
+        {
+          width: element.clientWidth,
+          height: 240,
+          scales: { x: { time: false }, y: { distr: 3 } },
+          legend: { show: false },
+          axes: [
+            { ...axis, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => offset(ms)) },
+            { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => (ms ? duration(ms) : "")) },
+          ],
+          series: [{}, { stroke: style.getPropertyValue("--accent"), paths: () => null, points: { show: true, size: 4, fill: style.getPropertyValue("--accent") } }],
+        },
+        [answer.at_ms, answer.latency_ms],
+        element,
+      );
+      plot.over.addEventListener("click", () => {
+        const index = plot.cursor.idx;
+        if (typeof index === "number") go({ view: "calls", filter, call: answer.row[index] });
+      });
+      setState(`${answer.at_ms.length.toLocaleString("en")} of ${answer.total.toLocaleString("en")} answered calls${answer.total > answer.at_ms.length ? ": the slowest of each stretch of time" : ""}. A click opens the call.`);
+    };
+    load().catch((error) => setState(error.message));
+    return () => {
+      isCurrent = false;
+      plot?.destroy();
+    };
+  }, [id, filter]);
+  return html`<figure>
+    <link rel="stylesheet" href="/static/vendor/uplot.css" />
+    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}. <span role="status" class="count">${state}</span></figcaption>
+    <div ref=${box} class="plot" aria-hidden="true"></div>
+  </figure>`;
+}

@@ -1,0 +1,91 @@
+// @ts-check
+/**
+ * The JSON values that the server of the page sends. `../json_rows.py` makes them.
+ *
+ * @typedef {"error" | "warning" | "info"} Severity
+ *
+ * @typedef {object} Call One row: a request with its answer, or an orphan.
+ * @property {number} number
+ * @property {string} kind
+ * @property {number} frame
+ * @property {number | null} answer
+ * @property {string} id the id of the request as JSON
+ * @property {number} session
+ * @property {"client" | "server"} sender
+ * @property {string} method
+ * @property {string | null} target the tool, the prompt or the resource
+ * @property {string} outcome
+ * @property {number | null} error_code
+ * @property {number} started_ms since the start of the recording
+ * @property {number | null} latency_ms
+ * @property {number | null} waited_ms how long there was no answer
+ * @property {number} request_bytes
+ * @property {number} answer_bytes
+ * @property {string} arguments
+ * @property {string} result
+ * @property {number} findings
+ * @property {Severity | null} severity
+ * @property {number} parent the row to which a request of the server belongs, or 0
+ *
+ * @typedef {object} Part A record that belongs to a call.
+ * @property {string} role
+ * @property {number | null} seq
+ * @property {number} at_ms
+ * @property {number} row
+ * @property {string} sender
+ * @property {string} kind frame, http-request, http-response or event
+ * @property {string} summary
+ * @property {string | null} text what was recorded, as text; shortened if `length` is greater
+ * @property {number} length the number of characters of the whole text
+ * @property {[string, string][]} fields the head of HTTP, or the fields of an event of SSE
+ *
+ * @typedef {object} Finding
+ * @property {string} rule
+ * @property {Severity} severity
+ * @property {number} frame
+ * @property {number} row
+ * @property {string} message
+ * @property {string} broken_by
+ * @property {string} pointer
+ * @property {string} name
+ * @property {string} summary
+ * @property {string} sentence
+ * @property {string} instead
+ * @property {string} link
+ *
+ * @typedef {object} Detail
+ * @property {Call} call
+ * @property {Part[]} parts
+ * @property {Finding[]} findings
+ * @property {number[]} inner
+ *
+ * @typedef {object} Recording
+ * @property {string} id
+ * @property {string} path
+ * @property {string} label
+ * @property {string} client
+ * @property {string} server
+ * @property {string} transport
+ * @property {string} started_at
+ * @property {number} started_ms milliseconds since 1970
+ * @property {number | null} duration_ms
+ * @property {boolean} running
+ * @property {string} ended how it ended, in words
+ * @property {number | null} findings
+ *
+ * @typedef {object} Run Recordings that one process of a client made.
+ * @property {string} title
+ * @property {string} certainty
+ * @property {string[]} recordings
+ *
+ * @typedef {object} Summary
+ * @property {Recording} recording
+ * @property {boolean} running
+ * @property {number} rows
+ * @property {number} errors
+ * @property {number} findings
+ * @property {string[]} notes why the recording is not whole
+ * @property {boolean} may_send
+ * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
+ */
+export {};

@@ -1,0 +1,150 @@
+// @ts-check
+/**
+ * A list of any length of which only the visible rows exist.
+ *
+ * Browsers limit the height of an element (Firefox to about 17.9 million pixels). Above `MAX_HEIGHT` the scroll
+ * bar is scaled: its position is a fraction of the list, and the wheel moves by rows.
+ */
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
+
+export const ROW_HEIGHT = 28;
+const MAX_HEIGHT = 8_000_000;
+
+/**
+ * @param {object} props
+ * @param {string} props.label
+ * @param {number} props.total
+ * @param {number} props.columns
+ * @param {any} props.head the row of headings
+ * @param {number} props.selected index of the selected row, or -1
+ * @param {(index: number) => void} props.onSelect
+ * @param {(index: number) => void} props.onOpen
+ * @param {(first: number, last: number) => void} props.onShown the range of rows that is visible now
+ * @param {(index: number) => any} props.row
+ * @param {boolean} props.following keep the last row in sight
+ * @param {(following: boolean) => void} props.onFollowing
+ */
+export function VirtualList({ label, total, columns, head, selected, onSelect, onOpen, onShown, row, following, onFollowing }) {
+  const scroller = useRef(/** @type {HTMLElement | null} */ (null));
+  const [height, setHeight] = useState(400);
+  const [first, setFirst] = useState(0);
+  const shown = Math.max(1, Math.floor(height / ROW_HEIGHT));
+  const lastFirst = Math.max(0, total - shown);
+  const full = total * ROW_HEIGHT;
+  const spacer = Math.min(full, MAX_HEIGHT);
+  const isScaled = full > MAX_HEIGHT;
+
+  useLayoutEffect(() => {
+    const element = /** @type {HTMLElement} */ (scroller.current);
+    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    observer.observe(element);
+    setHeight(element.clientHeight);
+    return () => observer.disconnect();
+  }, []);
+
+  /** @param {number} target a row, which may be fractional */
+  const scrollTo = (target) => {
+    const element = /** @type {HTMLElement} */ (scroller.current);
+    const top = Math.max(0, Math.min(target, lastFirst));
+    setFirst(top);
+    const travel = spacer - height;
+    element.scrollTop = isScaled ? (lastFirst ? (top / lastFirst) * travel : 0) : top * ROW_HEIGHT;
+    own.current = element.scrollTop;
+  };
+  /** Where `scrollTo` has put the bar: that event must not round the position. */
+  const own = useRef(-1);
+
+  const onScroll = () => {
+    const element = /** @type {HTMLElement} */ (scroller.current);
+    if (Math.abs(element.scrollTop - own.current) < 1.5) return;
+    own.current = -1;
+    const travel = spacer - height;
+    const top = isScaled ? (travel > 0 ? (element.scrollTop / travel) * lastFirst : 0) : element.scrollTop / ROW_HEIGHT;
+    setFirst(top);
+    if (following && top < lastFirst - 1) onFollowing(false);
+  };
+
+  /** @param {WheelEvent} event */
+  const onWheel = (event) => {
+    if (following && event.deltaY < 0) onFollowing(false);
+    if (!isScaled || event.ctrlKey) return;
+    event.preventDefault();
+    const rows = event.deltaMode === 1 ? event.deltaY : event.deltaMode === 2 ? event.deltaY * shown : event.deltaY / ROW_HEIGHT;
+    scrollTo(first + rows);
+  };
+
+  useEffect(() => {
+    if (following) scrollTo(lastFirst);
+    else if (first > lastFirst) scrollTo(lastFirst);
+  }, [total, height, following]);
+
+  useEffect(() => {
+    if (selected < 0) return;
+    if (selected < first) scrollTo(selected);
+    else if (selected > first + shown - 1) scrollTo(selected - shown + 1);
+  }, [selected]);
+
+  const begin = Math.max(0, Math.min(Math.floor(first), total - 1));
+  const end = Math.min(total, begin + shown + 2);
+  useEffect(() => onShown(begin, end), [begin, end, total]);
+
+  /** @param {KeyboardEvent} event */
+  const onKeyDown = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const now = selected < 0 ? Math.floor(first) - 1 : selected;
+    /** @type {Record<string, number>} */
+    const targets = {
+      ArrowDown: now + 1,
+      j: now + 1,
+      ArrowUp: now - 1,
+      k: now - 1,
+      PageDown: now + shown,
+      PageUp: now - shown,
+      Home: 0,
+      g: 0,
+      End: total - 1,
+      G: total - 1,
+    };
+    if (event.key in targets) {
+      event.preventDefault();
+      if (following && targets[event.key] < total - 1) onFollowing(false);
+      if (total) onSelect(Math.max(0, Math.min(targets[event.key], total - 1)));
+    } else if (event.key === "Enter" && selected >= 0) {
+      event.preventDefault();
+      onOpen(selected);
+    }
+  };
+
+  const rows = [];
+  for (let index = begin; index < end; index += 1) {
+    const top = (index - first) * ROW_HEIGHT;
+    rows.push(html`<div
+      key=${index}
+      id=${`row-${index}`}
+      role="row"
+      aria-rowindex=${index + 2}
+      aria-selected=${index === selected}
+      class=${`row${index === selected ? " selected" : ""}`}
+      style=${{ transform: `translateY(${top}px)` }}
+      onClick=${() => onSelect(index)}
+      onDblClick=${() => onOpen(index)}
+    >${row(index)}</div>`);
+  }
+  return html`<div
+    class="grid"
+    role="grid"
+    tabindex="0"
+    aria-label=${label}
+    aria-rowcount=${total + 1}
+    aria-colcount=${columns}
+    aria-activedescendant=${selected >= begin && selected < end ? `row-${selected}` : undefined}
+    onKeyDown=${onKeyDown}
+  >
+    <div class="row head" role="row" aria-rowindex="1">${head}</div>
+    <div class="scroller" role="presentation" ref=${scroller} onScroll=${onScroll} onWheel=${onWheel}>
+      <div class="spacer" role="presentation" style=${{ height: `${spacer}px` }}>
+        <div class="window" role="rowgroup" style=${{ height: `${Math.min(height, spacer)}px` }}>${rows}</div>
+      </div>
+    </div>
+  </div>`;
+}
