@@ -1,0 +1,326 @@
+"""The application of the page: its files, and the questions that the page asks.
+
+Every answer is JSON, an event stream, or the bytes of a frame. A wrong question is answered with a sentence.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+import orjson
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from mcpproxy.base.visible import visible
+from mcpproxy.errors import McpProxyError
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.ui import copies, json_rows, plots
+from mcpproxy.ui.library import Library, NoRecordingError, id_of
+from mcpproxy.ui.send import Sender, recorded_call, refusal
+from mcpproxy.view.calls import FoundRule, Progress
+from mcpproxy.view.filter import parse_filter
+from mcpproxy.view.view import View
+
+_T = TypeVar("_T")
+
+STATIC: Final = Path(__file__).parent / "static"
+
+_LIMIT: Final = 500
+"""The most rows in one answer."""
+_SPANS: Final = 1500
+_POINTS: Final = 20_000
+_LIVE_S: Final = 0.25
+_FOLDER_S: Final = 1.0
+_SEARCH_STEP_S: Final = 0.2
+_FINDINGS: Final = 20
+_SILENCE_S: Final = 15
+
+
+class Page:
+    """The answers to what the page asks, about the recordings of ``library``.
+
+    ``sender`` sends calls again; ``None`` if that was not asked for.
+    """
+
+    def __init__(self, library: Library, sender: Sender | None = None) -> None:
+        self._library: Final = library
+        self._sender: Final = sender
+
+    def app(self) -> Starlette:
+        """Return the application."""
+        one = "/api/recordings/{id}"
+        return Starlette(
+            routes=[
+                Route("/", self.index),
+                Mount("/static", StaticFiles(directory=STATIC)),
+                Route("/api/live", self.folder_live),
+                Route("/api/recordings", self.recordings),
+                Route("/api/compare", self.compare),
+                Route(one, self.summary),
+                Route(f"{one}/calls", self.calls),
+                Route(f"{one}/position", self.position),
+                Route(f"{one}/calls/{{call:int}}", self.detail),
+                Route(f"{one}/calls/{{call:int}}/copy", self.copy),
+                Route(f"{one}/frames/{{seq:int}}", self.frame),
+                Route(f"{one}/live", self.live),
+                Route(f"{one}/search", self.search),
+                Route(f"{one}/findings", self.findings),
+                Route(f"{one}/tools", self.tools),
+                Route(f"{one}/stats", self.stats),
+                Route(f"{one}/latencies", self.latencies),
+                Route(f"{one}/spans", self.spans),
+                Route(f"{one}/send", self.send, methods=["POST"]),
+            ],
+            exception_handlers={
+                NoRecordingError: _sentence(404),
+                LookupError: _sentence(404),
+                McpProxyError: _sentence(400),
+                ValueError: _sentence(400),
+            },
+        )
+
+    # The page itself, and the folder
+
+    async def index(self, request: Request) -> Response:
+        """Return the document."""
+        del request
+        return FileResponse(STATIC / "index.html")
+
+    async def recordings(self, request: Request) -> Response:
+        """Return the recordings, newest first, and the runs that they form."""
+        del request
+        entries = await self._library.entries()
+        runs = self._library.runs()
+        return _json(
+            {
+                "recordings": [json_rows.recording(id, entry) for id, entry in entries.items()],
+                "runs": [json_rows.run(each) for each in runs],
+            }
+        )
+
+    async def folder_live(self, request: Request) -> Response:
+        """Send an event when a recording begins, ends, or is deleted."""
+        del request
+
+        async def events() -> AsyncIterator[dict[str, str]]:
+            before: object = None
+            while True:
+                entries = await self._library.entries()
+                now = [(id, entry.running, entry.findings) for id, entry in entries.items()]
+                if before is not None and now != before:
+                    yield {"event": "recordings", "data": "{}"}
+                before = now
+                await anyio.sleep(_FOLDER_S)
+
+        return EventSourceResponse(events(), ping=_SILENCE_S)
+
+    async def compare(self, request: Request) -> Response:
+        """Compare what the server did in two recordings."""
+        before = await self._library.entry(request.query_params.get("before", ""))
+        after = await self._library.entry(request.query_params.get("after", ""))
+        from mcpproxy.ui.comparison import compared
+
+        return _json(await anyio.to_thread.run_sync(compared, before.path, after.path))
+
+    # One recording
+
+    async def summary(self, request: Request) -> Response:
+        """Return what a recording is, its sessions, and what is missing from it."""
+        id = request.path_params["id"]
+        entry = await self._library.entry(id)
+
+        def answer(view: View) -> JSONObject:
+            sessions = view.sessions
+            return {
+                "recording": json_rows.recording(id, entry),
+                "running": view.running,
+                "rows": view.count(),
+                "errors": sum(session.errors for session in sessions),
+                "findings": sum(group.count for group in view.findings_by_rule()),
+                "notes": [*view.notes, *([view.not_judged] if view.not_judged else [])],
+                "sessions": [json_rows.session(session) for session in sessions],
+                "target": " ".join(view.header.command) or view.header.upstream,
+                "may_send": self._sender is not None and not refusal(view.header),
+            }
+
+        return _json(await self._ask(request, answer))
+
+    async def calls(self, request: Request) -> Response:
+        """Return a window of the rows that pass a filter."""
+        query = request.query_params
+        start, limit = _number(query.get("start"), 0), min(_number(query.get("limit"), 200), _LIMIT)
+        text = query.get("filter")
+        rows = await self._ask(request, lambda view: view.calls(text, start, limit))
+        return _json({"start": start, "rows": [json_rows.call(row) for row in rows]})
+
+    async def position(self, request: Request) -> Response:
+        """Return how many rows pass a filter, and where a call is among them."""
+        query = request.query_params
+        text, number = query.get("filter"), _number(query.get("call"), 0)
+
+        def answer(view: View) -> JSONObject:
+            total = view.count(text)
+            if not number:
+                return {"total": total, "position": None}
+            position = view.position(number, text)
+            at = view.calls(text, position, 1)
+            return {"total": total, "position": position if at and at[0].number == number else None}
+
+        return _json(await self._ask(request, answer))
+
+    async def detail(self, request: Request) -> Response:
+        """Return a call with everything that belongs to it."""
+        number = request.path_params["call"]
+
+        def answer(view: View) -> JSONObject:
+            found = view.parts(number)
+            tool: JSON = None
+            if found.call.method == "tools/call":
+                named = (each for each in view.tools() if each.name == found.call.target and each.listed)
+                tool = next((each.definition for each in named), None)
+            return {**json_rows.detail(found), "tool": tool}
+
+        return _json(await self._ask(request, answer))
+
+    async def copy(self, request: Request) -> Response:
+        """Return a call in a form to paste: JSON, curl, or a command of mcpproxy."""
+        number, form = request.path_params["call"], request.query_params.get("form", "json")
+        return _json({"text": await self._ask(request, lambda view: copies.text(view, number, form))})
+
+    async def frame(self, request: Request) -> Response:
+        """Return the bytes of a frame as they passed."""
+        seq: int = request.path_params["seq"]
+        raw = await self._ask(request, lambda view: view.raw(seq))
+        if "download" in request.query_params:
+            headers = {"Content-Disposition": f'attachment; filename="frame-{seq}.txt"'}
+            return Response(raw, headers=headers, media_type="application/octet-stream")
+        return PlainTextResponse(raw.decode("utf-8", "backslashreplace"))
+
+    async def findings(self, request: Request) -> Response:
+        """Return the findings, grouped by rule."""
+
+        def answer(view: View) -> JSON:
+            of_rule: dict[str, list[FoundRule]] = {}
+            for found in view.findings():
+                group = of_rule.setdefault(found.finding.rule, [])
+                if len(group) < _FINDINGS:
+                    group.append(found)
+            return [json_rows.rule(group, of_rule.get(group.rule, [])) for group in view.findings_by_rule()]
+
+        return _json(await self._ask(request, answer))
+
+    async def tools(self, request: Request) -> Response:
+        """Return the tools that the servers listed, with what their definitions cost."""
+        return _json(await self._ask(request, json_rows.tools))
+
+    async def stats(self, request: Request) -> Response:
+        """Return counts, latencies and sizes for each method and tool."""
+        return _json(await self._ask(request, json_rows.stats))
+
+    async def latencies(self, request: Request) -> Response:
+        """Return the latencies of answered calls, or of the slowest in each stretch of time."""
+        text = request.query_params.get("filter")
+
+        return _json(await self._ask(request, lambda view: plots.latencies(view, text, _POINTS)))
+
+    async def spans(self, request: Request) -> Response:
+        """Return the calls that were open in a range of time; of very many the longest."""
+        query = request.query_params
+        begin_ns = int(float(query.get("from", "0")) * 1e6)
+        end_ns = int(float(query.get("to", "1e15")) * 1e6)
+        text = query.get("filter")
+
+        work = partial(plots.spans, begin_ns=begin_ns, end_ns=end_ns, filter=text, limit=_SPANS)
+        return _json(await self._ask(request, work))
+
+    # Streams
+
+    async def live(self, request: Request) -> Response:
+        """Send an event when rows of a running recording are new or have changed."""
+        id: str = request.path_params["id"]
+        last = _number(request.headers.get("last-event-id"), -1)
+        await self._library.entry(id)
+
+        async def events() -> AsyncIterator[dict[str, str]]:
+            version = last
+            async with self._library.opened(id) as recording:
+                while True:
+                    change, rows, running = await recording.changes_since(version)
+                    if change.version != version or not running:
+                        data = {"rows": rows, "first": change.first, "running": running}
+                        yield {"event": "rows", "id": str(change.version), "data": json.dumps(data)}
+                        version = change.version
+                    if not running:
+                        return
+                    await anyio.sleep(_LIVE_S)
+
+        return EventSourceResponse(events(), ping=_SILENCE_S)
+
+    async def search(self, request: Request) -> Response:
+        """Apply a filter step by step and say how far it is. The page cancels it by closing the stream."""
+        id: str = request.path_params["id"]
+        text = request.query_params.get("filter", "")
+        parse_filter(text)
+
+        async def events() -> AsyncIterator[dict[str, str]]:
+            async with self._library.opened(id) as recording, recording.searching():
+                steps = await recording.use(lambda view: view.find(text))
+
+                def some(_: View) -> Progress | None:
+                    """Search for a while; return how far the search is, or None at its end."""
+                    until = time.monotonic() + _SEARCH_STEP_S
+                    return next((progress for progress in steps if time.monotonic() >= until), None)
+
+                while progress := await recording.use(some):
+                    data = {"done": progress.done_bytes, "total": progress.total_bytes, "found": progress.found}
+                    yield {"event": "progress", "data": json.dumps(data)}
+            yield {"event": "end", "data": "{}"}
+
+        return EventSourceResponse(events(), ping=_SILENCE_S)
+
+    # Sending
+
+    async def send(self, request: Request) -> Response:
+        """Send a call again, edited, in a session of its own; return its answer and the new recording."""
+        if self._sender is None:
+            return PlainTextResponse("Sending is off. Start the page with --allow-send.\n", 403)
+        body = orjson.loads(await request.body())
+        if not isinstance(body, dict) or not isinstance(number := body.get("call"), int):
+            return PlainTextResponse("call: a number is expected\n", 400)
+        again = await self._ask(request, lambda view: recorded_call(view, number))
+        answer = await self._sender.send(again, body.get("params"), confirmed=body.get("confirmed") is True)
+        id = id_of(answer.path)
+        return _json({"recording": id, "call": answer.call, "text": answer.text, "took": answer.took})
+
+    async def _ask(self, request: Request, work: Callable[[View], _T]) -> _T:
+        """Return what ``work`` finds in the recording that the address names."""
+        async with self._library.opened(request.path_params["id"]) as recording:
+            return await recording.use(work)
+
+
+def _json(value: JSON) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json")
+
+
+def _number(text: str | None, default: int) -> int:
+    """Return a number of the query that is 0 or more."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else default
+
+
+def _sentence(status: int) -> Callable[[Request, Exception], Response]:
+    """Return a handler that answers with the text of an exception."""
+
+    def answer(request: Request, fault: Exception) -> Response:
+        del request
+        return PlainTextResponse(f"{visible(str(fault))}\n", status)
+
+    return answer

@@ -1,0 +1,51 @@
+"""Two recordings compared for the page: what the server did in them."""
+
+import json
+from itertools import zip_longest
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.replay.diff.comparison import Comparison, ComparedItem
+from mcpproxy.replay.diff.session_diff import compare_sessions, pair_requests
+from mcpproxy.replay.diff.values import DiffRules
+from mcpproxy.replay.recording import RecordedSession, load
+from mcpproxy.replay.server.replay_source import replay_source, sessions_of
+from mcpproxy.reports.comparison import summary
+
+_SHOWN: Final = 200
+_LONG: Final = 2000
+
+
+def compared(before: str, after: str) -> JSONObject:
+    """Return the differences between two recordings.
+
+    Raises:
+        TraceError: one of them cannot be read.
+    """
+    rules = DiffRules()
+    comparison = Comparison(before, after)
+    sessions = (sessions_of(replay_source(load(path))) for path in (before, after))
+    for expected, found in zip_longest(*sessions):
+        expected, found = expected or RecordedSession(), found or RecordedSession()
+        pairing = pair_requests(expected, found, rules)
+        comparison.items += compare_sessions(expected, found, pairing, rules)
+    differences = [item for item in comparison.items if item.verdict != "same"]
+    return {
+        "summary": summary(comparison),
+        "differences": [_difference(item) for item in differences[:_SHOWN]],
+        "more": max(0, len(differences) - _SHOWN),
+    }
+
+
+def _difference(item: ComparedItem) -> JSONObject:
+    lines: list[JSON] = []
+    for change in item.changes:
+        lines.append([" ", f"{change.pointer} {change.text}".strip()])
+        lines += [["-", _text(change.expected)]] if change.expected is not None else []
+        lines += [["+", _text(change.found)]] if change.found is not None else []
+    return {"title": item.what, "kind": item.verdict, "lines": lines}
+
+
+def _text(value: JSON) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"

@@ -1,0 +1,139 @@
+"""What the page is sent, as JSON values. ``static/types.js`` describes the same for the browser.
+
+Texts of the view are safe to show. The text of a record is sent as it was recorded, and the page makes hidden
+characters visible.
+"""
+
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
+from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
+
+TEXT_LIMIT: Final = 200_000
+"""Characters of a record that are sent with a call; the page asks for the others."""
+
+
+def call(row: Call) -> JSONObject:
+    """Return one row of the list."""
+    return {
+        "number": row.number,
+        "kind": row.kind,
+        "frame": row.frame,
+        "answer": row.answer,
+        "id": row.id,
+        "session": row.session,
+        "sender": row.sender,
+        "method": row.method,
+        "target": row.target,
+        "outcome": row.outcome,
+        "error_code": row.error_code,
+        "started_ms": row.started_ns / 1e6,
+        "latency_ms": milliseconds(row.latency_ns),
+        "waited_ms": milliseconds(row.waited_ns),
+        "request_bytes": row.request_bytes,
+        "answer_bytes": row.answer_bytes,
+        "arguments": row.arguments,
+        "result": row.result,
+        "findings": row.findings,
+        "severity": row.severity,
+        "parent": row.parent,
+    }
+
+
+def detail(found: Detail) -> JSONObject:
+    """Return a call with its records and findings."""
+    return {
+        "call": call(found.call),
+        "parts": [part(each) for each in found.parts],
+        "findings": [finding(each) for each in found.findings],
+        "inner": list(found.inner),
+    }
+
+
+def part(found: Part) -> JSONObject:
+    """Return one record of a call."""
+    record = found.record
+    text: str | None = None
+    fields: list[tuple[str, str]] = []
+    sender = ""
+    if isinstance(record, Frame):
+        sender = record.sender
+        text = record.raw.decode("utf-8", "backslashreplace")
+        if event := record.event:
+            retry = None if event.retry is None else str(event.retry)
+            given = (("event", event.name), ("id", event.id), ("retry", retry))
+            fields = [(name, value) for name, value in given if value is not None]
+    elif isinstance(record, RequestHead):
+        sender = "client"
+        fields = [(f"{record.method} {record.target}", ""), *record.headers]
+    elif isinstance(record, ResponseHead):
+        sender = "server"
+        fields = [(f"{record.status} {record.reason}", ""), *record.headers]
+    return {
+        "role": found.role,
+        "seq": found.seq,
+        "at_ms": found.at_ns / 1e6,
+        "row": found.row,
+        "sender": sender,
+        "summary": found.summary,
+        "text": None if text is None else text[:TEXT_LIMIT],
+        "length": 0 if text is None else len(text),
+        "fields": [list(pair) for pair in fields],
+    }
+
+
+def finding(found: FoundRule) -> JSONObject:
+    """Return one finding with what its rule says."""
+    broken = found.finding
+    return {
+        "rule": broken.rule,
+        "severity": broken.severity,
+        "frame": broken.frame,
+        "row": found.row,
+        "message": broken.message,
+        "broken_by": broken.blame,
+        "pointer": broken.pointer or "",
+        "name": found.name,
+        "summary": found.summary,
+        "sentence": found.sentence,
+        "instead": found.instead,
+        "link": found.link,
+    }
+
+
+def session(found: SessionSummary) -> JSONObject:
+    """Return one session of a recording."""
+    return {
+        "number": found.number,
+        "name": found.name,
+        "protocol": found.protocol,
+        "client": f"{found.client} {found.client_version}".strip(),
+        "server": f"{found.server} {found.server_version}".strip(),
+        "revision": found.revision,
+        "rows": found.rows,
+        "errors": found.errors,
+        "unanswered": found.unanswered,
+        "findings": found.findings,
+    }
+
+
+def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
+    """Return the findings of one rule; ``found`` are those of ``group`` that are sent."""
+    first = found[0] if found else None
+    return {
+        "rule": group.rule,
+        "name": group.name,
+        "severity": group.severity,
+        "summary": group.summary,
+        "count": group.count,
+        "sentence": first.sentence if first else "",
+        "instead": first.instead if first else "",
+        "link": first.link if first else "",
+        "findings": [finding(each) for each in found],
+    }
+
+
+def milliseconds(time_ns: int | None) -> float | None:
+    """Return a time in milliseconds."""
+    return None if time_ns is None else time_ns / 1e6

@@ -1,0 +1,135 @@
+"""The recordings that the page shows, each opened when it is first looked at.
+
+A ``View`` is used by one thread at a time, so each has a lock. What reads files runs in a thread.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.view.folder import Folder, RecordingEntry
+from mcpproxy.view.view import View, open_view
+
+_T = TypeVar("_T")
+_OPEN: Final = 8
+_CHANGES: Final = 1000
+
+
+class NoRecordingError(McpProxyError):
+    """The page asks for a recording that is not, or no longer, in the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows from ``first`` on are new or have changed; ``version`` counts the changes of a recording."""
+
+    version: int
+    first: int
+
+
+class OpenRecording:
+    """A recording that is open. ``use`` gives its view to one task at a time."""
+
+    def __init__(self, view: View) -> None:
+        self._view: Final = view
+        self._lock: Final = anyio.Lock()
+        self._changes: Final[deque[Change]] = deque(maxlen=_CHANGES)
+        self._version = 0
+        self._searches = 0
+        self.users = 0
+        """How many requests use it now. It is not closed before they have ended."""
+
+    async def use(self, work: Callable[[View], _T]) -> _T:
+        """Return ``work(view)``, which runs in a thread."""
+        async with self._lock:
+            return await anyio.to_thread.run_sync(work, self._view)
+
+    @asynccontextmanager
+    async def searching(self) -> AsyncIterator[None]:
+        """Keep the rows as they are: what a search has found would not fit rows that have changed."""
+        self._searches += 1
+        try:
+            yield
+        finally:
+            self._searches -= 1
+
+    async def changes_since(self, version: int) -> tuple[Change, int, bool]:
+        """Return the changes after ``version`` as one, the number of rows, and whether it is still recorded."""
+        async with self._lock:
+            if not self._searches:
+                found = await anyio.to_thread.run_sync(self._view.refresh)
+                if found.first:
+                    self._version += 1
+                    self._changes.append(Change(self._version, found.first))
+            newer = [change.first for change in self._changes if change.version > version]
+            is_known = len(newer) == self._version - version
+            first = min(newer, default=0) if is_known else 1
+            return Change(self._version, first), self._view.count(), self._view.running
+
+    def close(self) -> None:
+        """Close the files."""
+        self._view.close()
+
+
+class Library:
+    """The recordings in a folder, or one recording. ``path`` is a folder or a file."""
+
+    def __init__(self, path: str) -> None:
+        self._folder: Final = Folder(path)
+        self._lock: Final = anyio.Lock()
+        self._entries: dict[str, RecordingEntry] = {}
+        self._open: Final[OrderedDict[str, OpenRecording]] = OrderedDict()
+
+    async def entries(self) -> dict[str, RecordingEntry]:
+        """Return the recordings by their ids, the newest first."""
+        async with self._lock:
+            found = await anyio.to_thread.run_sync(self._folder.recordings)
+            self._entries = {id_of(entry.path): entry for entry in reversed(found)}
+            return self._entries
+
+    async def entry(self, id: str) -> RecordingEntry:
+        """Return one recording.
+
+        Raises:
+            NoRecordingError: it is not there.
+        """
+        found = self._entries.get(id) or (await self.entries()).get(id)
+        if found is None:
+            raise NoRecordingError("This recording is not in the folder any more.")
+        return found
+
+    @asynccontextmanager
+    async def opened(self, id: str) -> AsyncIterator[OpenRecording]:
+        """Open a recording, or take the one that is open. Those used least recently are closed.
+
+        Raises:
+            NoRecordingError: it is not there.
+            McpProxyError: it cannot be read.
+        """
+        entry = await self.entry(id)
+        async with self._lock:
+            recording = self._open.get(id)
+            if recording is None:
+                recording = OpenRecording(await anyio.to_thread.run_sync(open_view, entry.path))
+                self._open[id] = recording
+            self._open.move_to_end(id)
+            idle = [other for other, opened in self._open.items() if not opened.users and other != id]
+            for other in idle[: max(0, len(self._open) - _OPEN)]:
+                self._open.pop(other).close()
+        recording.users += 1
+        try:
+            yield recording
+        finally:
+            recording.users -= 1
+
+
+def id_of(path: str) -> str:
+    """Return the id of a recording in the addresses of the page."""
+    return sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:12]

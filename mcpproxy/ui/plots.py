@@ -1,0 +1,45 @@
+"""What the plots of the page draw: few enough points or spans, the ones that matter most."""
+
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.ui import json_rows
+from mcpproxy.view.view import View
+
+
+def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
+    """Return the latencies of answered calls; of more than ``limit`` the slowest of each stretch of time."""
+    columns = view.columns
+    latency_ns, started_ns = columns.latency_ns, columns.started_ns
+    rows = [row for row in view.numbers(filter) if latency_ns[row] >= 0]
+    total = len(rows)
+    if total > limit:
+        step = -(-total // limit)
+        rows = [max(rows[at : at + step], key=latency_ns.__getitem__) for at in range(0, total, step)]
+    rows.sort(key=started_ns.__getitem__)
+    return {
+        "total": total,
+        "row": list(rows),
+        "at_ms": [started_ns[row] / 1e6 for row in rows],
+        "latency_ms": [latency_ns[row] / 1e6 for row in rows],
+    }
+
+
+def spans(view: View, begin_ns: int, end_ns: int, filter: str | None, limit: int) -> JSONObject:
+    """Return the calls that were open between two times; of more than ``limit`` the longest."""
+    columns = view.columns
+    latency_ns, started_ns = columns.latency_ns, columns.started_ns
+    last_ns = view.now_ns()
+
+    def ended_ns(row: int) -> int:
+        if latency_ns[row] >= 0:
+            return started_ns[row] + latency_ns[row]
+        return last_ns if view.waits(row) else started_ns[row]
+
+    rows = [
+        row for row in view.numbers(filter) if started_ns[row] <= end_ns and ended_ns(row) >= begin_ns
+    ]
+    total = len(rows)
+    if total > limit:
+        rows.sort(key=lambda row: started_ns[row] - ended_ns(row))
+        rows = sorted(rows[:limit])
+    rows.sort(key=started_ns.__getitem__)
+    return {"total": total, "rows": [json_rows.call(view.call(row)) for row in rows]}

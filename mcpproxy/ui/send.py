@@ -1,0 +1,124 @@
+"""Sends a call again to the server of its recording, in a session of its own that is recorded.
+
+The session is opened by the client of ``mcpproxy validate``, in the revision of the recorded one. Nothing is
+sent before the user asks for it, and a tool that does not say that it only reads needs a confirmation.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.errors import McpProxyError
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
+from mcpproxy.recorder.secret_arguments import is_masked_argument
+from mcpproxy.trace.records import Header
+from mcpproxy.validate import Client, connected_http, connected_stdio
+from mcpproxy.view.view import View, open_view
+
+_TIMEOUT_S: Final = 60.0
+
+
+class NotSentError(McpProxyError):
+    """The call was not sent, or was not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """What is needed to send a call again: its server, its method, and what its tool says about itself."""
+
+    header: Header
+    revision: str
+    method: str
+    params: JSON
+    reads_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer: its text, the recording of the new session, and the row of the call in it."""
+
+    path: str
+    call: int
+    text: str
+    took: str
+
+
+def recorded_call(view: View, number: int) -> RecordedCall:
+    """Return what is needed to send a call again.
+
+    Raises:
+        NotSentError: it is not a request of the client.
+    """
+    call = view.call(number)
+    request = view.message(number)
+    if call.sender != "client" or request is None:
+        raise NotSentError(f"call {number} is not a request of the client")
+    tool = next((each for each in view.tools() if each.name == call.target and each.listed), None)
+    definition = tool.definition if tool else None
+    annotations = definition.get("annotations") if isinstance(definition, dict) else None
+    reads_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+    params = None if request.params is ABSENT else request.params
+    return RecordedCall(
+        view.header,
+        view.sessions[call.session].revision,
+        request.method,
+        params,
+        reads_only or request.method != "tools/call",
+    )
+
+
+def refusal(header: Header) -> str:
+    """Return why calls of a recording cannot be sent again; empty if they can."""
+    if header.imported:
+        return "the recording was imported, so its server is not known"
+    if header.transport == "http":
+        return "" if header.upstream else "a recording in forward mode has no one server"
+    if not header.command:
+        return "the recording does not say how its server was started"
+    if any(is_masked_argument(word) for word in header.command):
+        return "secrets in the command of the server are masked in the recording"
+    return ""
+
+
+class Sender:
+    """Sends calls again, one at a time, and records them in ``folder``."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder: Final = folder
+
+    async def send(self, again: RecordedCall, params: JSON, *, confirmed: bool) -> Answer:
+        """Send ``again`` with other params and wait for the answer.
+
+        Raises:
+            NotSentError: it may not be sent, or the server cannot be reached, or does not answer.
+        """
+        header = again.header
+        if reason := refusal(header):
+            raise NotSentError(reason)
+        if not again.reads_only and not confirmed:
+            raise NotSentError("the tool does not say that it only reads (readOnlyHint); confirm that it is sent")
+        path = os.path.join(self._folder, paths.trace_name(f"{header.label or 'call'}-again"))
+        revision = again.revision if again.revision in REVISIONS else STATEFUL[-1]
+        if header.transport == "http":
+            connecting = connected_http(header.upstream, revision=revision, timeout_s=_TIMEOUT_S, trace=path)
+        else:
+            connecting = connected_stdio(header.command, revision=revision, timeout_s=_TIMEOUT_S, trace=path)
+        began = time.monotonic()
+        try:
+            async with connecting as client:
+                await _open(client)
+                began = time.monotonic()
+                answer = await client.request(again.method, ABSENT if params is None else params)
+                seconds = time.monotonic() - began
+        except McpProxyError as fault:
+            raise NotSentError(f"{fault}; recorded in {path}") from fault
+        with open_view(path) as view:
+            row = next((call.number for call in view.calls(f"method:{again.method}", 0, 1)), 1)
+        return Answer(path, row, answer.raw.decode("utf-8", "backslashreplace"), f"{seconds * 1000:.0f} ms")
+
+
+async def _open(client: Client) -> None:
+    await client.connect()
