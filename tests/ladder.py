@@ -34,6 +34,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("edit", "recordings trimmed, masked and joined"),
     ("validate", "a client of our own that probes a server"),
     ("reports", "findings as text, JSON, SARIF, JUnit"),
+    ("view", "a recording as calls: what the terminal, the page and the export show"),
     ("judging", "a recording judged again from its frames"),
     ("api", "recordings in Python"),
     ("testing", "recordings in tests"),

@@ -9,6 +9,7 @@ from typing import Final
 PACKAGE: Final = Path(__file__).parents[1] / "mcpproxy"
 
 DEFENDED: Final[Mapping[str, str]] = {
+    "Call": "api.Call is for programs what view.Call is for the terminal and the page",
     "Trace": "api.Trace is for users what the reader's Trace is for us",
     "authorization.py": "a chapter of the specification: its checks and its probes",
     "client.py": "an MCP client: the demo's and the validator's",

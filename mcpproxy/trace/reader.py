@@ -140,13 +140,7 @@ class Trace:
 
     def _read(self, *, with_encoded: bool = True) -> Iterator[Event | Finding | Encoded]:
         self.complete = False
-        self.notes = [self._trouble] if self._trouble else []
-        if self.header.continues:
-            self.notes.append(f"it continues {self.header.continues}, which is missing")
-        if self.header.partial:
-            self.notes.append(self.header.partial)
-        if self.header.imported:
-            self.notes.append(f"imported {self.header.imported}")
+        self.notes = self.notes_at_start()
         self.tally = None
         self._passed_bytes = 0
         self._is_torn = False
@@ -156,7 +150,7 @@ class Trace:
             last = yield from self._read_file(path, frames, with_encoded=with_encoded)
             if self._is_torn:
                 break
-        self._note_ending(last, frames)
+        self.notes += self.notes_at_end(last, frames)
         self.complete = not self.notes
 
     def _read_file(
@@ -203,7 +197,7 @@ class Trace:
                     case Header():
                         refuse(path, number, SECOND_HEADER)
                     case Gap():
-                        self.notes.append(_gap_note(record))
+                        self.notes.append(gap_note(record))
                         yield record
                     case Encoded() if not with_encoded:
                         pass
@@ -229,6 +223,16 @@ class Trace:
                 ) from None
             finally:
                 self._file = None
+
+    @property
+    def readable_files(self) -> list[str]:
+        """The paths at which ``files`` are read: those of the copy, if one was made."""
+        return [_path_in(self._copy_folder, path) for path in self.files]
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether the recording was still being written when it was opened."""
+        return self._is_recording
 
     @property
     def is_copy(self) -> bool:
@@ -267,22 +271,34 @@ class Trace:
         if not self._is_recording:  # a line still being written is not torn
             self.notes.append(f"line {number}: cut off mid-record; {number - 1} records read")
 
-    def _note_ending(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> None:
+    def notes_at_start(self) -> list[str]:
+        """Return what is known to be missing before the events are read."""
+        notes = [self._trouble] if self._trouble else []
+        if self.header.continues:
+            notes.append(f"it continues {self.header.continues}, which is missing")
+        if self.header.partial:
+            notes.append(self.header.partial)
+        if self.header.imported:
+            notes.append(f"imported {self.header.imported}")
+        return notes
+
+    def notes_at_end(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> list[str]:
+        """Return what the last record says of the end, and of the ``frames`` of each peer that were read."""
+        notes: list[str] = []
         closed = last if isinstance(last, CloseRecord) else None
         if isinstance(last, Continued) and not self._is_recording:
-            self.notes.append(f"it continues in {last.file}, which is missing")
+            notes.append(f"it continues in {last.file}, which is missing")
         elif closed is None:
             missing = (
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
             )
-            self.notes += [] if self.header.imported else [missing]
+            notes += [] if self.header.imported else [missing]
         elif closed.close.ending == "cut":
-            self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
+            notes.append("the recording was cut: mcpproxy was killed before the session ended")
         if closed and closed.tally and closed.tally.frames != frames and not self.header.continues:
             stated = sum(closed.tally.frames.values())
-            self.notes.append(
-                f"the close record counts {stated} frames, the file holds {sum(frames.values())}"
-            )
+            notes.append(f"the close record counts {stated} frames, the file holds {sum(frames.values())}")
+        return notes
 
 
 def read_trace(
@@ -376,6 +392,7 @@ def refuse(path: str, number: int, fact: str) -> NoReturn:
     raise TraceError(path, number, fact, f"the {number - 1} records before it are whole")
 
 
-def _gap_note(gap: Gap) -> str:
+def gap_note(gap: Gap) -> str:
+    """Say what is missing, as a sentence fragment."""
     lost = gap.client_bytes + gap.server_bytes + gap.stderr_bytes
     return f"{lost} bytes are missing: {gap.reason}"

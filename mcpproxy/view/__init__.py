@@ -1,0 +1,1 @@
+"""Recordings as calls: what the terminal, the page and the export show."""

@@ -1,0 +1,123 @@
+"""What belongs to a call: its records, each with the role that it has, and its findings."""
+
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from mcpproxy.base.visible import visible
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
+from mcpproxy.protocol.rules import Rule, RuleError
+from mcpproxy.ruleset import catalogue
+from mcpproxy.session.frame import (
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    RequestHead,
+    ResponseHead,
+    Stderr,
+)  # fmt: skip
+from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview
+from mcpproxy.view.calls import FoundRule, Kind, Part, Role
+from mcpproxy.view.columns import Columns
+
+_NOTIFICATION_ROLES: Final = {
+    "notifications/progress": Role.PROGRESS,
+    "notifications/message": Role.LOG,
+    "notifications/cancelled": Role.CANCEL,
+    "$/cancel_request": Role.CANCEL,
+    "session/cancel": Role.CANCEL,
+}
+
+
+def lines_of(columns: Columns, row: int, inner: list[int]) -> list[int]:
+    """Return the lines that belong to a row or to one of ``inner``, in order."""
+    found: list[int] = []
+    start = max(columns.first_line[row] - _LINES_BEFORE, 0)
+    for wanted in (row, *inner):
+        line = start
+        try:
+            while True:
+                line = columns.line_row.index(wanted, line) + 1
+                found.append(line - 1)
+        except ValueError:
+            continue
+    return sorted(found)
+
+
+_LINES_BEFORE: Final = 4096
+"""How far before its message the head of an HTTP request is searched."""
+
+
+def part(columns: Columns, reader: CallReader, row: int, line: int) -> Iterator[Part]:
+    """Yield the parts on a line that belongs to ``row`` or to a request within it."""
+    record = reader.record(line)
+    owner = columns.line_row[line]
+    is_inner = owner != row
+    match record:
+        case Frame():
+            role = _frame_role(columns, record, line, owner, is_inner=is_inner)
+            yield Part(role, record.seq, record.observed_at_ns, owner, record, _summary(record))
+        case RequestHead():
+            words = visible(f"{record.method} {record.target}")
+            yield Part(Role.HTTP_REQUEST, record.seq, record.observed_at_ns, owner, record, words)
+        case ResponseHead():
+            words = visible(f"{record.status} {record.reason}".strip())
+            yield Part(Role.HTTP_RESPONSE, record.seq, record.observed_at_ns, owner, record, words)
+        case ExchangeEnd(cut=cut, by=by, observed_at_ns=at_ns):
+            words = f"cut short by the {by}" if cut and by else "cut short" if cut else "the end"
+            yield Part(Role.HTTP_END, None, at_ns, owner, record, words)
+        case Stderr(observed_at_ns=at_ns):
+            yield Part(Role.LOG, None, at_ns, owner, record, arguments_preview(record, {}, ""))
+        case Gap(reason=reason, observed_at_ns=at_ns):
+            yield Part(Role.OTHER, None, at_ns, owner, record, visible(reason))
+        case _:
+            pass
+
+
+def _frame_role(columns: Columns, frame: Frame, line: int, owner: int, *, is_inner: bool) -> Role:
+    if line == columns.answer_line[owner]:
+        return Role.INNER_ANSWER if is_inner else Role.ANSWER
+    if line == columns.first_line[owner]:
+        if is_inner:
+            return Role.INNER_REQUEST
+        return Role.REQUEST if columns.kind_of(owner) is Kind.REQUEST else Role.MESSAGE
+    message = frame.message
+    if isinstance(message, Notification):
+        return _NOTIFICATION_ROLES.get(message.method, Role.MESSAGE)
+    return Role.OTHER if isinstance(message, Malformed) else Role.MESSAGE
+
+
+def _summary(frame: Frame) -> str:
+    message = frame.message
+    if isinstance(message, Batch):
+        return f"batch of {len(message.items)}"
+    return _summary_of(frame, message)
+
+
+def _summary_of(frame: Frame, message: Single) -> str:
+    match message:
+        case Request(method=method, value=value) | Notification(method=method, value=value):
+            return (
+                f"{visible(method)} {arguments_preview(frame, cast('dict[str, Any]', value), method)}".strip()
+            )
+        case Response() | ErrorResponse():
+            return result_preview(frame)
+        case Malformed():
+            return arguments_preview(frame, {}, "")
+
+
+def found_rule(finding: Finding, row: int) -> FoundRule:
+    """Return a finding with the texts of its rule, as far as this mcpproxy knows it."""
+    rule = rule_of(finding.rule)
+    if rule is None:
+        return FoundRule(finding, row, "", "", "", "", finding.source)
+    sentence = next((r.text for r in rule.requirements if r.id == finding.requirement), "")
+    return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, finding.source)
+
+
+def rule_of(code: str) -> Rule | None:
+    """Return a built-in rule; ``None`` if there is none of that code."""
+    try:
+        return catalogue.load().rules.get(code)
+    except RuleError:
+        return None

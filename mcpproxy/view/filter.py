@@ -1,0 +1,237 @@
+"""The filter language: which calls to show. ``view/README.md`` describes it for users.
+
+    tool:search* status:error latency:>2s -method:ping "connection reset"
+
+Terms are joined by *and*, values of a term that are separated by commas by *or*; ``-`` negates a term.
+"""
+
+import re
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cached_property
+from typing import Final, Literal, TypeAlias, get_args
+
+from mcpproxy.errors import McpProxyError, nearest
+from mcpproxy.session.frame import Severity
+from mcpproxy.view.calls import ERRORS, Kind, Outcome
+
+Key: TypeAlias = Literal[
+    "tool", "prompt", "resource", "target", "method", "status", "code", "latency", "bytes", "rule",
+    "severity", "from", "session", "kind", "call", "frame", "id", "text",
+]  # fmt: skip
+KEYS: Final[tuple[Key, ...]] = get_args(Key)
+
+_TEXTS: Final = ("tool", "prompt", "resource", "target", "method", "rule", "session", "id")
+_NUMBERS: Final = ("latency", "bytes", "code", "call", "frame")
+
+STATUS: Final[dict[str, frozenset[Outcome]]] = {
+    **{str(outcome): frozenset({outcome}) for outcome in Outcome},
+    "error": ERRORS,
+    "pending": frozenset({Outcome.NO_ANSWER}),
+}
+"""The words of ``status:``, with the outcomes that each stands for."""
+
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "status": tuple(STATUS),
+    "from": ("client", "server"),
+    "severity": get_args(Severity),
+    "kind": ("request", "answer", "notification", "not-a-message", "http", "stderr", "gap"),
+}
+
+KIND_WORDS: Final = dict(zip(_CHOICES["kind"], Kind, strict=True))
+"""The words of ``kind:``."""
+
+_TERM: Final = re.compile(
+    r"""
+    (?P<negated>-?)
+    (?:(?P<key>[A-Za-z]+):)?
+    (?P<value>(?:"(?:[^"\\]|\\.)*"|[^\s",]|,)*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)', re.DOTALL)
+_NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?)([a-zA-Zµ]*)")
+_UNITS: Final[dict[str, dict[str, float]]] = {
+    "latency": {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "min": 60e9, "h": 3600e9},
+    "bytes": {
+        "": 1, "b": 1, "k": 1e3, "kb": 1e3, "kib": 1 << 10,
+        "m": 1e6, "mb": 1e6, "mib": 1 << 20, "g": 1e9, "gb": 1e9, "gib": 1 << 30,
+    },
+}  # fmt: skip
+
+EXAMPLE: Final = 'tool:search* status:error latency:>2s -from:server "text"'
+
+
+class FilterError(McpProxyError):
+    """A filter that cannot be read. ``column`` counts from 1; the text says what is wrong there."""
+
+    def __init__(self, column: int, fact: str, next_step: str) -> None:
+        super().__init__(f"filter, column {column}: {fact}; {next_step}")
+        self.column = column
+        self.fact = fact
+        self.next_step = next_step
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers from ``low`` to ``high``, both included. Durations are nanoseconds."""
+
+    low: float
+    high: float
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition. It holds if one of ``values`` matches, or, if ``negated``, if none does."""
+
+    key: Key
+    values: tuple[str | Range, ...]
+    negated: bool = False
+
+    def matches(self, text: str) -> bool:
+        """Whether one of the values, which are patterns with ``*`` and ``?``, is ``text``."""
+        return any(isinstance(value, str) and matcher(value)(text) is not None for value in self.values)
+
+    def has(self, number: float) -> bool:
+        """Whether one of the values, which are ranges, has ``number``."""
+        return any(isinstance(value, Range) and number in value for value in self.values)
+
+
+def matcher(pattern: str):
+    """Return a function that matches a text with a pattern, whatever the case."""
+    return re.compile(translate(pattern), re.IGNORECASE).match
+
+
+class Filter:
+    """A filter that was read. Two filters are equal if they have the same terms in the same order."""
+
+    def __init__(self, terms: tuple[Term, ...], text: str) -> None:
+        self.terms: Final = terms
+        self.text: Final = text
+        """What the user wrote."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __repr__(self) -> str:
+        return f"Filter({self.text!r})"
+
+    @cached_property
+    def reads_text(self) -> bool:
+        """Whether it has a free text, so that the whole recording may have to be searched."""
+        return any(term.key == "text" for term in self.terms)
+
+
+def parse_filter(text: str) -> Filter:
+    """Read a filter. An empty one lets every row pass.
+
+    Raises:
+        FilterError: it is not a filter; the text says where, what is wrong, and what to write instead.
+    """
+    terms: list[Term] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        found = _TERM.match(text, at)
+        if found is None or found.end() == at:
+            raise FilterError(at + 1, f"cannot read {text[at : at + 20]!r}", f"an example: {EXAMPLE}")
+        if text[found.end() : found.end() + 1] == '"':
+            raise FilterError(found.end() + 1, "a quotation mark without its end", 'write "text"')
+        terms.append(_term(found))
+        at = found.end()
+    return Filter(tuple(terms), text)
+
+
+def _term(found: re.Match[str]) -> Term:
+    word, value = found["key"], found["value"]
+    negated = bool(found["negated"])
+    column = found.start("value") + 1
+    if word is None:
+        if not value:
+            raise FilterError(
+                found.start() + 1, "a - alone", "write what to leave out after it: -from:server"
+            )
+        texts = [_unquoted(each) for each in _VALUE.finditer(value)] if value.startswith('"') else [value]
+        return Term("text", tuple(texts), negated)
+    key = word.lower()
+    if key not in KEYS:
+        guess = nearest(key, KEYS)
+        next_step = f"do you mean {guess}:?" if guess else f"there are {', '.join(KEYS)}"
+        raise FilterError(
+            found.start("key") + 1, f"there is no {word}:", f"{next_step} Quote it to find it as text"
+        )
+    values = [_unquoted(each) for each in _VALUE.finditer(value)]
+    if not values:
+        raise FilterError(column, f"nothing after {key}:", f"write a value, for example {_example(key)}")
+    if key in _NUMBERS:
+        return Term(key, tuple(_range(key, each, column) for each in values), negated)
+    if key in _CHOICES:
+        return Term(key, tuple(_choice(key, each, column) for each in values), negated)
+    return Term(key, tuple(values), negated)
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    return re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL) if found[1] is not None else found[2]
+
+
+def _choice(key: Key, value: str, column: int) -> str | Range:
+    word = value.lower()
+    if key == "status" and _NUMBER.fullmatch(word):
+        raise FilterError(column, f"{value} is a code", f"write code:{value}")
+    if word not in _CHOICES[key]:
+        guess = nearest(word, _CHOICES[key])
+        next_step = f"do you mean {guess}?" if guess else f"one of {', '.join(_CHOICES[key])}"
+        raise FilterError(column, f"{value!r} is no {key}", next_step)
+    return word
+
+
+def _range(key: Key, value: str, column: int) -> Range:
+    """Read ``>2s``, ``<=50ms``, ``100ms..2s`` or ``57``."""
+    low, dots, high = value.partition("..")
+    if dots:
+        first = _number(key, low, column) if low else float("-inf")
+        last = _number(key, high, column) if high else float("inf")
+        return Range(first, last)
+    for sign in (">=", "<=", ">", "<"):
+        if value.startswith(sign):
+            number = _number(key, value.removeprefix(sign), column)
+            step = 0.0 if "=" in sign else 1.0  # all these numbers are whole
+            return Range(number + step, float("inf")) if ">" in sign else Range(float("-inf"), number - step)
+    number = _number(key, value, column)
+    return Range(number, number)
+
+
+def _number(key: Key, text: str, column: int) -> float:
+    found = _NUMBER.fullmatch(text)
+    units = _UNITS.get(key, {"": 1.0})
+    if found is None or found[2].lower() not in units:
+        raise FilterError(column, f"cannot read {text!r}", f"write it as in {_example(key)}")
+    return float(found[1]) * units[found[2].lower()]
+
+
+def _example(key: Key) -> str:
+    return {
+        "latency": "latency:>2s or latency:100ms..2s",
+        "bytes": "bytes:>10k",
+        "code": "code:-32602",
+        "call": "call:57 or call:10..20",
+        "frame": "frame:57 or frame:10..20",
+        "status": "status:error",
+        "rule": "rule:PROTO-*",
+        "from": "from:server",
+        "kind": "kind:request",
+        "severity": "severity:error",
+        "method": "method:tools/*",
+        "session": "session:1a2b3c4d",
+    }.get(key, f"{key}:search*")

@@ -1,0 +1,77 @@
+"""The bytes of a recording: its files one after the other, read at any offset."""
+
+import os
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from mcpproxy.importers.import_source import ForeignTrace
+from mcpproxy.trace.encode import encode_header
+from mcpproxy.trace.reader import Trace, open_file
+
+_READ_LINES: Final = 4096
+
+
+class Source:
+    """The files of an open recording. ``size`` is the number of bytes that were there when it was last asked."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace: Final = trace
+        self._files: Final[list[BinaryIO]] = []
+        self._starts: Final[list[int]] = []
+        """The offset at which each file begins."""
+        if isinstance(trace, ForeignTrace) or trace.upgrade_steps:
+            self._add(_converted(trace))
+        else:
+            for path in trace.readable_files:
+                self._add(open_file(path))
+
+    def _add(self, file: BinaryIO) -> None:
+        self._starts.append(self.size)
+        self._files.append(file)
+
+    @property
+    def size(self) -> int:
+        """The number of bytes in all files now."""
+        return self._starts[-1] + os.fstat(self._files[-1].fileno()).st_size if self._files else 0
+
+    def add_files(self, paths: list[str]) -> None:
+        """Add the files by which the recording has been continued. ``paths`` are all of its files."""
+        for path in paths[len(self._files) :]:
+            self._add(open_file(path))
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes at ``offset``, fewer at the end of a file."""
+        index = bisect_right(self._starts, offset) - 1
+        file = self._files[index]
+        file.seek(offset - self._starts[index])
+        return file.read(length)
+
+    def line(self, offset: int, length: int) -> bytes:
+        """Return the line of ``length`` bytes at ``offset``."""
+        return self.read(offset, length)
+
+    def lines(self, offset: int) -> Iterator[bytes]:
+        """Yield the whole lines from ``offset`` on. What is still being written is not a whole line."""
+        for index in range(bisect_right(self._starts, offset) - 1, len(self._files)):
+            file = self._files[index]
+            file.seek(max(offset - self._starts[index], 0))
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                yield line
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+
+def _converted(trace: Trace) -> BinaryIO:
+    """Return a temporary file that holds a recording of another program, or format, as a trace of ours."""
+    file = tempfile.TemporaryFile(prefix="mcpproxy-")  # noqa: SIM115 - it lives as long as the source
+    file.write(encode_header(trace.header))
+    for _, line in trace.lines():
+        file.write(line)
+    return file

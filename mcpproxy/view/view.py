@@ -1,0 +1,411 @@
+"""One recording as calls. It answers what the faces ask; ``view/README.md`` shows how to use it.
+
+A ``View`` reads a file that may still grow: ``refresh`` takes in what was added. It is used from one thread
+at a time. Filters are texts in the language of ``mcpproxy.view.filter``, or filters that were read.
+"""
+
+import os
+import time
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.opening import open_trace
+from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
+from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.reader import Trace, gap_note
+from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
+from mcpproxy.trace.short_lines import Lines
+from mcpproxy.view import details
+from mcpproxy.view.call_reader import CallReader
+from mcpproxy.view.calls import (
+    Call,
+    Detail,
+    FoundRule,
+    Outcome,
+    Part,
+    Progress,
+    Refreshed,
+    RuleFindings,
+    SessionSummary,
+    ToolDefinition,
+)  # fmt: skip
+from mcpproxy.view.columns import OUTCOMES, SEVERITIES, Columns
+from mcpproxy.view.filter import Filter, Term, parse_filter
+from mcpproxy.view.scan import Scan
+from mcpproxy.view.select_rows import Rows, select
+from mcpproxy.view.source import Source
+
+AnyFilter = Filter | str | None
+
+
+class View:
+    """An open recording; see ``open_view``.
+
+    ``header`` is the first record. ``running`` is whether it is still being recorded, ``ended`` how it ended
+    (``None`` if that is not known). ``notes`` says what is missing from it, one sentence fragment each.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.path: Final = trace.path
+        self.header: Final[Header] = trace.header
+        self._open(trace)
+
+    def _open(self, trace: Trace) -> None:
+        self._trace = trace
+        self.running = trace.is_recording
+        self._source = Source(trace)
+        self.columns = Columns()
+        self._scan = Scan(self.columns, http=trace.header.transport == "http")
+        self._reader = CallReader(self.columns, self._source)
+        self._fault = ""
+        self._selected: dict[Filter, Rows] = {}
+        self._read_findings = 0
+        self._finding_list: list[tuple[Finding, int]] = []
+        self._read()
+        self._scan.first_changed = 0
+
+    def close(self) -> None:
+        """Close the files."""
+        self._source.close()
+
+    def __enter__(self) -> "View":
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+    # What the recording is
+
+    @property
+    def transport(self) -> str:
+        """``stdio`` or ``http``."""
+        return self.header.transport
+
+    @property
+    def frames(self) -> int:
+        """The number of frames so far."""
+        return sum(self._scan.frames.values())
+
+    @property
+    def ended(self) -> Close | None:
+        """How the recording ended."""
+        return self._scan.last.close if isinstance(self._scan.last, CloseRecord) else None
+
+    @property
+    def duration_ns(self) -> int:
+        """The time of the last record."""
+        return self._scan.last_ns
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing from the recording."""
+        return tuple(self._notes())
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is known to be missing."""
+        return not self._notes()
+
+    @property
+    def not_judged(self) -> str:
+        """Why the recording has no findings of its own: it was not judged; empty if it was."""
+        if self.header.imported:
+            return "an imported recording is not judged: mcpproxy check judges it"
+        if self.header.partial:
+            return "a part of a recording keeps no findings: mcpproxy check judges it"
+        return ""
+
+    @property
+    def sessions(self) -> tuple[SessionSummary, ...]:
+        """The sessions, in the order in which they began."""
+        columns = self.columns
+        expects = {OUTCOMES.index(o) for o in (Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR)}
+        waits = OUTCOMES.index(Outcome.NO_ANSWER)
+        found: list[SessionSummary] = []
+        for number, facts in enumerate(self._scan.sessions):
+            rows = [row for row in range(1, columns.rows + 1) if columns.session[row] == number]
+            if not rows:
+                continue
+            worst = max(columns.severity[row] for row in rows)
+            found.append(
+                SessionSummary(
+                    number=number,
+                    name=visible(facts.name),
+                    protocol=facts.protocol,
+                    client=visible(facts.client),
+                    client_version=visible(facts.client_version),
+                    server=visible(facts.server),
+                    server_version=visible(facts.server_version),
+                    revision=visible(facts.revision),
+                    started_ns=min(columns.started_ns[row] for row in rows),
+                    ended_ns=max(columns.started_ns[row] + max(columns.latency_ns[row], 0) for row in rows),
+                    rows=len(rows),
+                    errors=sum(columns.outcome[row] in expects for row in rows),
+                    unanswered=sum(columns.outcome[row] == waits for row in rows),
+                    findings=sum(columns.findings[row] for row in rows),
+                    severity=SEVERITIES[worst],
+                )
+            )
+        return tuple(found)
+
+    # Rows
+
+    def count(self, filter: AnyFilter = None) -> int:
+        """Return how many rows pass the filter.
+
+        Raises:
+            FilterError: the filter cannot be read. So do all methods that take one.
+        """
+        rows = self._rows(filter)
+        return self.columns.rows if rows is None else len(rows)
+
+    def calls(self, filter: AnyFilter = None, start: int = 0, limit: int = 200) -> list[Call]:
+        """Return at most ``limit`` of the rows that pass the filter, from position ``start`` (0) on."""
+        rows = self._rows(filter)
+        if rows is None:
+            rows = range(start + 1, min(start + limit, self.columns.rows) + 1)
+        else:
+            rows = rows[start : start + limit]
+        now_ns = self.now_ns()
+        return [self._reader.call(row, now_ns) for row in rows]
+
+    def numbers(self, filter: AnyFilter = None) -> Iterable[int]:
+        """Return the numbers of the rows that pass the filter, in order."""
+        rows = self._rows(filter)
+        return range(1, self.columns.rows + 1) if rows is None else rows
+
+    def position(self, number: int, filter: AnyFilter = None) -> int:
+        """Return the position of a row among those that pass the filter: where it is, or where it would be."""
+        from bisect import bisect_left
+
+        rows = self._rows(filter)
+        return min(max(number - 1, 0), self.columns.rows) if rows is None else bisect_left(rows, number)
+
+    def call(self, number: int) -> Call:
+        """Return one row.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        if not 1 <= number <= self.columns.rows:
+            raise IndexError(f"there is no call {number}: the last is {self.columns.rows}")
+        return self._reader.call(number, self.now_ns())
+
+    def find(self, filter: AnyFilter) -> Iterator[Progress]:
+        """Apply a filter with a free text step by step, and say how far it is.
+
+        When the iterator is exhausted, the other methods answer for this filter at once. A caller that stops
+        iterating cancels the search.
+        """
+        wanted = parse_filter(filter) if isinstance(filter, str) else filter
+        if wanted and wanted not in self._selected:
+            rows = yield from select(self, wanted, 1)
+            self._keep(wanted, rows)
+
+    def _rows(self, filter: AnyFilter) -> "Rows | None":
+        wanted = parse_filter(filter) if isinstance(filter, str) else filter
+        if not wanted:
+            return None
+        for _ in self.find(wanted):
+            pass
+        return self._selected[wanted]
+
+    def _keep(self, wanted: Filter, rows: Rows) -> None:
+        while len(self._selected) >= _KEPT_FILTERS:
+            del self._selected[next(iter(self._selected))]
+        self._selected[wanted] = rows
+
+    # One row
+
+    def parts(self, number: int) -> Detail:
+        """Return everything that belongs to a row.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        call = self.call(number)
+        columns = self.columns
+        inner = [row for row in range(1, columns.rows + 1) if columns.parent[row] == number]
+        parts: list[Part] = []
+        for line in details.lines_of(columns, number, inner):
+            parts += details.part(columns, self._reader, number, line)
+        found = tuple(details.found_rule(f, row) for f, row in self._findings() if row == number)
+        return Detail(call, tuple(parts), found, tuple(inner))
+
+    def raw(self, seq: int) -> bytes:
+        """Return the bytes of a frame as they passed, with those of its event around them.
+
+        Raises:
+            LookupError: there is no frame with this number.
+        """
+        record = self.record(seq)
+        if not isinstance(record, Frame):
+            raise LookupError(f"record {seq} is no frame")
+        return frame_bytes(record)
+
+    def record(self, seq: int) -> Event:
+        """Return the frame, or the head of HTTP, with a sequence number.
+
+        Raises:
+            LookupError: there is none.
+        """
+        if not (line := self.columns.line_with(seq)):
+            raise LookupError(f"there is no frame {seq}")
+        record = self._reader.record(line)
+        if isinstance(record, Lines):
+            record = next(event for event in record.events() if getattr(event, "seq", 0) == seq)
+        if not isinstance(record, Event):
+            raise LookupError(f"there is no frame {seq}")
+        return record
+
+    def row_of(self, seq: int) -> int:
+        """Return the number of the row to which a frame belongs; 0 if it belongs to none."""
+        line = self.columns.line_with(seq)
+        return self.columns.line_row[line] if line else 0
+
+    # Findings and tools
+
+    def findings_by_rule(self) -> tuple[RuleFindings, ...]:
+        """Return the findings, grouped by rule: the worst first, then the most frequent."""
+        grouped: dict[str, list[tuple[Finding, int]]] = {}
+        for finding, row in self._findings():
+            grouped.setdefault(finding.rule, []).append((finding, row))
+        more: dict[str, int] = {}
+        severities: dict[str, Severity] = {}
+        tally = self._scan.last.tally if self._scan.last else None
+        for repeated in tally.more if tally else ():
+            more[repeated.rule] = more.get(repeated.rule, 0) + repeated.count
+            severities[repeated.rule] = repeated.severity
+        groups = [
+            self._rule_findings(rule, grouped.get(rule, []), more.get(rule, 0), severities.get(rule, "info"))
+            for rule in {**grouped, **more}
+        ]
+        return tuple(sorted(groups, key=lambda g: (-SEVERITIES.index(g.severity), -g.count, g.rule)))
+
+    def _rule_findings(
+        self, code: str, found: list[tuple[Finding, int]], more: int, severity: Severity
+    ) -> RuleFindings:
+        rule = details.rule_of(code)
+        worst = max([severity, *(finding.severity for finding, _ in found)], key=SEVERITIES.index)
+        return RuleFindings(
+            rule=visible(code),
+            name=rule.name if rule else "",
+            severity=worst,
+            summary=rule.summary if rule else "",
+            count=len(found) + more,
+            findings=tuple(finding for finding, _ in found),
+            rows=tuple(row for _, row in found),
+        )
+
+    def findings(self) -> tuple[FoundRule, ...]:
+        """Return all findings that have a record, in the order of the recording."""
+        return tuple(details.found_rule(finding, row) for finding, row in self._findings())
+
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        """Return the tools of the servers: as they were listed last, then those that were only called."""
+        from mcpproxy.view.tools import tools
+
+        return tools(self.columns, self._reader, self._scan.tool_lists)
+
+    # A recording that goes on
+
+    def refresh(self) -> Refreshed:
+        """Take in what was recorded since the last time."""
+        rebuilt = False
+        if self.running:
+            trace = open_trace(self.path)
+            if self._source.size < self._scan.end_offset or trace.is_copy != self._trace.is_copy:
+                self._source.close()
+                self._open(trace)
+                rebuilt = True
+            else:
+                self._source.add_files(trace.readable_files)
+                self._trace, self.running = trace, trace.is_recording
+                self._read()
+        first = 1 if rebuilt else self._scan.first_changed
+        self._scan.first_changed = 0
+        if first:
+            self._selected.clear()
+        return Refreshed(first, self.columns.rows, self.running, rebuilt)
+
+    def _read(self) -> None:
+        try:
+            self._scan.feed(self._source.lines(self._scan.end_offset))
+        except NotARecordError as fault:
+            line = self.columns.lines + 1
+            self._fault = f"line {line}: {fault}; the {line - 1} records before it are whole"
+        self._findings()
+
+    def now_ns(self) -> int:
+        """Return the time until which requests have waited: now, or the end of the recording."""
+        if not self.running:
+            return self._scan.last_ns
+        return max(time.monotonic_ns() - self.header.started_ns, self._scan.last_ns)
+
+    # For filters
+
+    def name(self, row: int) -> tuple[str, str | None]:
+        """Return the method and target of a row as they were sent."""
+        return self._reader.name(row)
+
+    def id_of(self, row: int) -> str:
+        """Return the id of a row's request as JSON."""
+        return self._reader.call(row, 0).id
+
+    def session_name(self, number: int) -> str:
+        """Return the name of a session."""
+        return self._scan.sessions[number].name if number < len(self._scan.sessions) else ""
+
+    def rows_with_rule(self, term: Term) -> set[int]:
+        """Return the rows with a finding of one of the rules that a term names."""
+        return {row for finding, row in self._findings() if term.matches(finding.rule)}
+
+    def rows_with_text(
+        self, texts: tuple[str, ...], among: Iterable[int]
+    ) -> Generator[Progress, None, set[int]]:
+        """Search the lines of the recording for a text."""
+        from mcpproxy.view.search import search
+
+        return (yield from search(self.columns, self._scan.odd_lines, self._source, texts))
+
+    # The inside
+
+    def _findings(self) -> list[tuple[Finding, int]]:
+        """Return the recorded findings with their rows, and count them in the columns."""
+        for line in self._scan.finding_lines[self._read_findings :]:
+            finding = self._reader.record(line)
+            assert isinstance(finding, Finding)
+            row = self.row_of(finding.frame) if finding.frame else 0
+            self._finding_list.append((finding, row))
+            if row:
+                columns = self.columns
+                columns.findings[row] = min(columns.findings[row] + 1, 0xFFFF)
+                columns.severity[row] = max(columns.severity[row], SEVERITIES.index(finding.severity))
+                self._scan.touch(row)
+        self._read_findings = len(self._scan.finding_lines)
+        return self._finding_list
+
+    def _notes(self) -> list[str]:
+        notes = self._trace.notes_at_start()
+        for line in self._scan.gap_lines:
+            gap = self._reader.record(line)
+            assert isinstance(gap, Gap)
+            notes.append(gap_note(gap))
+        if self._fault:
+            notes.append(self._fault)
+        else:
+            notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)
+        return notes
+
+
+_KEPT_FILTERS: Final = 8
+
+
+def open_view(path: str | os.PathLike[str]) -> View:
+    """Open a recording: a trace, finished or still running, or a recording of another program.
+
+    Raises:
+        TraceError: there is no recording at ``path``, or it cannot be read.
+    """
+    return View(open_trace(path))
