@@ -8,12 +8,10 @@ from typing import Final
 from mcpproxy.cli import report_options
 from mcpproxy.cli.http_sessions import find_session
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.diff.session_diff import Pairing, compare_sessions, pair_requests
 from mcpproxy.replay.diff.values import MATCHERS, DiffRules
 from mcpproxy.replay.recording import RecordedSession
-from mcpproxy.replay.server.replay_source import ReplaySource, merged
 from mcpproxy.reports import comparison as reports
 
 EPILOG: Final = """\
@@ -61,22 +59,6 @@ def rules_from(options: argparse.Namespace) -> ComparisonRules:
     alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
     rules = DiffRules(tuple(each for each in ignored if each.startswith("/")), alike)
     return ComparisonRules(rules, tuple(each for each in ignored if not each.startswith("/")))
-
-
-def sessions_of(source: ReplaySource) -> list[RecordedSession]:
-    """Return the sessions of a recording.
-
-    Messages without a session id are a session of their own if a request is among them; otherwise they belong
-    to the first session.
-    """
-    unnamed = source.unnamed
-    if not source.sessions:
-        return [unnamed] if unnamed.messages else []
-    if not unnamed.messages:
-        return list(source.sessions)
-    if not any(isinstance(entry.message, Request) for entry in unnamed.messages):
-        return [merged([unnamed, source.sessions[0]]), *source.sessions[1:]]
-    return sorted((unnamed, *source.sessions), key=lambda session: session.messages[0].seq)
 
 
 def choose_session(path: str, sessions: Sequence[RecordedSession], id: str) -> RecordedSession:

@@ -19,6 +19,7 @@ COMMANDS = {
     "Read": {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
+        "ui": ("mcpproxy.cli.commands.ui", "recordings in the browser: calls, timing, findings, live"),
     },
     "Replay": {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),

@@ -281,7 +281,11 @@ class Page:
                     return next((progress for progress in steps if time.monotonic() >= until), None)
 
                 while progress := await recording.use(some):
-                    data = {"done": progress.done_bytes, "total": progress.total_bytes, "found": progress.found}
+                    data = {
+                        "done": progress.done_bytes,
+                        "total": progress.total_bytes,
+                        "found": progress.found,
+                    }
                     yield {"event": "progress", "data": json.dumps(data)}
             yield {"event": "end", "data": "{}"}
 

@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.replay.diff.comparison import Comparison, ComparedItem
+from mcpproxy.replay.diff.comparison import ComparedItem, Comparison
 from mcpproxy.replay.diff.session_diff import compare_sessions, pair_requests
 from mcpproxy.replay.diff.values import DiffRules
 from mcpproxy.replay.recording import RecordedSession, load

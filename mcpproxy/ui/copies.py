@@ -59,7 +59,9 @@ def _curl(view: View, number: int) -> str:
         if name.lower() not in _OWN:
             shown = f"{name}: PUT-IT-HERE" if is_masked(value) else f"{name}: {value}"
             words += ["-H", shown]
-    body = next((record.raw for record in parts if isinstance(record, Frame) and record.sender == "client"), b"")
+    body = next(
+        (record.raw for record in parts if isinstance(record, Frame) and record.sender == "client"), b""
+    )
     if body:
         words += ["--data-raw", body.decode("utf-8", "backslashreplace")]
     return " ".join(shlex.quote(word) for word in words)

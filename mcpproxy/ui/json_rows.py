@@ -9,6 +9,8 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
+from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.view import View
 
 TEXT_LIMIT: Final = 200_000
 """Characters of a record that are sent with a call; the page asks for the others."""
@@ -137,3 +139,51 @@ def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
 def milliseconds(time_ns: int | None) -> float | None:
     """Return a time in milliseconds."""
     return None if time_ns is None else time_ns / 1e6
+
+
+def recording(id: str, entry: RecordingEntry) -> JSONObject:
+    """Return one recording of the folder."""
+    return {
+        "id": id,
+        "path": entry.path,
+        "label": entry.label,
+        "client": entry.client,
+        "server": entry.server,
+        "transport": entry.transport,
+        "started_at": entry.started_at,
+        "started_ms": entry.started_ms,
+        "duration_ms": entry.duration_ms,
+        "running": entry.running,
+        "ended": entry.ended,
+        "findings": entry.findings,
+    }
+
+
+def run(found: object) -> JSONObject:
+    return {}
+
+
+def tools(view: View) -> JSONObject:
+    """Return the tools, each with its size, its use and about how many tokens its definition takes."""
+    found = view.tools()
+    return {
+        "tokens": sum(tool.size for tool in found) // 4,
+        "token_estimate": "estimated as a token for four bytes",
+        "pins": "",
+        "tools": [
+            {
+                "name": tool.name,
+                "definition": tool.definition,
+                "size": tool.size,
+                "tokens": tool.size // 4,
+                "calls": tool.calls,
+                "listed": tool.listed,
+                "drift": "",
+            }
+            for tool in found
+        ],
+    }
+
+
+def stats(view: View) -> JSONObject:
+    return {"rows": [], "never_used": [], "token_estimate": ""}

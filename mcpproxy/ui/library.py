@@ -94,6 +94,9 @@ class Library:
             self._entries = {id_of(entry.path): entry for entry in reversed(found)}
             return self._entries
 
+    def runs(self) -> list[list[str]]:
+        return self._folder.runs()
+
     async def entry(self, id: str) -> RecordingEntry:
         """Return one recording.
 

@@ -2,6 +2,8 @@
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
+from mcpproxy.view.calls import Outcome
+from mcpproxy.view.columns import OUTCOMES
 from mcpproxy.view.view import View
 
 
@@ -27,16 +29,14 @@ def spans(view: View, begin_ns: int, end_ns: int, filter: str | None, limit: int
     """Return the calls that were open between two times; of more than ``limit`` the longest."""
     columns = view.columns
     latency_ns, started_ns = columns.latency_ns, columns.started_ns
-    last_ns = view.now_ns()
+    last_ns, waits = view.now_ns(), OUTCOMES.index(Outcome.NO_ANSWER)
 
     def ended_ns(row: int) -> int:
         if latency_ns[row] >= 0:
             return started_ns[row] + latency_ns[row]
-        return last_ns if view.waits(row) else started_ns[row]
+        return last_ns if columns.outcome[row] == waits else started_ns[row]
 
-    rows = [
-        row for row in view.numbers(filter) if started_ns[row] <= end_ns and ended_ns(row) >= begin_ns
-    ]
+    rows = [row for row in view.numbers(filter) if started_ns[row] <= end_ns and ended_ns(row) >= begin_ns]
     total = len(rows)
     if total > limit:
         rows.sort(key=lambda row: started_ns[row] - ended_ns(row))

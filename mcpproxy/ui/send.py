@@ -13,9 +13,10 @@ from mcpproxy.base import paths
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
-from mcpproxy.recorder.secret_arguments import is_masked_argument
+from mcpproxy.session.masked_values import MARK
 from mcpproxy.trace.records import Header
-from mcpproxy.validate import Client, connected_http, connected_stdio
+from mcpproxy.validate import connected_http, connected_stdio
+from mcpproxy.view.calls import Kind
 from mcpproxy.view.view import View, open_view
 
 _TIMEOUT_S: Final = 60.0
@@ -32,7 +33,6 @@ class RecordedCall:
     header: Header
     revision: str
     method: str
-    params: JSON
     reads_only: bool
 
 
@@ -53,20 +53,17 @@ def recorded_call(view: View, number: int) -> RecordedCall:
         NotSentError: it is not a request of the client.
     """
     call = view.call(number)
-    request = view.message(number)
-    if call.sender != "client" or request is None:
+    if call.sender != "client" or call.kind is not Kind.REQUEST:
         raise NotSentError(f"call {number} is not a request of the client")
     tool = next((each for each in view.tools() if each.name == call.target and each.listed), None)
     definition = tool.definition if tool else None
     annotations = definition.get("annotations") if isinstance(definition, dict) else None
     reads_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-    params = None if request.params is ABSENT else request.params
     return RecordedCall(
         view.header,
         view.sessions[call.session].revision,
-        request.method,
-        params,
-        reads_only or request.method != "tools/call",
+        call.method,
+        reads_only or call.method != "tools/call",
     )
 
 
@@ -78,7 +75,7 @@ def refusal(header: Header) -> str:
         return "" if header.upstream else "a recording in forward mode has no one server"
     if not header.command:
         return "the recording does not say how its server was started"
-    if any(is_masked_argument(word) for word in header.command):
+    if any(MARK in word for word in header.command):
         return "secrets in the command of the server are masked in the recording"
     return ""
 
@@ -99,7 +96,9 @@ class Sender:
         if reason := refusal(header):
             raise NotSentError(reason)
         if not again.reads_only and not confirmed:
-            raise NotSentError("the tool does not say that it only reads (readOnlyHint); confirm that it is sent")
+            raise NotSentError(
+                "the tool does not say that it only reads (readOnlyHint); confirm that it is sent"
+            )
         path = os.path.join(self._folder, paths.trace_name(f"{header.label or 'call'}-again"))
         revision = again.revision if again.revision in REVISIONS else STATEFUL[-1]
         if header.transport == "http":
@@ -109,7 +108,7 @@ class Sender:
         began = time.monotonic()
         try:
             async with connecting as client:
-                await _open(client)
+                await client.connect()
                 began = time.monotonic()
                 answer = await client.request(again.method, ABSENT if params is None else params)
                 seconds = time.monotonic() - began
@@ -117,8 +116,6 @@ class Sender:
             raise NotSentError(f"{fault}; recorded in {path}") from fault
         with open_view(path) as view:
             row = next((call.number for call in view.calls(f"method:{again.method}", 0, 1)), 1)
-        return Answer(path, row, answer.raw.decode("utf-8", "backslashreplace"), f"{seconds * 1000:.0f} ms")
-
-
-async def _open(client: Client) -> None:
-    await client.connect()
+        return Answer(
+            path, row, answer.frame.raw.decode("utf-8", "backslashreplace"), f"{seconds * 1000:.0f} ms"
+        )

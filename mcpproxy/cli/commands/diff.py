@@ -8,7 +8,7 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import RecordedSession, load
-from mcpproxy.replay.server.replay_source import replay_source
+from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 
 DESCRIPTION: Final = """\
 Compares what the server said in recording B with what it said in recording A: answers to the same requests
@@ -65,7 +65,7 @@ def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> 
 def _sessions(path: str, comparison: Comparison) -> list[RecordedSession]:
     found = replay_source(load(path))
     comparison.notes += [f"{path}: {note}" for note in found.notes]
-    sessions = comparison_options.sessions_of(found)
+    sessions = sessions_of(found)
     if not sessions:
         raise TraceError(path, None, "holds no message", "record a session first")
     return sessions

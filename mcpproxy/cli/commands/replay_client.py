@@ -15,7 +15,7 @@ from mcpproxy.replay.client.player import Player
 from mcpproxy.replay.client.stdio_link import StdioLink
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import LoadedTrace, RecordedSession, load
-from mcpproxy.replay.server.replay_source import replay_source
+from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 
 DESCRIPTION: Final = """\
 Plays the recorded client against a live server, and compares what the server says now with what it said then.
@@ -63,7 +63,7 @@ def _play_all(
 ) -> bool:
     """Play every session; return whether all were completed."""
     found = replay_source(recording)
-    sessions = comparison_options.sessions_of(found)
+    sessions = sessions_of(found)
     if options.session:
         sessions = [comparison_options.choose_session(recording.path, sessions, options.session)]
     comparison.notes += [f"{recording.path}: {note}" for note in found.notes]

@@ -174,3 +174,19 @@ def _without(session: RecordedSession, exchanges: Iterable[int]) -> RecordedSess
 
 def _server_messages(session: RecordedSession, exchange: int) -> list[SessionMessage]:
     return [entry for entry in session.messages if entry.exchange == exchange and entry.sender == SERVER]
+
+
+def sessions_of(source: ReplaySource) -> list[RecordedSession]:
+    """Return the sessions of a recording.
+
+    Messages without a session id are a session of their own if a request is among them; otherwise they belong
+    to the first session.
+    """
+    unnamed = source.unnamed
+    if not source.sessions:
+        return [unnamed] if unnamed.messages else []
+    if not unnamed.messages:
+        return list(source.sessions)
+    if not any(isinstance(entry.message, Request) for entry in unnamed.messages):
+        return [merged([unnamed, source.sessions[0]]), *source.sessions[1:]]
+    return sorted((unnamed, *source.sessions), key=lambda session: session.messages[0].seq)

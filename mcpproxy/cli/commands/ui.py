@@ -1,0 +1,66 @@
+"""``mcpproxy ui``: recordings in a browser."""
+
+import os
+import sys
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import tell
+
+EPILOG: Final = """\
+The page shows the recordings of a folder, and new ones as they are made. Its address has a token: who does
+not have it sees nothing. The page reads files; it is never part of a session, and it changes nothing.
+
+  mcpproxy ui                       the folder of all recordings
+  mcpproxy ui --open                and open the browser
+  mcpproxy ui session.jsonl         one recording
+  mcpproxy ui --allow-send          calls may be sent again, edited, to the server of the recording"""
+
+
+def run(argv: list[str]) -> int:
+    """Serve the page until it is interrupted."""
+    parser = Parser("ui", "Show recordings in a browser: calls, timing, findings, live.", EPILOG)
+    parser.add_argument(
+        "path", nargs="?", metavar="TRACE|DIR", help="without it the folder of all recordings"
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="default: a free port of 127.0.0.1"
+    )
+    parser.add_argument("--allow-send", action="store_true", help="calls may be sent again to their server")
+    options = parser.parse_args(argv)
+    path: str = options.path or paths.state_dir()
+    if not os.path.exists(path):
+        raise UsageError(path, "does not exist", "name a recording, or a folder of recordings")
+    host, port = _address(options.listen)
+
+    from mcpproxy.ui.app import Page
+    from mcpproxy.ui.library import Library
+    from mcpproxy.ui.send import Sender
+    from mcpproxy.ui.server import PageServer
+
+    try:
+        server = PageServer(host, port)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(options.listen, reason, "choose another address with --listen") from None
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    page = Page(Library(path), Sender(folder) if options.allow_send else None)
+    if not server.is_local:
+        tell("other machines can reach this page; who has its address can read every recording in the folder")
+    sys.stdout.write(f"{server.url}\n")
+    sys.stdout.flush()
+    if options.open:
+        import webbrowser
+
+        webbrowser.open(server.url)
+    server.run(page.app())
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise UsageError("--listen", f"{text} has no port", "write HOST:PORT, such as 127.0.0.1:8080")
+    return host.strip("[]") or "127.0.0.1", int(port)
