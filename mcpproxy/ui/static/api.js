@@ -48,7 +48,7 @@ async function parsed(response) {
  *
  * @param {string} path
  * @param {Query} query
- * @param {Record<string, (data: any) => void>} handlers by the name of the event
+ * @param {Record<string, (data: any) => void>} handlers by the name of the event; `failed` if it was refused
  * @returns {() => void} ends the stream
  */
 export function subscribe(path, query, handlers) {
@@ -56,5 +56,9 @@ export function subscribe(path, query, handlers) {
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handle(event.data ? JSON.parse(event.data) : null));
   }
+  // The browser connects again after a loss of the connection, but not after a refusal.
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) handlers.failed?.(null);
+  });
   return () => source.close();
 }

@@ -69,7 +69,11 @@ function App() {
       const view = VIEWS[Number(event.key) - 1];
       if (view) keys[event.key] = () => go({ view: view[0] });
       if (/^[jkgG]$|^Arrow(Up|Down)$/.test(event.key) && target === document.body) {
-        keys[event.key] = () => /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
+        keys[event.key] = () => {
+          const grid = /** @type {HTMLElement | null} */ (document.querySelector(".grid"));
+          grid?.focus();
+          grid?.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
+        };
       }
       if (event.key in keys) {
         event.preventDefault();

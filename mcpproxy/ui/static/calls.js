@@ -1,11 +1,10 @@
 // @ts-check
 /** The list of calls with its filter, a waterfall of the visible rows, and the detail of the selected call. */
-import { get } from "./api.js";
+import { get, subscribe } from "./api.js";
 import { CallDetail } from "./detail.js";
 import { SEVERITY_MARKS, duration, offset, outcome, plural, title, visible } from "./format.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
-import { Search } from "./search.js";
 import { VirtualList } from "./virtual_list.js";
 
 const TICK_MS = 250;
@@ -22,6 +21,7 @@ export function Calls({ summary, live, place, go }) {
   const [total, setTotal] = useState(/** @type {number | null} */ (null));
   const [error, setError] = useState("");
   const [, setVersion] = useState(0);
+  const [progress, setProgress] = useState(/** @type {{done: number, total: number, found: number} | null} */ (null));
   const [selected, setSelected] = useState(-1);
   const [following, setFollowing] = useState(false);
   const [range, setRange] = useState([0, 0]);
@@ -32,24 +32,43 @@ export function Calls({ summary, live, place, go }) {
   );
   useEffect(() => () => cache.close(), [cache]);
 
-  // How many rows there are, and where the call of the address is among them.
+  // How many rows there are, and where the call of the address is among them. A filter with free text reads the
+  // whole recording: that is done step by step first.
   useEffect(() => {
     let isCurrent = true;
     setError("");
     setTotal(null);
-    get(`/api/recordings/${id}/position`, { filter: place.filter, call: place.call || undefined })
-      .then((answer) => {
-        if (!isCurrent) return;
-        setTotal(answer.total);
-        setSelected(answer.position ?? -1);
-      })
-      .catch((fault) => {
-        if (!isCurrent) return;
-        setError(fault.message);
-        setTotal(0);
-      });
+    setProgress(null);
+    const locate = () =>
+      get(`/api/recordings/${id}/position`, { filter: place.filter, call: place.call || undefined })
+        .then((answer) => {
+          if (!isCurrent) return;
+          setTotal(answer.total);
+          setSelected(answer.position ?? -1);
+        })
+        .catch((fault) => {
+          if (!isCurrent) return;
+          setError(fault.message);
+          setTotal(0);
+        });
+    const end = place.filter
+      ? subscribe(`/api/recordings/${id}/search`, { filter: place.filter }, {
+          progress: (change) => setProgress(change),
+          end: () => {
+            setProgress(null);
+            end();
+            locate();
+          },
+          failed: () => {
+            end();
+            locate(); // says what is wrong with the filter
+          },
+        })
+      : () => {};
+    if (!place.filter) locate();
     return () => {
       isCurrent = false;
+      end();
     };
   }, [id, place.filter]);
 
@@ -118,10 +137,10 @@ export function Calls({ summary, live, place, go }) {
     <div class="calls">
       <${FilterBar} place=${place} go=${go} total=${total} all=${live.rows} error=${error}
         following=${following} onFollowing=${setFollowing} running=${live.running} />
-      <${Search} id=${id} place=${place} go=${go} />
+      ${progress ? html`<${SearchProgress} progress=${progress} onCancel=${() => go({ filter: "" })} />` : null}
       <div class=${`split${place.call ? " with-detail" : ""}`}>
-        ${total === 0 && !error
-          ? html`<p class="empty">${place.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
+        ${total === 0
+          ? html`<p class="empty">${error ? "This filter cannot be read." : place.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
           : html`<${VirtualList} label="Calls" total=${total ?? 0} columns=${7} head=${head} selected=${selected}
               onSelect=${select} onOpen=${open} onShown=${(/** @type {number} */ first, /** @type {number} */ last) => {
                 setRange([first, last]);
@@ -132,6 +151,16 @@ export function Calls({ summary, live, place, go }) {
         ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} live=${live} place=${place} go=${go} />` : null}
       </div>
     </div>`;
+}
+
+/** @param {{progress: {done: number, total: number, found: number}, onCancel: () => void}} props */
+function SearchProgress({ progress, onCancel }) {
+  const part = progress.total ? progress.done / progress.total : 0;
+  return html`<p class="searching" role="status">
+    <progress value=${part} max="1" aria-label="Searched"></progress>
+    ${Math.round(part * 100)} % read, ${progress.found.toLocaleString("en")} found
+    <button type="button" onClick=${onCancel}>Cancel</button>
+  </p>`;
 }
 
 /**

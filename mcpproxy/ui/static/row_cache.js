@@ -83,8 +83,10 @@ export class RowCache {
         this.windows.delete(oldest);
       }
     } catch (error) {
-      if (!request.signal.aborted) this.onError(/** @type {Error} */ (error));
-      else if (!this.windows.has(number)) this.stale.delete(number);
+      if (!request.signal.aborted && !this.isClosed) {
+        this.isClosed = true; // asked again at once, it would fail again
+        this.onError(/** @type {Error} */ (error));
+      }
     }
     this.pending.delete(number);
     if (this.isClosed) return;
