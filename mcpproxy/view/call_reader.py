@@ -81,11 +81,15 @@ class CallReader:
             error_code=None if code == NO_CODE else code,
             started_ns=columns.started_ns[row],
             latency_ns=latency_ns if answer_line else None,
-            waited_ns=max(now_ns - columns.started_ns[row], 0) if waits else None,
+            waited_ns=(latency_ns if latency_ns >= 0 else max(now_ns - columns.started_ns[row], 0))
+            if waits
+            else None,
             request_bytes=columns.request_bytes[row],
             answer_bytes=columns.answer_bytes[row],
-            arguments=arguments_preview(asked, message, method),
-            result=result_preview(answered, columns.answer_elements.get(row)),
+            arguments="" if kind is Kind.ANSWER else arguments_preview(asked, message, method),
+            result=result_preview(asked, columns.elements.get(row))
+            if kind is Kind.ANSWER
+            else result_preview(answered, columns.answer_elements.get(row)),
             findings=columns.findings[row],
             severity=SEVERITIES[columns.severity[row]],
             parent=columns.parent[row],
