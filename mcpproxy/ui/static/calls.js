@@ -245,7 +245,7 @@ function FilterBar({ place, go, total, all, error, following, onFollowing, runni
       <input id="filter" ref=${input} value=${text} spellcheck="false" autocomplete="off"
         placeholder='tool:search* status:error latency:>2s rule:PROTO-* "text"'
         aria-invalid=${error ? "true" : "false"} aria-describedby="filter-state"
-        onInput=${(/** @type {any} */ event) => setText(event.target.value)} onBlur=${apply}
+        onInput=${(/** @type {any} */ event) => setText(event.target.value)}
         onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
           if (event.key === "Escape") {
             event.stopPropagation();

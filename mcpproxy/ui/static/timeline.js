@@ -134,7 +134,8 @@ function LaneView({ lane, range, isOwn, selected, go, onZoom }) {
   };
   return html`<section class="lane" aria-label=${recording.server || recording.label}>
     <h3>${visible(recording.server || recording.label)} <span class="count">${plural(total, "call")}${total > spans.length ? `, the longest ${spans.length.toLocaleString("en")} of them are drawn` : ""}</span></h3>
-    <div class="spans" ref=${box} style=${{ height: `${count * LANE}px` }} onWheel=${onWheel}>
+    <p class="hidden">The view Calls lists the same calls with their times.</p>
+    <div class="spans" aria-hidden="true" ref=${box} style=${{ height: `${count * LANE}px` }} onWheel=${onWheel}>
       ${spans.map((call, index) => {
         if (rows[index] >= count) return null;
         const ms = call.latency_ms ?? call.waited_ms ?? 0;
@@ -142,9 +143,9 @@ function LaneView({ lane, range, isOwn, selected, go, onZoom }) {
         const right = Math.min(100, ((call.started_ms + ms - start) / width) * 100);
         const [symbol, words, kind] = outcome(call);
         const name = `${title(call)}, ${words || call.kind}, ${duration(ms)}`;
-        return html`<button type="button" key=${call.number} class=${`span ${kind}${isOwn && call.number === selected ? " selected" : ""}`} title=${name} aria-label=${`call ${call.number}: ${name}`}
+        return html`<div key=${call.number} class=${`span ${kind}${isOwn && call.number === selected ? " selected" : ""}`} title=${name}
           style=${{ left: `${left}%`, width: `max(4px, ${right - left}%)`, top: `${rows[index] * LANE}px` }}
-          onClick=${() => go({ recording: recording.id, view: "calls", filter: "", call: call.number })}><span aria-hidden="true">${symbol}</span> ${visible(title(call))}</button>`;
+          onClick=${() => go({ recording: recording.id, view: "calls", filter: "", call: call.number })}>${symbol} ${visible(title(call))}</div>`;
       })}
     </div>
   </section>`;

@@ -1,0 +1,111 @@
+"""The page in a real browser: headless Chromium, driven by Playwright."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+TIMEOUT_MS: Final = 60_000
+"""How long an element may take to appear: only a test that fails takes so long."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium; without one the test is skipped, or fails where ``CI`` is set."""
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("a browser is needed here: install Debian's package chromium")
+        pytest.skip("there is no Chromium")
+    expect.set_options(timeout=TIMEOUT_MS)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@dataclass
+class Served:
+    """``mcpproxy ui`` as it runs: the printed address, and the same without the token."""
+
+    url: str
+    process: subprocess.Popen[str]
+    home: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.home = self.url.partition("/?")[0]
+
+
+@contextmanager
+def served(path: Path | str, *options: str) -> Generator[Served]:
+    """Run ``mcpproxy ui PATH``."""
+    command = [sys.executable, "-m", "mcpproxy", "ui", str(path), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield Served(process.stdout.readline().strip(), process)
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate()
+    assert errors == "", errors
+
+
+class Visitor:
+    """A person with a browser. ``faults`` are errors of scripts, and what the policy of the page refused."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        context.set_default_timeout(TIMEOUT_MS)
+        self.context: Final = context
+        self.page: Final[Page] = context.new_page()
+        self.faults: Final[list[str]] = []
+        self.requests: Final[list[str]] = []
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on(
+            "console",
+            lambda message: (
+                self.faults.append(message.text)
+                if message.type == "error" and "Failed to load" not in message.text
+                else None
+            ),
+        )
+
+    def opens(self, url: str) -> None:
+        """Go to an address and wait until rows are shown."""
+        self.page.goto(url)
+        self.page.wait_for_selector(".scroller .row .c-outcome")
+
+    def rows(self) -> list[str]:
+        """Return the texts of the rows, each on one line."""
+        found = self.page.locator(".scroller .row").all_inner_texts()
+        return [" ".join(text.split()) for text in found]
+
+    def sees(self, text: str) -> None:
+        """Wait until the page shows ``text``."""
+        self.page.get_by_text(text).first.wait_for()
+
+    def presses(self, *keys: str) -> None:
+        """Press keys one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Visitor]:
+    """A browser window of 1280 by 800 pixels; no script may fail in it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    person = Visitor(context)
+    yield person
+    context.close()
+    assert person.faults == []

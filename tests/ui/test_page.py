@@ -1,0 +1,301 @@
+"""What a person sees and does on the page, in a real browser."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.peers.fixtures import had, page_tools
+from tests.ui.conftest import Served, Visitor, served
+from tests.view.situations import SITUATIONS, begun, text, write
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The twelve situations, a recording each."""
+    path = tmp_path_factory.mktemp("situations")
+    for name, records in SITUATIONS.items():
+        write(path / f"{name.replace(' ', '-')}.jsonl", records)
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Iterator[Served]:
+    with served(folder) as running:
+        yield running
+
+
+def recording(running: Served, name: str) -> str:
+    """Return the id of a recording by the name of its file."""
+    token = running.url.partition("token=")[2]
+    answer = httpx.get(f"{running.home}/api/recordings", headers={"Authorization": f"Bearer {token}"})
+    return next(one["id"] for one in answer.json()["recordings"] if one["path"].endswith(f"/{name}.jsonl"))
+
+
+def looks_at(visitor: Visitor, running: Served, name: str, more: str = "") -> None:
+    visitor.page.goto(running.url)
+    visitor.opens(f"{running.home}/?recording={recording(running, name)}{more}")
+
+
+RECORDINGS = Path(__file__).parents[2] / "recordings"
+
+SEEN: dict[str, tuple[str, ...]] = {
+    "failed-tool": ("✗ tool error",),
+    "hanging-call": ("… no answer",),
+    "cancelled-call": ("⊘ cancelled",),
+    "slow-call": (" s",),
+    "wrong-id": ("answer", "… no answer"),
+    "server-request-in-a-call": ("↳",),
+    "progress": ("archive",),
+    "7-kB-result": ("archive",),
+    "two-sessions": ("Oslo", "Lima"),
+    "HTTP-with-SSE": ("Oslo: sunny", "✗ HTTP 405"),
+    "server-crash": ("… no answer",),
+    "finding": ("✗1",),
+}
+
+
+def test_the_situations_are_all_looked_at() -> None:
+    assert set(SEEN) == {name.replace(" ", "-") for name in SITUATIONS}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_situation_is_seen_at_a_glance(visitor: Visitor, page: Served, name: str) -> None:
+    looks_at(visitor, page, name)
+    rows = visitor.rows()
+    for wanted in SEEN[name]:
+        assert any(wanted in row for row in rows), rows
+
+
+def test_the_token_leaves_the_address(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    assert "token" not in visitor.page.url
+    assert visitor.page.evaluate("document.cookie") == ""  # HttpOnly
+    visitor.page.reload()
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
+
+
+def test_without_the_token_there_is_nothing(visitor: Visitor, page: Served) -> None:
+    answer = visitor.page.goto(f"{page.home}/")
+    assert answer is not None
+    assert answer.status == 401
+    visitor.sees("Open the address that `mcpproxy ui` printed")
+
+
+def test_a_page_of_another_site_reads_nothing(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    visitor.page.route(
+        "http://evil.example/**", lambda route: route.fulfill(body="<p>hello</p>", content_type="text/html")
+    )
+    visitor.page.goto("http://evil.example/")
+    outcome = visitor.page.evaluate(
+        """async (address) => {
+            const read = async (options) => {
+                try {
+                    const answer = await fetch(address, options);
+                    return `${answer.status} ${await answer.text()}`;
+                } catch (error) { return "refused"; }
+            };
+            const post = {method: "POST", body: "{}", mode: "no-cors"};
+            return [await read({}), await read({credentials: "include"}), await read(post)];
+        }""",
+        f"{page.home}/api/recordings",
+    )
+    assert outcome[:2] == ["refused", "refused"]
+    assert outcome[2] in ("refused", "0 ")
+    visitor.faults.clear()  # the browser says so of each request
+
+
+def test_a_finding_stands_beside_its_sentence(visitor: Visitor) -> None:
+    with served(RECORDINGS / "everything-http-2025-06-18.jsonl") as running:
+        visitor.opens(running.url)
+        visitor.page.fill("#filter", "rule:ELIC-*")
+        visitor.presses("Enter")
+        expect(visitor.page.locator(".scroller .row")).to_have_count(1)
+        visitor.page.locator(".scroller .row").click()
+        card = visitor.page.locator(".detail .finding").first
+        card.wait_for()
+        said = card.inner_text()
+        assert "The specification:" in said
+        assert "Instead:" in said
+        link = card.locator("a").get_attribute("href") or ""
+        assert link.startswith("https://modelcontextprotocol.io/specification/")
+
+
+def test_the_keyboard_is_enough(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "failed-tool")
+    visitor.presses("j", "G")
+    assert visitor.page.locator(".row.selected .c-number").inner_text() == visitor.rows()[-1].split()[0]
+    visitor.page.wait_for_selector(".detail h2")
+    visitor.presses("Enter")
+    assert visitor.page.evaluate("document.activeElement.className") == "detail"
+    visitor.presses("Escape")
+    visitor.page.wait_for_selector(".detail", state="detached")
+    visitor.presses("/")
+    visitor.page.keyboard.type("status:error")
+    visitor.presses("Enter")
+    visitor.sees("1 of")
+    assert len(visitor.rows()) == 1
+    visitor.presses("Escape")
+    expect(visitor.page.locator(".scroller .row")).not_to_have_count(1)
+    visitor.presses("3")
+    visitor.page.wait_for_url("**view=findings**")
+    visitor.presses("?")
+    visitor.page.wait_for_selector("dialog[open]")
+    visitor.presses("Escape", "1")
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
+
+
+def test_an_address_leads_to_the_call_and_the_filter(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "failed-tool", "&filter=method%3Atools%2F*#call=4")
+    visitor.page.wait_for_selector(".detail h2")
+    assert visitor.page.locator("#filter").input_value() == "method:tools/*"
+    assert visitor.page.locator(".row.selected .c-number").inner_text() == "4"
+    visitor.page.reload()
+    visitor.page.wait_for_selector(".row.selected")
+    assert visitor.page.locator(".detail h2").inner_text().startswith("#4")
+
+
+def test_a_filter_that_cannot_be_read_is_explained(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "failed-tool")
+    visitor.page.fill("#filter", "nonsense:1")
+    visitor.presses("Enter")
+    visitor.sees("there is no nonsense:")
+    assert visitor.page.locator("#filter").get_attribute("aria-invalid") == "true"
+
+
+def test_free_text_is_found(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "7-kB-result")
+    visitor.page.fill("#filter", '"protocolVersion"')
+    visitor.presses("Enter")
+    visitor.sees("1 of")
+    assert "initialize" in visitor.rows()[0]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_rule_of_accessibility_is_broken(visitor: Visitor, page: Served, theme: Any) -> None:
+    axe = (had(page_tools()) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    visitor.page.emulate_media(color_scheme=theme)
+    for view in ("calls", "timeline", "findings", "tools", "stats", "compare"):
+        looks_at(visitor, page, "finding", "")
+        visitor.presses(str(("calls", "timeline", "findings", "tools", "stats", "compare").index(view) + 1))
+        if view == "calls":
+            visitor.presses("j", "j", "j", "j")
+            visitor.page.wait_for_selector(".detail h2")
+        else:
+            visitor.page.wait_for_selector("main .page, main .empty")
+        visitor.page.evaluate(axe)
+        found = visitor.page.evaluate(
+            "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+        )
+        broken = [
+            (each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]
+        ]
+        assert not broken, (view, broken)
+
+
+@pytest.mark.parametrize("width", [900, 1280, 1920])
+def test_nothing_scrolls_sideways(visitor: Visitor, page: Served, width: int) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 700})
+    looks_at(visitor, page, "7-kB-result", "#call=4")
+    visitor.page.wait_for_selector(".detail h2")
+    for view in ("1", "2", "3", "4", "5", "6"):
+        visitor.presses(view)
+        visitor.page.wait_for_selector("main .page, main .empty, main .grid")
+        wide = visitor.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert wide <= 0, view
+
+
+HOSTILE = (
+    "<script>window.executed = 1</script><img src=x onerror='window.executed = 1'>"
+    "<a href='javascript:window.executed = 1'>click</a> javascript:window.executed=1"
+)
+
+
+def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) -> None:
+    talk = begun()
+    talk.asks(
+        HOSTILE,
+        "tools/call",
+        {"name": HOSTILE, "arguments": {HOSTILE: HOSTILE, "bidi": "\u202egpj.exe"}},
+        ms=10,
+    )
+    talk.answers(HOSTILE, text(f"{HOSTILE}\u200b\u2066 {'x' * 10_000_000}"), ms=12)
+    talk.finds("PROTO-001", 6, HOSTILE)
+    write(tmp_path / "hostile.jsonl", talk.closes(ms=20))
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.presses("j", "G")
+        visitor.page.wait_for_selector(".detail .part")
+        for toggle in visitor.page.locator(".detail .part h3 > .j-toggle[aria-expanded=false]").all():
+            toggle.click()
+        assert "\\u{202e}" in visitor.page.locator(".detail").inner_text()
+        for view in ("2", "3", "4", "5", "1"):
+            visitor.presses(view)
+            visitor.page.wait_for_selector("main .page, main .empty, main .grid")
+        assert visitor.page.evaluate("window.executed") is None
+        assert visitor.page.locator("a[href^='javascript']").count() == 0
+        assert all(url.startswith((running.home, "data:")) for url in visitor.requests)
+
+
+def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> None:
+    server = (
+        "import sys, json\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    if asked.get('method') != 'hang' and 'id' in asked:\n"
+        "        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}), flush=True)\n"
+    )
+    write(tmp_path / "older.jsonl", SITUATIONS["failed tool"])
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        trace = tmp_path / "live.jsonl"
+        command = [
+            sys.executable,
+            "-m",
+            "mcpproxy",
+            "run",
+            "--trace",
+            str(trace),
+            "--",
+            sys.executable,
+            "-c",
+            server,
+        ]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+            assert session.stdin is not None
+            assert session.stdout is not None
+
+            def asks(id: int, method: str) -> None:
+                assert session.stdin is not None
+                session.stdin.write(json.dumps({"jsonrpc": "2.0", "id": id, "method": method}) + "\n")
+                session.stdin.flush()
+
+            asks(1, "ping")
+            session.stdout.readline()
+            visitor.page.locator(".recording", has_text="running").click()
+            visitor.page.wait_for_selector(".scroller .row .c-outcome.good")
+            asks(2, "hang")
+            visitor.page.wait_for_selector(".scroller .row .c-outcome.waiting")
+            first = visitor.page.locator(".c-latency.waiting").inner_text()
+            expect(visitor.page.locator(".c-latency.waiting")).not_to_have_text(first)
+            session.stdin.close()
+            session.wait()
+        expect(visitor.page.locator(".about .running")).to_have_count(0)
+
+
+def test_types_in_the_scripts_are_right() -> None:
+    import mcpproxy.ui
+
+    checker = had(page_tools()) / ".bin" / "tsc"
+    config = Path(mcpproxy.ui.__file__).parent / "static" / "jsconfig.json"
+    ran = subprocess.run([str(checker), "-p", str(config)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
