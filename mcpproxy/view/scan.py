@@ -32,7 +32,7 @@ from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, TARGETS, Columns, code_of
 from mcpproxy.view.exchange_state import ExchangeState
-from mcpproxy.view.peers import SessionFacts
+from mcpproxy.view.peers import VERSION_META, SessionFacts
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
@@ -55,11 +55,7 @@ _CANCELLED: Final = OUTCOMES.index(Outcome.CANCELLED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
 
-_META: Final = "io.modelcontextprotocol/"
-_VERSION: Final = _META + "protocolVersion"
-_CLIENT_INFO: Final = _META + "clientInfo"
-_SERVER_INFO: Final = _META + "serverInfo"
-_SUBSCRIPTION: Final = _META + "subscriptionId"
+_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 _LEADING_ID: Final = pattern(
     rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(-?\d{1,18}|"[^"\\]{0,200}")\s*+,\s*+"result"'
@@ -213,7 +209,7 @@ class Scan:
                 named = members.get(TARGETS[method])
                 target = named if type(named) is str else None
             elif method == "initialize":
-                session = self._initialize(members, session)
+                self._initialize(members, session)
             meta = members.get("_meta")
         parent = 0 if client else self._parent(exchange, session)
         row = columns.add(
@@ -250,11 +246,10 @@ class Scan:
         if type(token) is int or type(token) is str:
             key = self._token_of[row] = (client, session, token)
             self._tokens[key] = row
-        if _VERSION in meta:
+        if VERSION_META in meta:
             if exchange is not None:
                 exchange.stateless = True
-            self.sessions[session].set_revision(meta[_VERSION])
-            self.sessions[session].set_client(meta.get(_CLIENT_INFO))
+            self.sessions[session].take_meta(meta)
 
     def _answer(
         self,
@@ -375,6 +370,7 @@ class Scan:
     def _set_cancelled(self, row: int) -> None:
         if self.columns.outcome[row] == _NO_ANSWER:
             self.columns.outcome[row] = _CANCELLED
+            self.columns.latency_ns[row] = self.last_ns - self.columns.started_ns[row]
             self.touch(row)
 
     def _parent(self, exchange: ExchangeState | None, session: int) -> int:
@@ -688,26 +684,18 @@ class Scan:
                 return self._session(name)
         return self._session("")
 
-    def _initialize(self, params: dict[str, Any], session: int) -> int:
-        facts = self.sessions[session]
+    def _initialize(self, params: dict[str, Any], session: int) -> None:
         if acp.is_initialize(params):
             self._is_acp = True
             for each in self.sessions:
                 each.protocol = "acp"
-        facts.set_client(params.get("clientInfo") or params.get("info"))
-        facts.set_revision(params.get("protocolVersion"))
-        return session
+        self.sessions[session].take_initialize(params)
 
     def _result_facts(self, result: dict[str, Any], row: int) -> None:
         """Learn from a result of the server: its name, the agreed revision, the id of a new ACP session."""
         columns = self.columns
-        facts = self.sessions[columns.session[row]]
-        if "protocolVersion" in result:
-            facts.set_revision(result["protocolVersion"])
-            facts.set_server(result.get("serverInfo") or result.get("agentInfo") or result.get("info"))
-        elif type(meta := result.get("_meta")) is dict and _SERVER_INFO in meta:
-            facts.set_server(cast("dict[str, Any]", meta)[_SERVER_INFO])
-        elif self._is_acp and "sessionId" in result:
+        self.sessions[columns.session[row]].take_result(result)
+        if self._is_acp and "sessionId" in result:
             columns.session[row] = self._acp_session(result)
 
 
