@@ -6,9 +6,12 @@ at a time. Filters are texts in the language of ``mcpproxy.view.filter``, or fil
 
 import os
 import time
+from array import array
+from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
 from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
@@ -34,9 +37,18 @@ from mcpproxy.view.columns import OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.scan import Scan
 from mcpproxy.view.select_rows import Rows, select
+from mcpproxy.view.search import TextSearch
 from mcpproxy.view.source import Source
 
 AnyFilter = Filter | str | None
+
+
+@slotted()
+class _Selection:
+    """The rows that pass a filter; those from ``stale_from`` on have to be selected again (0: none)."""
+
+    rows: Rows = field(default_factory=lambda: array("I"))
+    stale_from: int = 1
 
 
 class View:
@@ -59,7 +71,8 @@ class View:
         self._scan = Scan(self.columns, http=trace.header.transport == "http")
         self._reader = CallReader(self.columns, self._source)
         self._fault = ""
-        self._selected: dict[Filter, Rows] = {}
+        self._selected: dict[Filter, _Selection] = {}
+        self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
         self._finding_list: list[tuple[Finding, int]] = []
         self._read()
@@ -177,8 +190,6 @@ class View:
 
     def position(self, number: int, filter: AnyFilter = None) -> int:
         """Return the position of a row among those that pass the filter: where it is, or where it would be."""
-        from bisect import bisect_left
-
         rows = self._rows(filter)
         return min(max(number - 1, 0), self.columns.rows) if rows is None else bisect_left(rows, number)
 
@@ -199,9 +210,16 @@ class View:
         iterating cancels the search.
         """
         wanted = parse_filter(filter) if isinstance(filter, str) else filter
-        if wanted and wanted not in self._selected:
-            rows = yield from select(self, wanted, 1)
-            self._keep(wanted, rows)
+        if not wanted:
+            return
+        kept = self._selected.get(wanted) or _Selection()
+        if not kept.stale_from:
+            return
+        rows = kept.rows[: bisect_left(kept.rows, kept.stale_from)]
+        rows += yield from select(self, wanted, kept.stale_from)
+        while len(self._selected) >= _KEPT_FILTERS:
+            del self._selected[next(iter(self._selected))]
+        self._selected[wanted] = _Selection(rows, 0)
 
     def _rows(self, filter: AnyFilter) -> "Rows | None":
         wanted = parse_filter(filter) if isinstance(filter, str) else filter
@@ -209,12 +227,16 @@ class View:
             return None
         for _ in self.find(wanted):
             pass
-        return self._selected[wanted]
+        return self._selected[wanted].rows
 
-    def _keep(self, wanted: Filter, rows: Rows) -> None:
-        while len(self._selected) >= _KEPT_FILTERS:
-            del self._selected[next(iter(self._selected))]
-        self._selected[wanted] = rows
+    def _mark_stale(self, first: int) -> None:
+        """Note that rows from ``first`` on are new or have changed."""
+        for wanted, kept in self._selected.items():
+            # Requests that wait come to match, or not any more, without a change in the recording.
+            waits = any(term.key == "latency" for term in wanted.terms)
+            stale_from = 1 if waits else first
+            if stale_from:
+                kept.stale_from = min(kept.stale_from or stale_from, stale_from)
 
     # One row
 
@@ -325,8 +347,7 @@ class View:
                 self._read()
         first = 1 if rebuilt else self._scan.first_changed
         self._scan.first_changed = 0
-        if first:
-            self._selected.clear()
+        self._mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
 
     def _read(self) -> None:
@@ -361,13 +382,14 @@ class View:
         """Return the rows with a finding of one of the rules that a term names."""
         return {row for finding, row in self._findings() if term.matches(finding.rule)}
 
-    def rows_with_text(
-        self, texts: tuple[str, ...], among: Iterable[int]
-    ) -> Generator[Progress, None, set[int]]:
-        """Search the lines of the recording for a text."""
-        from mcpproxy.view.search import search
-
-        return (yield from search(self.columns, self._scan.odd_lines, self._source, texts))
+    def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
+        """Search the recording for a text; what was searched before is not searched again."""
+        search = self._searches.pop(texts, None) or TextSearch(texts)
+        while len(self._searches) >= _KEPT_SEARCHES:
+            del self._searches[next(iter(self._searches))]
+        self._searches[texts] = search
+        yield from search.go_on(self.columns, self._scan.odd_lines, self._source, self._scan.end_offset)
+        return search.rows(self.columns)
 
     # The inside
 
@@ -400,6 +422,7 @@ class View:
 
 
 _KEPT_FILTERS: Final = 8
+_KEPT_SEARCHES: Final = 8
 
 
 def open_view(path: str | os.PathLike[str]) -> View:
