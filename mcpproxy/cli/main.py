@@ -19,6 +19,7 @@ COMMANDS = {
     "Read": {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
+        "stats": ("mcpproxy.cli.commands.stats", "counts, latencies, sizes and tokens per tool and method"),
     },
     "Replay": {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
