@@ -20,7 +20,7 @@ from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Frame
 from mcpproxy.trace.decode import decode
-from mcpproxy.trace.records import Continued, CloseRecord, Header
+from mcpproxy.trace.records import CloseRecord, Continued, Header
 from mcpproxy.view.peers import SessionFacts
 
 SUFFIX: Final = ".jsonl"
@@ -36,7 +36,7 @@ _MAX_TAIL_RECORDS: Final = 200
 class RecordingEntry:
     """One recording of a folder. All texts but ``path`` are safe to show.
 
-    ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening the recording completes it),
+    ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening it completes it),
     ``starting`` (there is no trace yet), or ``unreadable``; ``ended`` says in words how it ended, or what is
     wrong. ``started_ns`` is the time of its start since 1970 in nanoseconds, 0 if it is unknown. Counts and
     the duration are ``None`` where the ends of the file do not give them.

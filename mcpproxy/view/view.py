@@ -25,7 +25,6 @@ from mcpproxy.view.calls import (
     Call,
     Detail,
     FoundRule,
-    Outcome,
     Part,
     Progress,
     Refreshed,
@@ -33,12 +32,13 @@ from mcpproxy.view.calls import (
     SessionSummary,
     ToolDefinition,
 )  # fmt: skip
-from mcpproxy.view.columns import OUTCOMES, SEVERITIES, Columns
+from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.scan import Scan
-from mcpproxy.view.select_rows import Rows, select
 from mcpproxy.view.search import TextSearch
+from mcpproxy.view.select_rows import Rows, select
 from mcpproxy.view.source import Source
+from mcpproxy.view.summaries import summaries
 
 AnyFilter = Filter | str | None
 
@@ -68,7 +68,7 @@ class View:
         self.running = trace.is_recording
         self._source = Source(trace)
         self.columns = Columns()
-        self._scan = Scan(self.columns, http=trace.header.transport == "http")
+        self._scan = Scan(self.columns)
         self._reader = CallReader(self.columns, self._source)
         self._fault = ""
         self._selected: dict[Filter, _Selection] = {}
@@ -132,35 +132,7 @@ class View:
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:
         """The sessions, in the order in which they began."""
-        columns = self.columns
-        expects = {OUTCOMES.index(o) for o in (Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR)}
-        waits = OUTCOMES.index(Outcome.NO_ANSWER)
-        found: list[SessionSummary] = []
-        for number, facts in enumerate(self._scan.sessions):
-            rows = [row for row in range(1, columns.rows + 1) if columns.session[row] == number]
-            if not rows:
-                continue
-            worst = max(columns.severity[row] for row in rows)
-            found.append(
-                SessionSummary(
-                    number=number,
-                    name=visible(facts.name),
-                    protocol=facts.protocol,
-                    client=visible(facts.client),
-                    client_version=visible(facts.client_version),
-                    server=visible(facts.server),
-                    server_version=visible(facts.server_version),
-                    revision=visible(facts.revision),
-                    started_ns=min(columns.started_ns[row] for row in rows),
-                    ended_ns=max(columns.started_ns[row] + max(columns.latency_ns[row], 0) for row in rows),
-                    rows=len(rows),
-                    errors=sum(columns.outcome[row] in expects for row in rows),
-                    unanswered=sum(columns.outcome[row] == waits for row in rows),
-                    findings=sum(columns.findings[row] for row in rows),
-                    severity=SEVERITIES[worst],
-                )
-            )
-        return tuple(found)
+        return summaries(self.columns, self._scan.sessions, self._findings(), self._scan.last_ns)
 
     # Rows
 
@@ -189,7 +161,7 @@ class View:
         return range(1, self.columns.rows + 1) if rows is None else rows
 
     def position(self, number: int, filter: AnyFilter = None) -> int:
-        """Return the position of a row among those that pass the filter: where it is, or where it would be."""
+        """Return where a row is among those that pass the filter, or where it would be."""
         rows = self._rows(filter)
         return min(max(number - 1, 0), self.columns.rows) if rows is None else bisect_left(rows, number)
 
@@ -248,7 +220,7 @@ class View:
         """
         call = self.call(number)
         columns = self.columns
-        inner = [row for row in range(1, columns.rows + 1) if columns.parent[row] == number]
+        inner = details.places(columns.parent, number)
         parts: list[Part] = []
         for line in details.lines_of(columns, number, inner):
             parts += details.part(columns, self._reader, number, line)

@@ -1,7 +1,7 @@
 """Twelve situations that a reader of a recording must see at a glance, as small recordings.
 
-Each is a conversation: who says what, and when, in milliseconds since the start. ``SITUATIONS`` maps a name to
-the records of a trace. On stdio every one begins with the handshake of frames 1 to 3 and a listing of the
+Each is a conversation: who says what, and when, in milliseconds since the start. ``SITUATIONS`` maps a name
+to the records of a trace. On stdio every one begins with the handshake of frames 1 to 3 and a listing of the
 tools ``forecast`` and ``archive`` in frames 4 and 5 (rows 1 to 3), so the situation itself begins with frame
 6 and row 4.
 """

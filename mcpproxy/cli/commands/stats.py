@@ -16,7 +16,8 @@ from mcpproxy.view.view import open_view
 
 EPILOG = f"""\
 IN and OUT are the sizes of all requests and of all answers. P95: 95 of 100 answers took no longer.
-{stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens each time that a model is given it.
+{stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
+each time that a model is given it.
 
   mcpproxy stats                    the latest recording
   mcpproxy stats recordings/        all recordings in a folder, together
@@ -71,7 +72,8 @@ def lines(found: Statistics, style: Style) -> Iterator[str]:
         cost = sum(tool.definition_tokens for tool in tools)
         wasted = sum(tool.definition_tokens for tool in unused)
         yield ""
-        yield f"definitions: {cost:,} tokens; {len(unused)} of {len(tools)} tools never used: {wasted:,} tokens"
+        never = f"{len(unused)} of {count(len(tools), 'tool')} never used: {wasted:,} tokens"
+        yield f"definitions: {cost:,} tokens; {never}"
     yield stats.ESTIMATE
 
 
