@@ -203,6 +203,7 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
         "label": quoted(label),
         "cwd": quoted(os.getcwd()),
         "pid": str(os.getpid()),
+        "ppid": str(os.getppid()),
         "boot": quoted(_boot_id()),
         "started_at": quoted(f"{started_at}.{wall_ns // 1000 % 1_000_000:06d}Z"),
         "started_ns": str(now_ns),

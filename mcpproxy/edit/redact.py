@@ -106,14 +106,16 @@ class Redaction:
     def header(self, header: Header) -> Header:
         """Return the header of the copy, which says which kinds of values are masked.
 
-        ``boot`` would identify the machine, and only a running recording needs it.
+        ``boot`` and ``ppid`` would identify the machine and its processes.
         """
         before = () if header.redaction == "none" else (header.redaction,)
         urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
         command = tuple(self._command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
         redaction = ",".join((*before, self._scope.kinds))
-        return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
+        return replace(
+            header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", ppid=0, **urls
+        )
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
         """Yield the records of the copy, each with its line. Of encoded bodies only the decoded form is kept.

@@ -61,6 +61,7 @@ def header_of(payload: bytes) -> Header:
         endpoint=optional_member(start, "endpoint", str) or "",
         upstream=optional_member(start, "upstream", str) or "",
         boot=optional_member(start, "boot", str) or "",
+        ppid=count(start, "ppid") if "ppid" in start else 0,
     )
 
 

@@ -7,7 +7,7 @@ same bytes, so the line is not searched for them, and the frame's message is not
 
 import binascii
 from collections.abc import Callable, Mapping
-from typing import Final, cast, get_args
+from typing import Any, Final, cast, get_args
 
 import orjson
 
@@ -210,8 +210,12 @@ def _header(members: JSONObject) -> Header:
         started_at=member(members, "started_at", str, ""),
         started_ns=member(members, "started_ns", int, 0),
         redaction=member(members, "redaction", str, "none"),
-        **{name: member(members, name, str, "") for name in OMITTED_IF_EMPTY},
+        **{name: member(members, name, type(empty), empty) for name, empty in _EMPTY.items()},
     )
+
+
+_EMPTY: Final[Mapping[str, Any]] = {name: getattr(Header(), name) for name in OMITTED_IF_EMPTY}
+"""The members that a header need not have, with the values that they have then."""
 
 
 def _finding(members: JSONObject) -> Finding:

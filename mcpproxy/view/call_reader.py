@@ -28,10 +28,7 @@ class CallReader:
 
     def line(self, line: int) -> bytes:
         """Return the bytes of a line of the recording."""
-        offsets = self._columns.line_offset
-        following = offsets[line + 1] if line + 1 < len(offsets) else offsets[line] + (64 << 20)
-        data = self._source.read(offsets[line], following - offsets[line])
-        return data if line + 1 < len(offsets) else data[: data.find(b"\n") + 1]
+        return self._source.line_at(self._columns.line_offset[line])
 
     def record(self, line: int) -> Record:
         """Return the record on a line.

@@ -22,7 +22,6 @@ class ExchangeState:
     by_proxy: bool = False
     stateless: bool = False
     """Whether its request names the revision itself."""
-    is_sse_transport: bool = False
     lines: list[int] = field(default_factory=list[int])
     requests: list[int] = field(default_factory=list[int])
 

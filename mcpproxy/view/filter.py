@@ -6,9 +6,10 @@ Terms are joined by *and*, values of a term that are separated by commas by *or*
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.errors import McpProxyError, nearest
@@ -91,16 +92,23 @@ class Term:
     values: tuple[str | Range, ...]
     negated: bool = False
 
-    def matches(self, text: str) -> bool:
-        """Whether one of the values, which are patterns with ``*`` and ``?``, is ``text``."""
-        return any(isinstance(value, str) and matcher(value)(text) is not None for value in self.values)
+    def matches(self, text: str, *, prefix: bool = False) -> bool:
+        """Whether one of the values, which are patterns with ``*`` and ``?``, matches ``text``.
+
+        With ``prefix``, the beginning of the text is enough; an empty value then still means an empty text.
+        """
+        end = "*" if prefix else ""
+        return any(
+            _matcher(value + end if value else value)(text) for value in self.values if type(value) is str
+        )
 
     def has(self, number: float) -> bool:
         """Whether one of the values, which are ranges, has ``number``."""
         return any(isinstance(value, Range) and number in value for value in self.values)
 
 
-def matcher(pattern: str):
+@cache
+def _matcher(pattern: str) -> Callable[[str], object]:
     """Return a function that matches a text with a pattern, whatever the case."""
     return re.compile(translate(pattern), re.IGNORECASE).match
 
@@ -220,7 +228,7 @@ def _number(key: Key, text: str, column: int) -> float:
     return float(found[1]) * units[found[2].lower()]
 
 
-def _example(key: Key) -> str:
+def _example(key: str) -> str:
     return {
         "latency": "latency:>2s or latency:100ms..2s",
         "bytes": "bytes:>10k",

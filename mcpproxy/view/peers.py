@@ -3,11 +3,17 @@
 from typing import Any, cast
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol import acp
+
+_META = "io.modelcontextprotocol/"
+VERSION_META = _META + "protocolVersion"
+_CLIENT_META = _META + "clientInfo"
+_SERVER_META = _META + "serverInfo"
 
 
 @slotted()
 class SessionFacts:
-    """One session: names and versions of its peers. Empty texts are unknown.
+    """One session: names and versions of its peers, and its revision. Empty texts are unknown.
 
     ``name`` is the short name of an HTTP session or the id of an ACP session; empty for the others.
     """
@@ -20,23 +26,40 @@ class SessionFacts:
     server_version: str = ""
     revision: str = ""
 
-    def set_client(self, info: object) -> None:
-        """Take the client's description of itself."""
-        if found := implementation(info):
+    def take_initialize(self, params: dict[str, Any]) -> None:
+        """Learn from the params of ``initialize``."""
+        if acp.is_initialize(params):
+            self.protocol = "acp"
+        self._set_client(params.get("clientInfo") or params.get("info"))
+        self._set_revision(params.get("protocolVersion"))
+
+    def take_meta(self, meta: dict[str, Any]) -> None:
+        """Learn from the ``_meta`` of a request that names its revision itself."""
+        self._set_revision(meta.get(VERSION_META))
+        self._set_client(meta.get(_CLIENT_META))
+
+    def take_result(self, result: dict[str, Any]) -> None:
+        """Learn from a result of the server."""
+        if "protocolVersion" in result:
+            self._set_revision(result["protocolVersion"])
+            self._set_server(result.get("serverInfo") or result.get("agentInfo") or result.get("info"))
+        elif isinstance(meta := result.get("_meta"), dict):
+            self._set_server(cast("dict[str, Any]", meta).get(_SERVER_META))
+
+    def _set_client(self, info: object) -> None:
+        if found := _implementation(info):
             self.client, self.client_version = found
 
-    def set_server(self, info: object) -> None:
-        """Take the server's description of itself."""
-        if found := implementation(info):
+    def _set_server(self, info: object) -> None:
+        if found := _implementation(info):
             self.server, self.server_version = found
 
-    def set_revision(self, version: object) -> None:
-        """Take the revision that was agreed on, or the version of ACP."""
+    def _set_revision(self, version: object) -> None:
         if type(version) is int or isinstance(version, str):
             self.revision = str(version)[:64]
 
 
-def implementation(info: object) -> tuple[str, str] | None:
+def _implementation(info: object) -> tuple[str, str] | None:
     """Return name and version of an ``Implementation``; ``None`` if it is none."""
     if not isinstance(info, dict):
         return None

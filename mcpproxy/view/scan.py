@@ -1,8 +1,7 @@
 """The one pass over a recording that makes the index: lines in, rows out. It judges nothing.
 
 Each line is parsed once, and nothing but numbers is kept of it. A usual record (a frame with one message) is
-read from the parsed line as it is; every other one goes through the decoder of the trace. Ids are matched as
-``mcpproxy.trace.conversation`` matches them.
+read from the parsed line as it is; every other one goes through the decoder of the trace.
 
 What belongs to which call, as far as the wire shows it:
 
@@ -21,7 +20,6 @@ from typing import Any, Final, cast
 import orjson
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import Batch, RequestId
 from mcpproxy.protocol.raw_json import elements
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
@@ -29,86 +27,47 @@ from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
 from mcpproxy.trace.session_labels import SessionNames
+from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, TARGETS, Columns, code_of
+from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
 from mcpproxy.view.exchange_state import ExchangeState
-from mcpproxy.view.peers import SessionFacts
+from mcpproxy.view.scan_messages import MessageScan, Seen
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
 
-_REQUEST: Final = KINDS.index(Kind.REQUEST)
-_ANSWER: Final = KINDS.index(Kind.ANSWER)
-_NOTIFICATION: Final = KINDS.index(Kind.NOTIFICATION)
 _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 _EXCHANGE: Final = KINDS.index(Kind.EXCHANGE)
 _STDERR: Final = KINDS.index(Kind.STDERR)
 _GAP: Final = KINDS.index(Kind.GAP)
-
 _OK: Final = OUTCOMES.index(Outcome.OK)
-_TOOL_ERROR: Final = OUTCOMES.index(Outcome.TOOL_ERROR)
-_RPC_ERROR: Final = OUTCOMES.index(Outcome.RPC_ERROR)
 _HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
-_INPUT_REQUIRED: Final = OUTCOMES.index(Outcome.INPUT_REQUIRED)
 _NO_ANSWER: Final = OUTCOMES.index(Outcome.NO_ANSWER)
-_CANCELLED: Final = OUTCOMES.index(Outcome.CANCELLED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
-_NONE: Final = OUTCOMES.index(Outcome.NONE)
-
-_META: Final = "io.modelcontextprotocol/"
-_VERSION: Final = _META + "protocolVersion"
-_CLIENT_INFO: Final = _META + "clientInfo"
-_SERVER_INFO: Final = _META + "serverInfo"
-_SUBSCRIPTION: Final = _META + "subscriptionId"
 
 _LEADING_ID: Final = pattern(
     rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(-?\d{1,18}|"[^"\\]{0,200}")\s*+,\s*+"result"'
 )
 """The beginning of a result whose id comes first."""
 
-_MAX_SESSIONS: Final = 60_000
-_LONGEST_SESSION_ID: Final = 256
 
-_Key = int | str | tuple[int | str, RequestId]
-"""What a request is found by: on stdio its id, over HTTP the id with its exchange, and with its session."""
-
-
-class Scan:
+class Scan(MessageScan):
     """Reads lines into ``columns``. Feed it every line of the recording once, the header first."""
 
-    def __init__(self, columns: Columns, *, http: bool) -> None:
-        self.columns: Final = columns
-        self.http: Final = http
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns)
         self.end_offset = 0
         """Where the next line begins."""
-        self.sessions: Final[list[SessionFacts]] = []
         self.finding_lines: Final[list[int]] = []
-        self.tool_lists: Final[list[int]] = []
-        """Rows of ``tools/list`` that were answered."""
         self.odd_lines: Final[list[int]] = []
         """Lines of frames that are not embedded as they were: as text, in base64, many in one record."""
         self.gap_lines: Final[list[int]] = []
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
         self.last: CloseRecord | Continued | None = None
-        self.last_ns = 0
-        self.first_changed = 0
-        """The lowest row that was added or changed since this was last set to 0."""
-        self._session_numbers: Final[dict[str, int]] = {}
-        self._open: Final[tuple[dict[_Key, int], dict[_Key, int]]] = ({}, {})
-        """Of the server and of the client: key -> row of the request that waits for its answer."""
-        self._given_up: Final[tuple[dict[_Key, int], dict[_Key, int]]] = ({}, {})
-        """The same for requests that were cancelled."""
-        self._keys: Final[dict[int, tuple[_Key, ...]]] = {}
-        """Over HTTP: row -> its keys."""
-        self._tokens: Final[dict[tuple[bool, int, RequestId], int]] = {}
-        self._token_of: Final[dict[int, tuple[bool, int, RequestId]]] = {}
-        self._prompts: Final[dict[int, int]] = {}
-        """In ACP: session -> row of its open prompt."""
         self._exchanges: Final[dict[int, ExchangeState]] = {}
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
         """The row of a message that is recorded in pieces, by exchange and side."""
         self._stderr_row = 0
-        self._is_acp = False
 
     def feed(self, lines: Iterable[bytes]) -> None:
         """Take the next lines.
@@ -154,268 +113,10 @@ class Scan:
             size = len(line) - line.find(_MESSAGE) - _AROUND_MESSAGE
             exchange = self._exchange_of(members) if "exchange" in members else None
             by_us = "by" in members or "refused" in members
-            row = self._message(
-                cast("dict[str, Any]", message), client, at, at_ns, size, exchange, by_us, line
-            )
+            seen = Seen(client, at, at_ns, size, exchange, by_us)
+            row = self._message(cast("dict[str, Any]", message), seen, line)
             return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
         return self._other(kind, members, line, at)
-
-    # Messages
-
-    def _message(
-        self,
-        message: dict[str, Any],
-        client: bool,
-        at: int,
-        at_ns: int,
-        size: int,
-        exchange: ExchangeState | None,
-        by_us: bool,
-        line: bytes = b"",
-    ) -> int:
-        """Take one message, and return its row."""
-        method = message.get("method")
-        id = message.get("id")
-        if type(id) is not int and type(id) is not str and id is not None:
-            id = _exact_id(message, line)
-        if type(method) is str:
-            if "result" in message or "error" in message:
-                return self._orphan(_NOT_A_MESSAGE, client, at, at_ns, size, exchange)
-            if "id" in message and not method.startswith("notifications/"):
-                return self._request(
-                    method, id, message.get("params"), client, at, at_ns, size, exchange, by_us
-                )
-            return self._notification(method, message.get("params"), client, at, at_ns, size, exchange)
-        if "method" not in message and ("result" in message or "error" in message or "id" in message):
-            return self._answer(message, id, client, at, at_ns, size, exchange, by_us)
-        return self._orphan(_NOT_A_MESSAGE, client, at, at_ns, size, exchange)
-
-    def _request(
-        self,
-        method: str,
-        id: RequestId | None,
-        params: Any,
-        client: bool,
-        at: int,
-        at_ns: int,
-        size: int,
-        exchange: ExchangeState | None,
-        by_us: bool,
-    ) -> int:
-        columns, session, target, meta = self.columns, 0, None, None
-        if exchange is not None:
-            session = exchange.session
-        elif not self.sessions or self._is_acp:
-            session = self._acp_session(params)
-        if type(params) is dict:
-            members = cast("dict[str, Any]", params)
-            if method in TARGETS:
-                named = members.get(TARGETS[method])
-                target = named if type(named) is str else None
-            elif method == "initialize":
-                session = self._initialize(members, session)
-            meta = members.get("_meta")
-        parent = 0 if client else self._parent(exchange, session)
-        row = columns.add(
-            _REQUEST if client else _REQUEST | FROM_SERVER,
-            at,
-            at_ns,
-            columns.number_of(method, target),
-            min(size, LARGEST),
-            session,
-            _REFUSED if by_us else _NO_ANSWER,
-            parent,
-        )
-        if not self.first_changed:
-            self.first_changed = row
-        if id is not None:
-            if exchange is None:
-                self._open[client][id] = row
-            else:
-                keys = self._keys[row] = (exchange.number, id), (self.sessions[session].name, id)
-                for key in keys:
-                    self._open[client][key] = row
-        if exchange is not None and client:
-            exchange.requests.append(row)
-        if type(meta) is dict:
-            self._request_meta(cast("dict[str, Any]", meta), row, client, session, exchange)
-        if self._is_acp and method == "session/prompt" and client:
-            self._prompts[session] = row
-        return row
-
-    def _request_meta(
-        self, meta: dict[str, Any], row: int, client: bool, session: int, exchange: ExchangeState | None
-    ) -> None:
-        token = meta.get("progressToken")
-        if type(token) is int or type(token) is str:
-            key = self._token_of[row] = (client, session, token)
-            self._tokens[key] = row
-        if _VERSION in meta:
-            if exchange is not None:
-                exchange.stateless = True
-            self.sessions[session].set_revision(meta[_VERSION])
-            self.sessions[session].set_client(meta.get(_CLIENT_INFO))
-
-    def _answer(
-        self,
-        message: dict[str, Any],
-        id: RequestId | None,
-        client: bool,
-        at: int,
-        at_ns: int,
-        size: int,
-        exchange: ExchangeState | None,
-        by_us: bool,
-    ) -> int:
-        """Take a response or an error, and return the row of its request, or its own."""
-        row = self._answered(id, not client, exchange)
-        if not row:
-            return self._orphan(_ANSWER, client, at, at_ns, size, exchange)
-        columns = self.columns
-        columns.answer_line[row] = at
-        columns.answer_bytes[row] = min(size, LARGEST)
-        columns.latency_ns[row] = at_ns - columns.started_ns[row]
-        if row < self.first_changed or not self.first_changed:
-            self.first_changed = row
-        if row in self._token_of:
-            self._tokens.pop(self._token_of.pop(row), None)
-        outcome = _OK
-        if "error" in message or "result" not in message:
-            error = message.get("error")
-            outcome = _RPC_ERROR
-            columns.code[row] = code_of(error.get("code") if type(error) is dict else None)
-        elif type(result := message["result"]) is dict:
-            if "isError" in result and result["isError"] is True:
-                outcome = _TOOL_ERROR
-            elif "resultType" in result and result["resultType"] == "input_required":
-                outcome = _INPUT_REQUIRED
-            elif "tools" in result and not client and columns.names[columns.name[row]][0] == "tools/list":
-                self.tool_lists.append(row)
-            if not client and ("protocolVersion" in result or "_meta" in result or "sessionId" in result):
-                self._result_facts(cast("dict[str, Any]", result), row)
-        if columns.outcome[row] == _NO_ANSWER:
-            columns.outcome[row] = _REFUSED if by_us else outcome
-        elif columns.outcome[row] == _HTTP_ERROR:
-            columns.outcome[row] = outcome
-        return row
-
-    def _answered(self, id: RequestId | None, client: bool, exchange: ExchangeState | None) -> int:
-        """Return the row of the open request with this id, and close it; 0 if there is none."""
-        if exchange is None:
-            if id is None:
-                return 0
-            return self._open[client].pop(id, 0) or self._given_up[client].pop(id, 0)
-        if id is None:
-            # The answer to a request that could not be read names no id. Its exchange says whose it is.
-            row = exchange.call if client else 0
-            row = row if self.columns.outcome[row] in (_NO_ANSWER, _HTTP_ERROR) else 0
-        else:
-            scopes = (exchange.number, id), (self.sessions[exchange.session].name, id)
-            tables = (self._open[client], self._given_up[client])
-            row = next((found[key] for found in tables for key in scopes if key in found), 0)
-        self._close_request(row, client)
-        return row
-
-    def _close_request(self, row: int, client: bool) -> None:
-        for key in self._keys.pop(row, ()):
-            for found in (self._open[client], self._given_up[client]):
-                if found.get(key) == row:
-                    del found[key]
-
-    def _notification(
-        self,
-        method: str,
-        params: Any,
-        client: bool,
-        at: int,
-        at_ns: int,
-        size: int,
-        exchange: ExchangeState | None,
-    ) -> int:
-        members = cast("dict[str, Any]", params) if type(params) is dict else {}
-        session = exchange.session if exchange is not None else self._acp_session(params)
-        row = self._named_by(method, members, client, session, exchange)
-        if not row and not client:
-            row = self._parent(exchange, session)
-        if row:
-            return row
-        return self._orphan(_NOTIFICATION, client, at, at_ns, size, exchange, method, session)
-
-    def _named_by(
-        self, method: str, params: dict[str, Any], client: bool, session: int, exchange: ExchangeState | None
-    ) -> int:
-        """Return the row of the call that a notification names."""
-        if method == "notifications/progress":
-            token = params.get("progressToken")
-            if type(token) is int or type(token) is str:
-                return self._tokens.get((not client, session, token), 0)
-        elif method in ("notifications/cancelled", "$/cancel_request"):
-            return self._cancel(params.get("requestId"), client, exchange, session)
-        elif self._is_acp and method == "session/cancel":
-            if row := self._prompts.get(session, 0):
-                self._set_cancelled(row)
-            return row
-        elif type(meta := params.get("_meta")) is dict and _SUBSCRIPTION in meta:
-            id = cast("dict[str, Any]", meta)[_SUBSCRIPTION]
-            if type(id) is int or type(id) is str:
-                key = id if exchange is None else (self.sessions[session].name, id)
-                return self._open[not client].get(key, 0)
-        return 0
-
-    def _cancel(self, id: Any, client: bool, exchange: ExchangeState | None, session: int) -> int:
-        if type(id) is not int and type(id) is not str:
-            return 0
-        key: _Key = id if exchange is None else (self.sessions[session].name, id)
-        row = self._open[client].pop(key, 0)
-        if row:
-            self._given_up[client][key] = row
-            self._set_cancelled(row)
-        return row
-
-    def _set_cancelled(self, row: int) -> None:
-        if self.columns.outcome[row] == _NO_ANSWER:
-            self.columns.outcome[row] = _CANCELLED
-            self.touch(row)
-
-    def _parent(self, exchange: ExchangeState | None, session: int) -> int:
-        """Return the call that something of the server belongs to, 0 if that is not certain."""
-        if exchange is not None:
-            return exchange.call
-        if self._is_acp:
-            return self._prompts.get(session, 0) if self._is_unanswered(self._prompts.get(session, 0)) else 0
-        waiting = self._open[True]
-        return next(iter(waiting.values())) if len(waiting) == 1 else 0
-
-    def _is_unanswered(self, row: int) -> bool:
-        return bool(row) and not self.columns.answer_line[row]
-
-    def _orphan(
-        self,
-        kind: int,
-        client: bool,
-        at: int,
-        at_ns: int,
-        size: int,
-        exchange: ExchangeState | None,
-        method: str = "",
-        session: int | None = None,
-    ) -> int:
-        """Add a row for something that belongs to no call, and return its number."""
-        if exchange is not None and exchange.row and kind == _NOT_A_MESSAGE:
-            return exchange.row  # the text of an error, for example
-        if session is None:
-            session = exchange.session if exchange is not None else self._session("")
-        columns = self.columns
-        name = columns.number_of(method, None)
-        side = 0 if client else FROM_SERVER
-        row = columns.add(kind | side, at, at_ns, name, min(size, LARGEST), session, _NONE)
-        self.touch(row)
-        return row
-
-    def touch(self, row: int) -> None:
-        """Note that a row is new or has changed."""
-        if row < self.first_changed or not self.first_changed:
-            self.first_changed = row
 
     # Frames of unusual form
 
@@ -426,67 +127,58 @@ class Scan:
         self.columns.put_seq(frame.seq, at)
         self.frames[frame.sender] += 1
         self.last_ns = frame.observed_at_ns
-        client, message, size = frame.sender == CLIENT, frame.message, len(frame.raw)
-        exchange = (
-            self._exchanges.get(frame.exchange) or self._open_exchange(frame) if frame.exchange else None
-        )
-        if exchange is not None and frame.event is not None and frame.event.name == "endpoint":
-            exchange.is_sse_transport = True
-            self._name_session(exchange, self._session(SessionNames().of(frame)))
-        place = (frame.exchange, client)
+        client, message, exchange = frame.sender == CLIENT, frame.message, None
+        if frame.exchange:
+            exchange = self._exchanges.get(frame.exchange) or self._open_exchange(frame.exchange)
+            if frame.event is not None and frame.event.name == "endpoint":
+                self._name_session(exchange, self._session(SessionNames().of(frame)))
         by_us = frame.by_proxy or frame.refused
+        seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
+        place = (frame.exchange, client)
         if frame.continues or place in self._pieces:
-            row = self._piece(frame, place, at, exchange)
+            row = self._piece(frame, seen, place)
         elif isinstance(message, Batch):
-            row = self._batch(message, frame, at, exchange, by_us)
-        elif isinstance(value := getattr(message, "value", None), dict):
-            value = cast("dict[str, Any]", value)
-            row = self._message(value, client, at, frame.observed_at_ns, size, exchange, by_us, frame.raw)
+            row = self._batch(message, frame.raw, seen)
         else:
-            row = self._orphan(_NOT_A_MESSAGE, client, at, frame.observed_at_ns, size, exchange)
+            row = self._value(getattr(message, "value", None), seen, frame.raw)
         return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
 
-    def _piece(self, frame: Frame, place: tuple[int, bool], at: int, exchange: ExchangeState | None) -> int:
+    def _value(self, value: object, seen: Seen, raw: bytes) -> int:
+        """Take the JSON value of a message, or of what is none."""
+        if isinstance(value, dict):
+            return self._message(cast("dict[str, Any]", value), seen, raw)
+        return self._orphan(_NOT_A_MESSAGE, seen)
+
+    def _piece(self, frame: Frame, seen: Seen, place: tuple[int, bool]) -> int:
         """Take a piece of a message that is too long to be judged; all pieces belong to one row."""
-        row = self._pieces.get(place, 0)
-        client, size = frame.sender == CLIENT, len(frame.raw)
-        if row:
+        if row := self._pieces.get(place, 0):
             columns = self.columns
-            sizes = columns.answer_bytes if columns.kind_of(row) is Kind.REQUEST else columns.request_bytes
-            sizes[row] = min(sizes[row] + size, LARGEST)
+            is_answer = columns.kind_of(row) is Kind.REQUEST
+            sizes = columns.answer_bytes if is_answer else columns.request_bytes
+            sizes[row] = min(sizes[row] + seen.size, LARGEST)
+            self.touch(row)
+        elif found := _LEADING_ID.match(frame.raw):
+            # An answer usually begins with its id. Without it, its request would seem to have no answer.
+            id = cast("RequestId", orjson.loads(found[1]))
+            row = self._answer({"result": None}, id, seen)
         else:
-            row = self._first_piece(frame, at, exchange)
+            row = self._orphan(_NOT_A_MESSAGE, seen)
         if frame.continues:
             self._pieces[place] = row
         else:
             self._pieces.pop(place, None)
         return row
 
-    def _first_piece(self, frame: Frame, at: int, exchange: ExchangeState | None) -> int:
-        """Return the row of a message of which this is the beginning.
-
-        An answer usually begins with its id. Without it, the call would seem to have none.
-        """
-        client, size = frame.sender == CLIENT, len(frame.raw)
-        if found := _LEADING_ID.match(frame.raw):
-            id = cast("RequestId", orjson.loads(found[1]))
-            answer: dict[str, Any] = {"id": id, "result": None}
-            return self._answer(answer, id, client, at, frame.observed_at_ns, size, exchange, by_us=False)
-        return self._orphan(_NOT_A_MESSAGE, client, at, frame.observed_at_ns, size, exchange)
-
-    def _batch(self, batch: Batch, frame: Frame, at: int, exchange: ExchangeState | None, by_us: bool) -> int:
+    def _batch(self, batch: Batch, text: bytes, seen: Seen) -> int:
         """Take each message of a batch; the line belongs to the row of the first."""
-        client, first, columns = frame.sender == CLIENT, 0, self.columns
-        for index, (item, raw) in enumerate(zip(batch.items, elements(frame.raw), strict=True)):
-            before, value = columns.rows, getattr(item, "value", None)
-            if isinstance(value, dict):
-                value = cast("dict[str, Any]", value)
-                row = self._message(value, client, at, frame.observed_at_ns, len(raw), exchange, by_us, raw)
-            else:
-                row = self._orphan(_NOT_A_MESSAGE, client, at, frame.observed_at_ns, len(raw), exchange)
+        first, columns = 0, self.columns
+        for index, (item, raw) in enumerate(zip(batch.items, elements(text), strict=True)):
+            before = columns.rows
+            each = Seen(seen.client, seen.line, seen.at_ns, len(raw), seen.exchange, seen.by_us)
+            row = self._value(getattr(item, "value", None), each, raw)
             if row > before:
                 columns.elements[row] = index
-            elif columns.answer_line[row] == at:
+            elif columns.answer_line[row] == seen.line:
                 columns.answer_elements[row] = index
             first = first or row
         return first
@@ -509,10 +201,10 @@ class Scan:
             case "stderr":
                 return self._stderr(members["t"], len(line), at)
             case "lines":
-                return self._short_lines(members, at)
+                return self._short_lines(decode(line), at)
             case "gap":
                 self.gap_lines.append(at)
-                return self._orphan(_GAP, True, at, members["t"], 0, None)
+                return self._orphan(_GAP, Seen(True, at, members["t"], 0))
             case "close" | "continued":
                 record = decode(line)
                 if isinstance(record, CloseRecord | Continued):
@@ -533,20 +225,22 @@ class Scan:
             sizes[self._stderr_row] = min(sizes[self._stderr_row] + size, LARGEST)
             self.touch(self._stderr_row)
         else:
-            self._stderr_row = self._orphan(_STDERR, False, at, at_ns, size, None)
+            self._stderr_row = self._orphan(_STDERR, Seen(False, at, at_ns, size))
         return self._stderr_row
 
-    def _short_lines(self, members: dict[str, Any], at: int) -> int:
+    def _short_lines(self, run: object, at: int) -> int:
         """Take many short lines in one record; none of them can be a message."""
-        at_ns, count, source = members["t"], members["count"], members["from"]
-        if source == "stderr":
-            return self._stderr(at_ns, count, at)
+        if not isinstance(run, Lines):
+            return 0
+        size = sum(map(len, run.raws))
+        if run.source == "stderr":
+            return self._stderr(run.at_ns, size, at)
         self.odd_lines.append(at)
-        for seq in range(members["seq"], members["seq"] + count):
+        for seq in range(run.seq, run.seq + len(run.raws)):
             self.columns.put_seq(seq, at)
-        self.frames[CLIENT if source == CLIENT else SERVER] += count
-        self.last_ns = at_ns
-        return self._orphan(_NOT_A_MESSAGE, source == CLIENT, at, at_ns, count, None)
+        self.frames[run.source] += len(run.raws)
+        self.last_ns = run.at_ns
+        return self._orphan(_NOT_A_MESSAGE, Seen(run.source == CLIENT, at, run.at_ns, size))
 
     # HTTP
 
@@ -583,7 +277,7 @@ class Scan:
         exchange.lines.clear()
 
     def _in_exchange(self, exchange: ExchangeState, row: int, at: int, *, client: bool) -> int:
-        """Note that a line of an exchange belongs to ``row``, if that is known; return the row of the line."""
+        """Note the row of a line of an exchange, as soon as it is known, and return it."""
         if client and row and not exchange.row:
             self._set_row(exchange, row)
         if not row and not exchange.row:
@@ -625,11 +319,9 @@ class Scan:
             return 0
         if not exchange.row:
             self._add_exchange_row(exchange, exchange.lines[0] if exchange.lines else at)
-        columns = self.columns
-        for row in exchange.requests:
-            if columns.outcome[row] == _NO_ANSWER and members.get("cut") and members.get("by") == CLIENT:
-                if exchange.stateless:  # there, closing the stream cancels the request
-                    self._set_cancelled(row)
+        if exchange.stateless and members.get("cut") and members.get("by") == CLIENT:
+            for row in exchange.requests:  # closing the stream cancels the request
+                self._set_cancelled(row)
         return exchange.row
 
     def _exchange_of(self, members: dict[str, Any]) -> ExchangeState:
@@ -637,26 +329,15 @@ class Scan:
         number = members["exchange"]
         exchange = self._exchanges.get(number)
         if exchange is None:
-            exchange = self._exchanges[number] = ExchangeState(number, self._session(""))
+            exchange = self._open_exchange(number)
         if "session" in members:
             self._name_session(exchange, self._session(members["session"]))
         return exchange
 
-    def _open_exchange(self, frame: Frame) -> ExchangeState:
-        exchange = self._exchanges[frame.exchange] = ExchangeState(frame.exchange, self._session(""))
+    def _open_exchange(self, number: int) -> ExchangeState:
+        """Return the state of an exchange whose request was not recorded."""
+        exchange = self._exchanges[number] = ExchangeState(number, self._session(""))
         return exchange
-
-    # Sessions
-
-    def _session(self, name: str) -> int:
-        """Return the number of a session, which is added if it is new."""
-        number = self._session_numbers.get(name)
-        if number is None:
-            if len(self.sessions) > _MAX_SESSIONS:
-                return 0
-            number = self._session_numbers[name] = len(self.sessions)
-            self.sessions.append(SessionFacts(name, "acp" if self._is_acp else "mcp"))
-        return number
 
     def _session_of(self, members: dict[str, Any], line: bytes) -> int:
         """Return the session of a head. Its record names it, unless another program wrote the record."""
@@ -679,43 +360,3 @@ class Scan:
         old, new = self.sessions[before], self.sessions[session]
         if not old.name and not new.client:  # the initialize request had no session id yet
             new.client, new.client_version, new.revision = old.client, old.client_version, old.revision
-
-    def _acp_session(self, params: Any) -> int:
-        """Return the session of a message on stdio: in ACP its params name it."""
-        if self._is_acp and type(params) is dict:
-            name = cast("dict[str, Any]", params).get("sessionId")
-            if type(name) is str and len(name) <= _LONGEST_SESSION_ID:
-                return self._session(name)
-        return self._session("")
-
-    def _initialize(self, params: dict[str, Any], session: int) -> int:
-        facts = self.sessions[session]
-        if acp.is_initialize(params):
-            self._is_acp = True
-            for each in self.sessions:
-                each.protocol = "acp"
-        facts.set_client(params.get("clientInfo") or params.get("info"))
-        facts.set_revision(params.get("protocolVersion"))
-        return session
-
-    def _result_facts(self, result: dict[str, Any], row: int) -> None:
-        """Learn from a result of the server: its name, the agreed revision, the id of a new ACP session."""
-        columns = self.columns
-        facts = self.sessions[columns.session[row]]
-        if "protocolVersion" in result:
-            facts.set_revision(result["protocolVersion"])
-            facts.set_server(result.get("serverInfo") or result.get("agentInfo") or result.get("info"))
-        elif type(meta := result.get("_meta")) is dict and _SERVER_INFO in meta:
-            facts.set_server(cast("dict[str, Any]", meta)[_SERVER_INFO])
-        elif self._is_acp and "sessionId" in result:
-            columns.session[row] = self._acp_session(result)
-
-
-def _exact_id(message: dict[str, Any], line: bytes) -> RequestId | None:
-    """Return an id that is neither a text nor an integer as it was parsed: it may be a large integer."""
-    if "id" not in message:
-        return None
-    frame = decode(line) if line.startswith(b'{"type"') else Frame(0, CLIENT, line)
-    single = frame.message if isinstance(frame, Frame) else None
-    id = getattr(single, "id", None)
-    return id if type(id) is int or type(id) is str else None

@@ -10,11 +10,9 @@ from mcpproxy.importers.import_source import ForeignTrace
 from mcpproxy.trace.encode import encode_header
 from mcpproxy.trace.reader import Trace, open_file
 
-_READ_LINES: Final = 4096
-
 
 class Source:
-    """The files of an open recording. ``size`` is the number of bytes that were there when it was last asked."""
+    """The files of an open recording."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace: Final = trace
@@ -46,11 +44,14 @@ class Source:
         index = bisect_right(self._starts, offset) - 1
         file = self._files[index]
         file.seek(offset - self._starts[index])
-        return file.read(length)
+        return file.read(length)  # never more than this file has
 
-    def line(self, offset: int, length: int) -> bytes:
-        """Return the line of ``length`` bytes at ``offset``."""
-        return self.read(offset, length)
+    def line_at(self, offset: int) -> bytes:
+        """Return the whole line that begins at ``offset``."""
+        index = bisect_right(self._starts, offset) - 1
+        file = self._files[index]
+        file.seek(offset - self._starts[index])
+        return file.readline()
 
     def lines(self, offset: int) -> Iterator[bytes]:
         """Yield the whole lines from ``offset`` on. What is still being written is not a whole line."""
@@ -59,7 +60,7 @@ class Source:
             file.seek(max(offset - self._starts[index], 0))
             for line in file:
                 if not line.endswith(b"\n"):
-                    break
+                    return
                 yield line
 
     def close(self) -> None:

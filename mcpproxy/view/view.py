@@ -6,9 +6,12 @@ at a time. Filters are texts in the language of ``mcpproxy.view.filter``, or fil
 
 import os
 import time
+from array import array
+from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
 from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
@@ -22,7 +25,6 @@ from mcpproxy.view.calls import (
     Call,
     Detail,
     FoundRule,
-    Outcome,
     Part,
     Progress,
     Refreshed,
@@ -30,13 +32,23 @@ from mcpproxy.view.calls import (
     SessionSummary,
     ToolDefinition,
 )  # fmt: skip
-from mcpproxy.view.columns import OUTCOMES, SEVERITIES, Columns
+from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.scan import Scan
+from mcpproxy.view.search import TextSearch
 from mcpproxy.view.select_rows import Rows, select
 from mcpproxy.view.source import Source
+from mcpproxy.view.summaries import summaries
 
 AnyFilter = Filter | str | None
+
+
+@slotted()
+class _Selection:
+    """The rows that pass a filter; those from ``stale_from`` on have to be selected again (0: none)."""
+
+    rows: Rows = field(default_factory=lambda: array("I"))
+    stale_from: int = 1
 
 
 class View:
@@ -56,10 +68,11 @@ class View:
         self.running = trace.is_recording
         self._source = Source(trace)
         self.columns = Columns()
-        self._scan = Scan(self.columns, http=trace.header.transport == "http")
+        self._scan = Scan(self.columns)
         self._reader = CallReader(self.columns, self._source)
         self._fault = ""
-        self._selected: dict[Filter, Rows] = {}
+        self._selected: dict[Filter, _Selection] = {}
+        self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
         self._finding_list: list[tuple[Finding, int]] = []
         self._read()
@@ -119,35 +132,7 @@ class View:
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:
         """The sessions, in the order in which they began."""
-        columns = self.columns
-        expects = {OUTCOMES.index(o) for o in (Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR)}
-        waits = OUTCOMES.index(Outcome.NO_ANSWER)
-        found: list[SessionSummary] = []
-        for number, facts in enumerate(self._scan.sessions):
-            rows = [row for row in range(1, columns.rows + 1) if columns.session[row] == number]
-            if not rows:
-                continue
-            worst = max(columns.severity[row] for row in rows)
-            found.append(
-                SessionSummary(
-                    number=number,
-                    name=visible(facts.name),
-                    protocol=facts.protocol,
-                    client=visible(facts.client),
-                    client_version=visible(facts.client_version),
-                    server=visible(facts.server),
-                    server_version=visible(facts.server_version),
-                    revision=visible(facts.revision),
-                    started_ns=min(columns.started_ns[row] for row in rows),
-                    ended_ns=max(columns.started_ns[row] + max(columns.latency_ns[row], 0) for row in rows),
-                    rows=len(rows),
-                    errors=sum(columns.outcome[row] in expects for row in rows),
-                    unanswered=sum(columns.outcome[row] == waits for row in rows),
-                    findings=sum(columns.findings[row] for row in rows),
-                    severity=SEVERITIES[worst],
-                )
-            )
-        return tuple(found)
+        return summaries(self.columns, self._scan.sessions, self._findings(), self._scan.last_ns)
 
     # Rows
 
@@ -176,9 +161,7 @@ class View:
         return range(1, self.columns.rows + 1) if rows is None else rows
 
     def position(self, number: int, filter: AnyFilter = None) -> int:
-        """Return the position of a row among those that pass the filter: where it is, or where it would be."""
-        from bisect import bisect_left
-
+        """Return where a row is among those that pass the filter, or where it would be."""
         rows = self._rows(filter)
         return min(max(number - 1, 0), self.columns.rows) if rows is None else bisect_left(rows, number)
 
@@ -199,9 +182,16 @@ class View:
         iterating cancels the search.
         """
         wanted = parse_filter(filter) if isinstance(filter, str) else filter
-        if wanted and wanted not in self._selected:
-            rows = yield from select(self, wanted, 1)
-            self._keep(wanted, rows)
+        if not wanted:
+            return
+        kept = self._selected.get(wanted) or _Selection()
+        if not kept.stale_from:
+            return
+        rows = kept.rows[: bisect_left(kept.rows, kept.stale_from)]
+        rows += yield from select(self, wanted, kept.stale_from)
+        while len(self._selected) >= _KEPT_FILTERS:
+            del self._selected[next(iter(self._selected))]
+        self._selected[wanted] = _Selection(rows, 0)
 
     def _rows(self, filter: AnyFilter) -> "Rows | None":
         wanted = parse_filter(filter) if isinstance(filter, str) else filter
@@ -209,12 +199,16 @@ class View:
             return None
         for _ in self.find(wanted):
             pass
-        return self._selected[wanted]
+        return self._selected[wanted].rows
 
-    def _keep(self, wanted: Filter, rows: Rows) -> None:
-        while len(self._selected) >= _KEPT_FILTERS:
-            del self._selected[next(iter(self._selected))]
-        self._selected[wanted] = rows
+    def _mark_stale(self, first: int) -> None:
+        """Note that rows from ``first`` on are new or have changed."""
+        for wanted, kept in self._selected.items():
+            # Requests that wait come to match, or not any more, without a change in the recording.
+            waits = any(term.key == "latency" for term in wanted.terms)
+            stale_from = 1 if waits else first
+            if stale_from:
+                kept.stale_from = min(kept.stale_from or stale_from, stale_from)
 
     # One row
 
@@ -226,7 +220,7 @@ class View:
         """
         call = self.call(number)
         columns = self.columns
-        inner = [row for row in range(1, columns.rows + 1) if columns.parent[row] == number]
+        inner = details.places(columns.parent, number)
         parts: list[Part] = []
         for line in details.lines_of(columns, number, inner):
             parts += details.part(columns, self._reader, number, line)
@@ -325,8 +319,7 @@ class View:
                 self._read()
         first = 1 if rebuilt else self._scan.first_changed
         self._scan.first_changed = 0
-        if first:
-            self._selected.clear()
+        self._mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
 
     def _read(self) -> None:
@@ -361,13 +354,14 @@ class View:
         """Return the rows with a finding of one of the rules that a term names."""
         return {row for finding, row in self._findings() if term.matches(finding.rule)}
 
-    def rows_with_text(
-        self, texts: tuple[str, ...], among: Iterable[int]
-    ) -> Generator[Progress, None, set[int]]:
-        """Search the lines of the recording for a text."""
-        from mcpproxy.view.search import search
-
-        return (yield from search(self.columns, self._scan.odd_lines, self._source, texts))
+    def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
+        """Search the recording for a text; what was searched before is not searched again."""
+        search = self._searches.pop(texts, None) or TextSearch(texts)
+        while len(self._searches) >= _KEPT_SEARCHES:
+            del self._searches[next(iter(self._searches))]
+        self._searches[texts] = search
+        yield from search.go_on(self.columns, self._scan.odd_lines, self._source, self._scan.end_offset)
+        return search.rows(self.columns)
 
     # The inside
 
@@ -400,6 +394,7 @@ class View:
 
 
 _KEPT_FILTERS: Final = 8
+_KEPT_SEARCHES: Final = 8
 
 
 def open_view(path: str | os.PathLike[str]) -> View:

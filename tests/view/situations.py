@@ -1,7 +1,7 @@
 """Twelve situations that a reader of a recording must see at a glance, as small recordings.
 
-Each is a conversation: who says what, and when, in milliseconds since the start. ``SITUATIONS`` maps a name to
-the records of a trace. On stdio every one begins with the handshake of frames 1 to 3 and a listing of the
+Each is a conversation: who says what, and when, in milliseconds since the start. ``SITUATIONS`` maps a name
+to the records of a trace. On stdio every one begins with the handshake of frames 1 to 3 and a listing of the
 tools ``forecast`` and ``archive`` in frames 4 and 5 (rows 1 to 3), so the situation itself begins with frame
 6 and row 4.
 """
@@ -24,11 +24,16 @@ class Conversation:
         self._seq = 0
         self._frames = {C: 0, S: 0}
         self._errors = 0
-        about = {"transport": "http" if http else "stdio", "command": [] if http else ["python", "weather.py"]}
+        about = {
+            "transport": "http" if http else "stdio",
+            "command": [] if http else ["python", "weather.py"],
+        }
         place = {"label": "weather", "cwd": "/srv", "pid": 77}
         time = {"started_at": "2026-11-21T10:20:30.123456Z", "started_ns": 5, "redaction": "none"}
         over_http = {"mode": "reverse", "listen": "http://127.0.0.1:3001", "endpoint": "/mcp"}
-        members = about | place | time | (over_http | {"upstream": "http://127.0.0.1:3000/mcp"} if http else {})
+        members = (
+            about | place | time | (over_http | {"upstream": "http://127.0.0.1:3000/mcp"} if http else {})
+        )
         self.records = [_line({"type": "header", "format": 1, "mcpproxy": "0.1.0", **members, **header})]
 
     def says(self, sender: str, message: Any, ms: float, **members: Any) -> int:
@@ -37,7 +42,9 @@ class Conversation:
         held = {"text": message} if isinstance(message, str) else {"message": message}
         return self._numbered("frame", ms, {"from": sender, **members, **held})
 
-    def asks(self, id: Any, method: str, params: Any = None, *, ms: float, by: str = C, **members: Any) -> int:
+    def asks(
+        self, id: Any, method: str, params: Any = None, *, ms: float, by: str = C, **members: Any
+    ) -> int:
         """Write a request."""
         said = {"jsonrpc": "2.0", "id": id, "method": method}
         return self.says(by, said | ({} if params is None else {"params": params}), ms, **members)
@@ -56,7 +63,9 @@ class Conversation:
         said = {"jsonrpc": "2.0", "method": method}
         return self.says(by, said | ({} if params is None else {"params": params}), ms, **members)
 
-    def posts(self, exchange: int, *, ms: float, method: str = "POST", session: str = "", **members: Any) -> int:
+    def posts(
+        self, exchange: int, *, ms: float, method: str = "POST", session: str = "", **members: Any
+    ) -> int:
         """Write the head of an HTTP request to the endpoint."""
         head = {"exchange": exchange, "connection": exchange, **({"session": session} if session else {})}
         fields = [["accept", "application/json, text/event-stream"], ["content-type", "application/json"]]
@@ -80,7 +89,10 @@ class Conversation:
         self._errors += severity == "error"
         found = {"rule": rule, "severity": severity, "blame": S, "message": message, "frame": frame}
         more = {"related": [], "pointer": None, "revision": "2025-11-25"}
-        source = {"source": "https://modelcontextprotocol.io/specification/2025-11-25/basic", "requirement": "R-008"}
+        source = {
+            "source": "https://modelcontextprotocol.io/specification/2025-11-25/basic",
+            "requirement": "R-008",
+        }
         self.records.append(_line({"type": "finding", **found, **more, **source}))
 
     def record(self, kind: str, ms: float, members: Mapping[str, Any]) -> None:
@@ -182,7 +194,9 @@ def wrong_id() -> tuple[str, ...]:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)
     answer = session.answers("2", text("Oslo: sunny"), ms=112)
-    session.finds("PROTO-007", answer, 'server answered with string "2"; the request in frame 6 used number 2')
+    session.finds(
+        "PROTO-007", answer, 'server answered with string "2"; the request in frame 6 used number 2'
+    )
     return session.closes(ms=5000)
 
 
@@ -212,7 +226,9 @@ def progress() -> tuple[str, ...]:
 def large_result() -> tuple[str, ...]:
     session = begun()
     session.asks(2, "tools/call", {"name": "archive", "arguments": {"day": "2026-11-20"}}, ms=100)
-    hours = "\n".join(f"{hour:02d}:00 wind {hour * 3 % 17} m/s, cloud cover {hour * 4}%" for hour in range(24))
+    hours = "\n".join(
+        f"{hour:02d}:00 wind {hour * 3 % 17} m/s, cloud cover {hour * 4}%" for hour in range(24)
+    )
     days = "\n\n".join(f"station {number}\n{hours}" for number in range(8))
     session.answers(2, text(days), ms=130)
     return session.closes(ms=200)
@@ -226,7 +242,9 @@ def two_sessions() -> tuple[str, ...]:
         session.posts(exchange, ms=exchange)
         session.asks(0, "initialize", hello, ms=exchange, exchange=exchange, connection=exchange)
         session.responds(exchange, 200, ms=10 + exchange, session=name)
-        session.answers(0, INITIALIZED, ms=10 + exchange, exchange=exchange, connection=exchange, session=name)
+        session.answers(
+            0, INITIALIZED, ms=10 + exchange, exchange=exchange, connection=exchange, session=name
+        )
         session.ends(exchange, ms=12 + exchange)
     for exchange, name, city in ((3, "1a2b3c4d", "Oslo"), (4, "5e6f7a8b", "Lima")):
         place = {"exchange": exchange, "connection": exchange, "session": name}
@@ -281,7 +299,9 @@ def finding() -> tuple[str, ...]:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)
     noise = session.says(S, "looking up Oslo ...", 105)
-    session.finds("STDIO-002", noise, "server wrote something to stdout that is not a message: 'looking up Oslo ...'")
+    session.finds(
+        "STDIO-002", noise, "server wrote something to stdout that is not a message: 'looking up Oslo ...'"
+    )
     answer = session.answers(2, text("Oslo: sunny"), ms=112)
     session.finds("RES-004", answer, "a warning about the answer", "warning")
     return session.closes(ms=200)

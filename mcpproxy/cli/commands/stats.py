@@ -1,0 +1,110 @@
+"""``mcpproxy stats``: how often each tool and method was called, how long it took, and what it cost."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from mcpproxy.base import paths
+from mcpproxy.base.style import Style, count, duration, size
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.errors import TraceError
+from mcpproxy.reports.text_table import table
+from mcpproxy.view import stats
+from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
+from mcpproxy.view.view import open_view
+
+EPILOG = f"""\
+IN and OUT are the sizes of all requests and of all answers. P95: 95 of 100 answers took no longer.
+{stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
+each time that a model is given it.
+
+  mcpproxy stats                    the latest recording
+  mcpproxy stats recordings/        all recordings in a folder, together
+  mcpproxy stats --json | jq .      the same as one JSON object"""
+
+
+def run(argv: list[str]) -> int:
+    """Print the statistics of one recording, or of all in a folder; return 2 if one could not be read."""
+    parser = Parser("stats", "Counts, latencies and sizes per tool and method.", EPILOG)
+    parser.add_argument(
+        "trace", nargs="?", metavar="TRACE|DIR", help="a recording or a folder; without it the latest one"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    options = parser.parse_args(argv)
+    files = find_traces.one_path_per_recording(find_traces.expand(options.trace or _latest()))
+    builder, code = StatisticsBuilder(), 0
+    for path in files:
+        try:
+            with open_view(path) as view:
+                builder.add(view)
+                for note in view.notes:
+                    tell(f"{path}: incomplete: {note}")
+        except TraceError as fault:
+            if len(files) == 1:
+                raise
+            tell(str(fault))
+            code = 2
+    found = builder.result()
+    if options.json:
+        emit([json.dumps(stats.as_object(found), indent=2)])
+    else:
+        emit(lines(found, terminal_style()))
+    return code
+
+
+def lines(found: Statistics, style: Style) -> Iterator[str]:
+    """Yield the statistics as tables."""
+    total = sum(each.count for each in found.calls)
+    yield f"{count(found.recordings, 'recording')}, {count(found.frames, 'frame')}, {count(total, 'call')}"
+    if found.calls:
+        yield ""
+        heading = ("CALLS", "ERRORS", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
+        rows = [heading, *map(_row, found.calls)]
+        yield from table(rows, style, right=range(9), paint=_painter(style))
+    if found.tools:
+        yield ""
+        tools = sorted(found.tools, key=lambda tool: -tool.definition_bytes)
+        rows = [("CALLS", "TOKENS", "DEFINITION")]
+        rows += [(f"{tool.calls:,}", f"{tool.definition_tokens:,}", tool.name) for tool in tools]
+        yield from table(rows, style, right=range(2))
+        unused = found.never_used
+        cost = sum(tool.definition_tokens for tool in tools)
+        wasted = sum(tool.definition_tokens for tool in unused)
+        yield ""
+        never = f"{len(unused)} of {count(len(tools), 'tool')} never used: {wasted:,} tokens"
+        yield f"definitions: {cost:,} tokens; {never}"
+    yield stats.ESTIMATE
+
+
+def _row(each: CallStatistics) -> tuple[str, ...]:
+    latencies = (each.p50_ns, each.p95_ns, each.max_ns)
+    name = " ".join(filter(None, ("server:" if each.sender == "server" else "", each.method, each.name)))
+    return (
+        f"{each.count:,}",
+        f"{each.errors:,}",
+        f"{each.unanswered:,}",
+        *("-" if ns is None else duration(ns) for ns in latencies),
+        size(each.bytes_in),
+        size(each.bytes_out),
+        f"{each.result_tokens:,}",
+        name,
+    )
+
+
+def _painter(style: Style) -> Callable[[int, str, str], str]:
+    """Return a function that colours the counts of errors and open requests, unless they are 0."""
+
+    def paint(column: int, cell: str, padded: str) -> str:
+        return style.paint(padded, "red") if column in (1, 2) and cell != "0" else padded
+
+    return paint
+
+
+def _latest() -> str:
+    folder = paths.state_dir()
+    if not (found := find_traces.recent(folder)):
+        fact = f"nothing recorded yet in {folder}"
+        raise UsageError("stats", fact, "wrap a server with mcpproxy -- SERVER, or name a recording")
+    tell(f"the latest recording: {found[0]}")
+    return found[0]

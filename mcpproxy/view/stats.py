@@ -1,0 +1,221 @@
+"""What calls cost: how often each tool and method was called, how long it took, and how large it was.
+
+A token is estimated as four bytes of JSON, which is about what tokenizers make of English text and JSON.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.view.calls import ERRORS, Kind, Outcome
+from mcpproxy.view.columns import FROM_SERVER, KINDS, OUTCOMES
+from mcpproxy.view.view import View
+
+BYTES_PER_TOKEN: Final = 4
+ESTIMATE: Final = f"tokens are estimated: one for {BYTES_PER_TOKEN} bytes of JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class CallStatistics:
+    """All requests of one method, or one tool, of one sender.
+
+    ``name`` is the tool, prompt or resource, or ``None``. ``errors`` counts errors of every kind,
+    ``unanswered`` requests without an answer that were not cancelled. The latencies are those of the answered
+    ones, ``None`` if there are none; ``p95_ns`` is the smallest that 95 of 100 do not exceed.
+    """
+
+    method: str
+    name: str | None
+    sender: str
+    count: int
+    errors: int
+    unanswered: int
+    p50_ns: int | None
+    p95_ns: int | None
+    max_ns: int | None
+    bytes_in: int
+    bytes_out: int
+    """The sizes of all requests, and of all answers."""
+
+    @property
+    def result_tokens(self) -> int:
+        """The estimated tokens of all answers."""
+        return tokens(self.bytes_out)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCost:
+    """A tool as it was listed, and what its definition costs each time that a model is given it."""
+
+    name: str
+    server: str
+    definition_bytes: int
+    calls: int
+
+    @property
+    def definition_tokens(self) -> int:
+        """The estimated tokens of its definition."""
+        return tokens(self.definition_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The statistics of one or more recordings; ``tools`` are those that a server listed."""
+
+    recordings: int
+    frames: int
+    duration_ns: int
+    calls: tuple[CallStatistics, ...]
+    tools: tuple[ToolCost, ...]
+
+    @property
+    def never_used(self) -> tuple[ToolCost, ...]:
+        """The tools that were listed and never called."""
+        return tuple(tool for tool in self.tools if not tool.calls)
+
+
+class StatisticsBuilder:
+    """Adds up recordings."""
+
+    def __init__(self) -> None:
+        self._recordings = 0
+        self._frames = 0
+        self._duration_ns = 0
+        self._groups: Final[dict[tuple[str, str | None, str], _Group]] = {}
+        self._tools: Final[dict[tuple[str, str], ToolCost]] = {}
+
+    def add(self, view: View) -> None:
+        """Add the calls and the tools of a recording."""
+        self._recordings += 1
+        self._frames += view.frames
+        self._duration_ns += view.duration_ns
+        columns = view.columns
+        request, request_of_server = KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER
+        rows = zip(
+            columns.kind, columns.name, columns.outcome, columns.latency_ns, columns.answer_line,
+            columns.request_bytes, columns.answer_bytes, strict=True,
+        )  # fmt: skip
+        of_name: dict[tuple[int, int], _Group] = {}
+        for row, (kind, name, outcome, latency_ns, answered, size_in, size_out) in enumerate(rows):
+            if not row or (kind != request and kind != request_of_server):
+                continue
+            group = of_name.get((kind, name))
+            if group is None:
+                method, target = view.name(row)
+                key = (
+                    method,
+                    None if target is None else target,
+                    "server" if kind & FROM_SERVER else "client",
+                )
+                group = self._groups.setdefault(key, _Group())
+                if name != columns.unnamed:
+                    of_name[kind, name] = group
+            group.outcomes[outcome] += 1
+            group.bytes_in += size_in
+            group.bytes_out += size_out
+            if answered:
+                group.latencies.append(latency_ns)
+        servers = {session.number: session.server for session in view.sessions}
+        for tool in view.tools():
+            if tool.listed:
+                key = servers.get(tool.session, ""), tool.name
+                before = self._tools.get(key)
+                calls = tool.calls + (before.calls if before else 0)
+                self._tools[key] = ToolCost(tool.name, key[0], tool.size, calls)
+
+    def result(self) -> Statistics:
+        """Return the statistics: the most frequent first."""
+        calls = [group.statistics(*key) for key, group in self._groups.items()]
+        calls.sort(key=lambda each: (-each.count, each.method, each.name or ""))
+        return Statistics(
+            self._recordings, self._frames, self._duration_ns, tuple(calls), tuple(self._tools.values())
+        )
+
+
+class _Group:
+    """The requests of one method and target."""
+
+    __slots__ = ("bytes_in", "bytes_out", "latencies", "outcomes")
+
+    def __init__(self) -> None:
+        self.outcomes: Final = [0] * len(OUTCOMES)
+        self.latencies: Final = array("q")
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def statistics(self, method: str, name: str | None, sender: str) -> CallStatistics:
+        """Return what was added up."""
+        ordered = sorted(self.latencies)
+        return CallStatistics(
+            visible(method),
+            None if name is None else visible(name),
+            sender,
+            count=sum(self.outcomes),
+            errors=sum(self.outcomes[OUTCOMES.index(outcome)] for outcome in ERRORS),
+            unanswered=self.outcomes[OUTCOMES.index(Outcome.NO_ANSWER)],
+            p50_ns=percentile(ordered, 50),
+            p95_ns=percentile(ordered, 95),
+            max_ns=ordered[-1] if ordered else None,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+        )
+
+
+def statistics(views: Iterable[View]) -> Statistics:
+    """Return the statistics of recordings together."""
+    builder = StatisticsBuilder()
+    for view in views:
+        builder.add(view)
+    return builder.result()
+
+
+def percentile(ordered: list[int], percent: int) -> int | None:
+    """Return the smallest value that ``percent`` of 100 do not exceed; ``None`` if there are none."""
+    if not ordered:
+        return None
+    return ordered[max(-(-percent * len(ordered) // 100) - 1, 0)]
+
+
+def tokens(size: int) -> int:
+    """Return the estimated number of tokens of ``size`` bytes of JSON."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def as_object(found: Statistics) -> Mapping[str, object]:
+    """Return statistics as a JSON object."""
+    return {
+        "recordings": found.recordings,
+        "frames": found.frames,
+        "duration_ns": found.duration_ns,
+        "token_estimate": ESTIMATE,
+        "calls": [
+            {
+                "method": each.method,
+                "name": each.name,
+                "from": each.sender,
+                "count": each.count,
+                "errors": each.errors,
+                "unanswered": each.unanswered,
+                "p50_ns": each.p50_ns,
+                "p95_ns": each.p95_ns,
+                "max_ns": each.max_ns,
+                "bytes_in": each.bytes_in,
+                "bytes_out": each.bytes_out,
+                "result_tokens": each.result_tokens,
+            }
+            for each in found.calls
+        ],
+        "tools": [
+            {
+                "name": tool.name,
+                "server": tool.server,
+                "definition_bytes": tool.definition_bytes,
+                "definition_tokens": tool.definition_tokens,
+                "calls": tool.calls,
+            }
+            for tool in found.tools
+        ],
+        "never_used": [tool.name for tool in found.never_used],
+    }

@@ -1,0 +1,67 @@
+"""Sessions in numbers, from the columns of the index."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from mcpproxy.base.visible import visible
+from mcpproxy.session.frame import Finding
+from mcpproxy.view.calls import ERRORS, Outcome, SessionSummary
+from mcpproxy.view.columns import OUTCOMES, SEVERITIES, Columns
+from mcpproxy.view.peers import SessionFacts
+
+
+def summaries(
+    columns: Columns, sessions: Sequence[SessionFacts], findings: Iterable[tuple[Finding, int]], last_ns: int
+) -> tuple[SessionSummary, ...]:
+    """Return the sessions that have rows, in the order in which they began."""
+    outcomes, spans = _counted(columns, last_ns)
+    found: Counter[int] = Counter()
+    worst: dict[int, int] = {}
+    for finding, row in findings:
+        number = columns.session[row]
+        found[number] += 1
+        worst[number] = max(worst.get(number, 0), SEVERITIES.index(finding.severity))
+    return tuple(
+        SessionSummary(
+            number=number,
+            name=visible(facts.name),
+            protocol=facts.protocol,
+            client=visible(facts.client),
+            client_version=visible(facts.client_version),
+            server=visible(facts.server),
+            server_version=visible(facts.server_version),
+            revision=visible(facts.revision),
+            started_ns=spans[number][0],
+            ended_ns=spans[number][1],
+            rows=sum(outcomes[number, outcome] for outcome in range(len(OUTCOMES))),
+            errors=sum(outcomes[number, OUTCOMES.index(outcome)] for outcome in ERRORS),
+            unanswered=outcomes[number, OUTCOMES.index(Outcome.NO_ANSWER)],
+            findings=found[number],
+            severity=SEVERITIES[worst.get(number, 0)],
+        )
+        for number, facts in enumerate(sessions)
+        if number in spans
+    )
+
+
+def _counted(columns: Columns, last_ns: int) -> tuple[Counter[tuple[int, int]], dict[int, tuple[int, int]]]:
+    """Return how often each session has each outcome, and from when to when it lasted."""
+    outcomes: Counter[tuple[int, int]] = Counter()
+    spans: dict[int, tuple[int, int]] = {}
+    if not columns.rows:
+        return outcomes, spans
+    if not any(columns.session):  # one session, as on stdio: a hundredth of the time
+        held = columns.outcome[1:].tobytes()
+        outcomes.update({(0, outcome): held.count(outcome) for outcome in range(len(OUTCOMES))})
+        return outcomes, {0: (columns.started_ns[1], last_ns)}
+    rows = zip(columns.session, columns.outcome, columns.started_ns, columns.latency_ns, strict=True)
+    next(rows)
+    for session, outcome, started_ns, latency_ns in rows:
+        outcomes[session, outcome] += 1
+        end_ns = started_ns + max(latency_ns, 0)
+        span = spans.get(session)
+        if span is None:
+            spans[session] = started_ns, end_ns
+        elif end_ns > span[1]:
+            spans[session] = span[0], end_ns
+    return outcomes, spans
