@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, as_object
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.send import Sender, recorded_call, refusal
@@ -99,11 +99,11 @@ class Page:
         """Return the recordings, newest first, and the runs that they form."""
         del request
         entries = await self._library.entries()
-        runs = self._library.runs()
+        runs = [(run, map(id_of, (entry.path for entry in run.entries))) for run in self._library.runs()]
         return _json(
             {
                 "recordings": [json_rows.recording(id, entry) for id, entry in entries.items()],
-                "runs": [json_rows.run(each) for each in runs],
+                "runs": [json_rows.run(run, ids) for run, ids in runs],
             }
         )
 
@@ -115,7 +115,7 @@ class Page:
             before: object = None
             while True:
                 entries = await self._library.entries()
-                now = [(id, entry.running, entry.findings) for id, entry in entries.items()]
+                now = [(id, entry.state, entry.server) for id, entry in entries.items()]
                 if before is not None and now != before:
                     yield {"event": "recordings", "data": "{}"}
                 before = now
@@ -297,8 +297,8 @@ class Page:
         """Send a call again, edited, in a session of its own; return its answer and the new recording."""
         if self._sender is None:
             return PlainTextResponse("Sending is off. Start the page with --allow-send.\n", 403)
-        body = orjson.loads(await request.body())
-        if not isinstance(body, dict) or not isinstance(number := body.get("call"), int):
+        body = as_object(orjson.loads(await request.body()))
+        if not isinstance(number := body.get("call"), int):
             return PlainTextResponse("call: a number is expected\n", 400)
         again = await self._ask(request, lambda view: recorded_call(view, number))
         answer = await self._sender.send(again, body.get("params"), confirmed=body.get("confirmed") is True)

@@ -41,8 +41,9 @@ def _difference(item: ComparedItem) -> JSONObject:
     lines: list[JSON] = []
     for change in item.changes:
         lines.append([" ", f"{change.pointer} {change.text}".strip()])
-        lines += [["-", _text(change.expected)]] if change.expected is not None else []
-        lines += [["+", _text(change.found)]] if change.found is not None else []
+        for mark, value in (("-", change.expected), ("+", change.found)):
+            if value is not None:
+                lines.append([mark, _text(value)])
     return {"title": item.what, "kind": item.verdict, "lines": lines}
 
 

@@ -4,12 +4,16 @@ Texts of the view are safe to show. The text of a record is sent as it was recor
 characters visible.
 """
 
+import os
+from collections.abc import Iterable
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
 from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.runs import ClientRun
+from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
 from mcpproxy.view.view import View
 
 TEXT_LIMIT: Final = 200_000
@@ -142,43 +146,48 @@ def milliseconds(time_ns: int | None) -> float | None:
 
 
 def recording(id: str, entry: RecordingEntry) -> JSONObject:
-    """Return one recording of the folder."""
+    """Return one recording of the folder; ``id`` is its name in the addresses of the page."""
     return {
         "id": id,
         "path": entry.path,
-        "label": entry.label,
+        "label": entry.label or os.path.basename(entry.path),
         "client": entry.client,
         "server": entry.server,
         "transport": entry.transport,
         "started_at": entry.started_at,
-        "started_ms": entry.started_ms,
-        "duration_ms": entry.duration_ms,
+        "started_ms": entry.started_ns / 1e6,
+        "duration_ms": milliseconds(entry.duration_ns),
         "running": entry.running,
+        "state": entry.state,
         "ended": entry.ended,
-        "findings": entry.findings,
+        "findings": None if entry.findings is None else sum(entry.findings.values()),
     }
 
 
-def run(found: object) -> JSONObject:
-    return {}
+def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
+    """Return a run; ``ids`` are those of its recordings."""
+    return {
+        "title": f"{found.client or 'one client'}, {len(found.entries)} servers",
+        "certainty": found.certainty,
+        "why": found.why,
+        "recordings": list(ids),
+    }
 
 
 def tools(view: View) -> JSONObject:
-    """Return the tools, each with its size, its use and about how many tokens its definition takes."""
+    """Return the tools, each with its use and about how many tokens its definition takes."""
     found = view.tools()
     return {
-        "tokens": sum(tool.size for tool in found) // 4,
-        "token_estimate": "estimated as a token for four bytes",
-        "pins": "",
+        "tokens": sum(tokens(tool.size) for tool in found),
+        "token_estimate": ESTIMATE,
         "tools": [
             {
                 "name": tool.name,
                 "definition": tool.definition,
                 "size": tool.size,
-                "tokens": tool.size // 4,
+                "tokens": tokens(tool.size),
                 "calls": tool.calls,
                 "listed": tool.listed,
-                "drift": "",
             }
             for tool in found
         ],
@@ -186,4 +195,39 @@ def tools(view: View) -> JSONObject:
 
 
 def stats(view: View) -> JSONObject:
-    return {"rows": [], "never_used": [], "token_estimate": ""}
+    """Return what the calls of each method and tool took and cost."""
+    found = statistics([view])
+    return {
+        "token_estimate": ESTIMATE,
+        "never_used": [tool.name for tool in found.never_used],
+        "rows": [
+            {
+                "method": each.method,
+                "target": each.name,
+                "sender": each.sender,
+                "count": each.count,
+                "errors": each.errors,
+                "unanswered": each.unanswered,
+                "p50_ms": milliseconds(each.p50_ns),
+                "p95_ms": milliseconds(each.p95_ns),
+                "max_ms": milliseconds(each.max_ns),
+                "bytes_in": each.bytes_in,
+                "bytes_out": each.bytes_out,
+                "tokens": each.result_tokens,
+                "filter": _filter(each),
+            }
+            for each in found.calls
+        ],
+    }
+
+
+def _filter(each: CallStatistics) -> str:
+    """Return the filter that shows the calls of one row of the statistics."""
+    terms = [f"method:{quoted(each.method)}", f"from:{each.sender}", "kind:request"]
+    return " ".join(terms if each.name is None else [*terms, f"target:{quoted(each.name)}"])
+
+
+def quoted(text: str) -> str:
+    """Return a value of a filter that means exactly this text."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

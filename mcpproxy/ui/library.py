@@ -3,8 +3,9 @@
 A ``View`` is used by one thread at a time, so each has a lock. What reads files runs in a thread.
 """
 
+import os
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,7 +15,9 @@ import anyio
 import anyio.to_thread
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.view.folder import Folder, RecordingEntry
+from mcpproxy.view import folder
+from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View, open_view
 
 _T = TypeVar("_T")
@@ -52,7 +55,7 @@ class OpenRecording:
             return await anyio.to_thread.run_sync(work, self._view)
 
     @asynccontextmanager
-    async def searching(self) -> AsyncIterator[None]:
+    async def searching(self) -> AsyncGenerator[None]:
         """Keep the rows as they are: what a search has found would not fit rows that have changed."""
         self._searches += 1
         try:
@@ -61,7 +64,7 @@ class OpenRecording:
             self._searches -= 1
 
     async def changes_since(self, version: int) -> tuple[Change, int, bool]:
-        """Return the changes after ``version`` as one, the number of rows, and whether it is still recorded."""
+        """Return the changes after ``version`` as one, the number of rows, and whether it is recorded."""
         async with self._lock:
             if not self._searches:
                 found = await anyio.to_thread.run_sync(self._view.refresh)
@@ -82,7 +85,7 @@ class Library:
     """The recordings in a folder, or one recording. ``path`` is a folder or a file."""
 
     def __init__(self, path: str) -> None:
-        self._folder: Final = Folder(path)
+        self._path: Final = path
         self._lock: Final = anyio.Lock()
         self._entries: dict[str, RecordingEntry] = {}
         self._open: Final[OrderedDict[str, OpenRecording]] = OrderedDict()
@@ -90,12 +93,18 @@ class Library:
     async def entries(self) -> dict[str, RecordingEntry]:
         """Return the recordings by their ids, the newest first."""
         async with self._lock:
-            found = await anyio.to_thread.run_sync(self._folder.recordings)
+            found = await anyio.to_thread.run_sync(self._list)
             self._entries = {id_of(entry.path): entry for entry in reversed(found)}
             return self._entries
 
-    def runs(self) -> list[list[str]]:
-        return self._folder.runs()
+    def _list(self) -> list[RecordingEntry]:
+        if os.path.isdir(self._path):
+            return folder.recordings(self._path)
+        return [folder.recording(self._path)]
+
+    def runs(self) -> list[ClientRun]:
+        """Return the runs of more than one recording, as the entries were last read."""
+        return [run for run in runs(self._entries.values()) if len(run.entries) > 1]
 
     async def entry(self, id: str) -> RecordingEntry:
         """Return one recording.
@@ -109,7 +118,7 @@ class Library:
         return found
 
     @asynccontextmanager
-    async def opened(self, id: str) -> AsyncIterator[OpenRecording]:
+    async def opened(self, id: str) -> AsyncGenerator[OpenRecording]:
         """Open a recording, or take the one that is open. Those used least recently are closed.
 
         Raises:

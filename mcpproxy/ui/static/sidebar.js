@@ -14,7 +14,7 @@ import { href } from "./address.js";
 export function Sidebar({ recordings, runs, place, go }) {
   const byId = new Map(recordings.map((one) => [one.id, one]));
   const grouped = new Set(runs.flatMap((run) => run.recordings));
-  const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", recordings: [one.id] }));
+  const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", why: "", recordings: [one.id] }));
   /** @param {import("./types.js").Run} run */
   const newest = (run) => Math.max(...run.recordings.map((id) => byId.get(id)?.started_ms ?? 0));
   const groups = [...runs, ...single].sort((left, right) => newest(right) - newest(left));
@@ -23,7 +23,7 @@ export function Sidebar({ recordings, runs, place, go }) {
     ${recordings.length ? null : html`<p class="empty">There is no recording yet. <code>mcpproxy -- YOUR SERVER</code> makes one, and it appears here.</p>`}
     ${groups.map(
       (run) => html`<div class=${run.title ? "run" : ""}>
-        ${run.title ? html`<h3 title=${run.certainty}>${visible(run.title)} <span class="count">${run.certainty}</span></h3>` : null}
+        ${run.title ? html`<h3 title=${run.why}>${visible(run.title)} <span class="count">${run.certainty}</span></h3>` : null}
         <ul>${run.recordings.map((id) => {
           const one = byId.get(id);
           return one ? html`<li key=${id}><${Entry} one=${one} place=${place} go=${go} /></li>` : null;
@@ -50,6 +50,6 @@ function Entry({ one, place, go }) {
     }}>
     <strong>${visible(one.server || one.label)}</strong>
     <span class="count">${visible(one.client || one.label)}</span>
-    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.duration_ms === null ? one.ended : duration(one.duration_ms)}${one.findings ? html` · <span class="mark warning">▲${one.findings}</span>` : null}</span>
+    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.findings ? html` · <span class="mark warning">▲${one.findings}</span>` : null}</span>
   </a>`;
 }

@@ -22,12 +22,10 @@ export function Tools({ summary, live, go }) {
   if (!answer.tools.length) return html`<p class="empty">The server did not list tools in this recording.</p>`;
   return html`<div class="page">
     <p>${plural(answer.tools.length, "tool")}, about ${answer.tokens.toLocaleString("en")} tokens in the context of the model for their definitions (${answer.token_estimate}).</p>
-    ${answer.pins ? html`<p>${answer.pins}</p>` : null}
     ${answer.tools.map(
       (/** @type {any} */ tool) => html`<details class="tool">
         <summary><strong>${visible(tool.name)}</strong>
           <span class="count"> ${tool.listed ? `${size(tool.size)}, about ${tool.tokens.toLocaleString("en")} tokens` : "called, but not listed"}, ${tool.calls ? plural(tool.calls, "call") : "never called"}</span>
-          ${tool.drift ? html` <span class="mark warning">${tool.drift}</span>` : null}
         </summary>
         ${tool.calls ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: `tool:${tool.name}`, call: 0 })}>its calls</button>` : null}
         ${tool.definition ? html`<div class="json"><${JsonTree} value=${tool.definition} /></div>` : null}

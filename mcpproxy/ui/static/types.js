@@ -70,12 +70,14 @@
  * @property {number} started_ms milliseconds since 1970
  * @property {number | null} duration_ms
  * @property {boolean} running
+ * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {number | null} findings
  *
  * @typedef {object} Run Recordings that one process of a client made.
  * @property {string} title
- * @property {string} certainty
+ * @property {string} certainty certain, likely or guess
+ * @property {string} why
  * @property {string[]} recordings
  *
  * @typedef {object} Summary
