@@ -19,11 +19,8 @@ COMMANDS = {
     "Read": {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
-<<<<<<< HEAD
         "ui": ("mcpproxy.cli.commands.ui", "recordings in the browser: calls, timing, findings, live"),
-=======
         "stats": ("mcpproxy.cli.commands.stats", "counts, latencies, sizes and tokens per tool and method"),
->>>>>>> E1
     },
     "Replay": {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),

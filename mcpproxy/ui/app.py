@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, as_object
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.send import Sender, recorded_call, refusal
@@ -297,8 +297,8 @@ class Page:
         """Send a call again, edited, in a session of its own; return its answer and the new recording."""
         if self._sender is None:
             return PlainTextResponse("Sending is off. Start the page with --allow-send.\n", 403)
-        body = as_object(orjson.loads(await request.body()))
-        if not isinstance(number := body.get("call"), int):
+        body: JSON = orjson.loads(await request.body())
+        if not isinstance(body, dict) or not isinstance(number := body.get("call"), int):
             return PlainTextResponse("call: a number is expected\n", 400)
         again = await self._ask(request, lambda view: recorded_call(view, number))
         answer = await self._sender.send(again, body.get("params"), confirmed=body.get("confirmed") is True)
