@@ -96,7 +96,7 @@ export function Calls({ summary, live, place, go }) {
       setTotal(answer.total);
       cache.changed(Math.max(0, Math.min(total, answer.total) - 200));
     });
-  }, [live.version]);
+  }, [live.version, total === null]);
 
   const rows = [];
   for (let index = range[0]; index < range[1]; index += 1) {
