@@ -102,7 +102,7 @@ function App() {
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
       ${place.recording
-        ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} ended=${chosen ? !chosen.running : false} />`
+        ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
         : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
     </main>
     ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;
@@ -114,14 +114,23 @@ function App() {
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {boolean} props.paused
- * @param {boolean} props.ended
+ * @param {string} props.state of the recording in the folder
  */
-function OneRecording({ folder, place, go, paused }) {
+function OneRecording({ folder, place, go, paused, state }) {
   const [summary, setSummary] = useState(/** @type {import("./types.js").Summary | null} */ (null));
   const [error, setError] = useState("");
   useEffect(() => {
-    get(`/api/recordings/${place.recording}`).then(setSummary, (problem) => setError(problem.message));
-  }, [place.recording]);
+    if (summary) return;
+    // A recording that has just begun has no file yet: it is asked for again when the folder says more.
+    get(`/api/recordings/${place.recording}`).then(
+      (found) => {
+        setError("");
+        setSummary(found);
+      },
+      (problem) => setError(problem.message),
+    );
+  }, [place.recording, state]);
+  if (error && state === "starting") return html`<p class="empty" role="status">The session begins; nothing was sent yet.</p>`;
   if (error) return html`<p class="problem">${error}</p>`;
   if (!summary) return html`<p class="empty" role="status">reading the recording…</p>`;
   return html`<${Opened} summary=${summary} folder=${folder} place=${place} go=${go} paused=${paused} />`;
