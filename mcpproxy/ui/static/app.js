@@ -1,7 +1,7 @@
 // @ts-check
 /** The page: recordings on the left, one of six views of the chosen one on the right. */
 import { usePlace } from "./address.js";
-import { get, subscribe } from "./api.js";
+import { get, isExported, subscribe } from "./api.js";
 import { Calls } from "./calls.js";
 import { Compare } from "./compare.js";
 import { Findings } from "./findings.js";
@@ -25,13 +25,31 @@ const VIEWS = [
 ];
 const THEMES = ["system", "dark", "light"];
 
+/** The theme that was chosen last. A page in a file may have no storage. */
+function savedTheme() {
+  try {
+    return localStorage.getItem("theme") ?? "system";
+  } catch {
+    return "system";
+  }
+}
+
+/** @param {string} theme */
+function saveTheme(theme) {
+  try {
+    localStorage.setItem("theme", theme);
+  } catch {
+    // It holds until the page is closed.
+  }
+}
+
 function App() {
   const [place, go] = usePlace();
   const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
   const [error, setError] = useState("");
   const [isHelp, setHelp] = useState(false);
   const [paused, setPaused] = useState(false);
-  const [theme, setTheme] = useState(localStorage.getItem("theme") ?? "system");
+  const [theme, setTheme] = useState(savedTheme);
   const [fault] = useErrorBoundary();
 
   useEffect(() => {
@@ -44,7 +62,7 @@ function App() {
   }, [folder.recordings.length, place.recording]);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem("theme", theme);
+    saveTheme(theme);
   }, [theme]);
   useEffect(() => {
     /** @param {number} step */
@@ -89,7 +107,7 @@ function App() {
     <a class="skip" href="#main">To the calls</a>
     <header class="top">
       <h1>mcpproxy</h1>
-      <nav aria-label="Views"><ul class="tabs">${VIEWS.map(
+      <nav aria-label="Views"><ul class="tabs">${VIEWS.filter(([name]) => !isExported || name !== "compare").map(
         ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name })}>${words}</button></li>`,
       )}</ul></nav>
       <span class="space"></span>
@@ -97,7 +115,7 @@ function App() {
       <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>theme: ${theme}</button>
       <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}>help <kbd>?</kbd></button>
     </header>
-    <${Sidebar} recordings=${folder.recordings} runs=${folder.runs} place=${place} go=${go} />
+    ${isExported ? null : html`<${Sidebar} recordings=${folder.recordings} runs=${folder.runs} place=${place} go=${go} />`}
     <main id="main" tabindex="-1">
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
@@ -166,4 +184,6 @@ function Opened({ summary, folder, place, go, paused }) {
     <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 
-render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.classList.toggle("exported", isExported);
+render(html`<${App} />`, root);
