@@ -308,7 +308,7 @@ class Scan(MessageScan):
                 columns.outcome[row] = _REFUSED
             columns.code[row] = status
             columns.answer_line[row] = at
-            columns.latency_ns[row] = at_ns - columns.started_ns[row]
+            columns.latency_ns[row] = max(at_ns - columns.started_ns[row], 0)
             self.touch(row)
         return exchange.row
 

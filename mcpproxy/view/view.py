@@ -19,7 +19,7 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import Trace, gap_note
 from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
-from mcpproxy.view import details
+from mcpproxy.view import details, saved_index
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import (
     Call,
@@ -67,8 +67,9 @@ class View:
         self._trace = trace
         self.running = trace.is_recording
         self._source = Source(trace)
-        self.columns = Columns()
-        self._scan = Scan(self.columns)
+        kept = None if self.running else saved_index.load(self._source)
+        self._scan = kept or Scan(Columns())
+        self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
         self._fault = ""
         self._selected: dict[Filter, _Selection] = {}
@@ -76,6 +77,8 @@ class View:
         self._read_findings = 0
         self._finding_list: list[tuple[Finding, int]] = []
         self._read()
+        if kept is None:
+            self._save()
         self._scan.first_changed = 0
 
     def close(self) -> None:
@@ -305,22 +308,32 @@ class View:
     # A recording that goes on
 
     def refresh(self) -> Refreshed:
-        """Take in what was recorded since the last time."""
-        rebuilt = False
-        if self.running:
-            trace = open_trace(self.path)
-            if self._source.size < self._scan.end_offset or trace.is_copy != self._trace.is_copy:
-                self._source.close()
-                self._open(trace)
-                rebuilt = True
-            else:
-                self._source.add_files(trace.readable_files)
-                self._trace, self.running = trace, trace.is_recording
-                self._read()
+        """Take in what was recorded since the last time.
+
+        Raises:
+            TraceError: the recording is not there any more, or cannot be read.
+        """
+        if not self.running:
+            return Refreshed(0, self.columns.rows, running=False)
+        trace = open_trace(self.path)
+        offset, line = self._last_line
+        rebuilt = not self._source.is_still(trace) or self._source.line_at(offset) != line
+        if rebuilt:  # completed from its journal, or replaced
+            self._source.close()
+            self._open(trace)
+        else:
+            self._source.add_files(trace.readable_files)
+            self._trace, self.running = trace, trace.is_recording
+            self._read()
+            self._save()
         first = 1 if rebuilt else self._scan.first_changed
         self._scan.first_changed = 0
         self._mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
+
+    def _save(self) -> None:
+        if not self.running and not self._fault:
+            saved_index.save(self._source, self._scan)
 
     def _read(self) -> None:
         try:
@@ -328,6 +341,8 @@ class View:
         except NotARecordError as fault:
             line = self.columns.lines + 1
             self._fault = f"line {line}: {fault}; the {line - 1} records before it are whole"
+        offset = self.columns.line_offset[-1]
+        self._last_line = offset, self._source.line_at(offset)
         self._findings()
 
     def now_ns(self) -> int:
