@@ -174,11 +174,7 @@ def _term(found: re.Match[str]) -> Term:
     key = word.lower()
     if key not in KEYS:
         guess = nearest(key, KEYS)
-        next_step = (
-            f"do you mean {guess}:?"
-            if guess
-            else f"there are {', '.join(KEYS)}"
-        )
+        next_step = f"do you mean {guess}:?" if guess else f"there are {', '.join(KEYS)}"
         raise FilterError(found.start("key") + 1, f"there is no {word}:", next_step)
     values = [_unquoted(each) for each in _VALUE.finditer(value)]
     if not values:

@@ -72,6 +72,7 @@ class View:
         self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
         self._fault = ""
+        self._torn = ""
         self._selected: dict[Filter, _Selection] = {}
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
@@ -336,14 +337,22 @@ class View:
             saved_index.save(self._source, self._scan)
 
     def _read(self) -> None:
+        columns, scan, source = self.columns, self._scan, self._source
         try:
-            self._scan.feed(self._source.lines(self._scan.end_offset))
+            scan.feed(source.lines(scan.end_offset))
         except NotARecordError as fault:
-            line = self.columns.lines + 1
-            self._fault = f"line {line}: {fault}; the {line - 1} records before it are whole"
-        offset = self.columns.line_offset[-1]
-        self._last_line = offset, self._source.line_at(offset)
+            self._fault = (
+                f"line {columns.lines + 1}: {fault}; the {columns.lines} records before it are whole"
+            )
+        if not self.running and not self._fault and (rest := source.line_at(scan.end_offset)):
+            try:  # without its line feed, the last line may be whole
+                scan.feed([rest + b"\n"])
+            except NotARecordError:
+                number = columns.lines + 1
+                self._torn = f"line {number}: cut off mid-record; {columns.lines} records read"
         self._findings()
+        offset = columns.line_offset[-1]
+        self._last_line = offset, source.line_at(offset)
 
     def now_ns(self) -> int:
         """Return the time until which requests have waited: now, or the end of the recording."""
@@ -404,6 +413,7 @@ class View:
         if self._fault:
             notes.append(self._fault)
         else:
+            notes += [self._torn] if self._torn else []
             notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)
         return notes
 
