@@ -161,13 +161,14 @@ def result_preview(record: object, element: int | None = None) -> str:
     ):
         if text := content_preview(cast("list[Any]", content)):
             return text
-        result = cast("dict[str, Any]", result).get("structuredContent", result)
+        result = cast("dict[str, Any]", result).get("structuredContent", message["result"])
     return _shown(_without_meta(result))
 
 
 def content_preview(content: list[Any]) -> str:
     """Return the texts of a result's content, and the type of each other item, on one line."""
-    shown, length = [], 0
+    shown: list[str] = []
+    length = 0
     for item in content:
         if not isinstance(item, dict):
             continue
@@ -189,9 +190,9 @@ _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
 
 def _without_meta(value: Any) -> Any:
-    if isinstance(value, dict) and "_meta" in value:
-        return {name: member for name, member in cast("dict[str, Any]", value).items() if name != "_meta"}
-    return value
+    if not isinstance(value, dict):
+        return value
+    return {name: member for name, member in cast("dict[str, Any]", value).items() if name != "_meta"}
 
 
 def _shown(value: JSON) -> str:

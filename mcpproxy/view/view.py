@@ -8,7 +8,8 @@ import os
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
@@ -58,8 +59,9 @@ class View:
     (``None`` if that is not known). ``notes`` says what is missing from it, one sentence fragment each.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, progress: Callable[[Progress], None] | None = None) -> None:
         self.path: Final = trace.path
+        self._progress: Final = progress
         self.header: Final[Header] = trace.header
         self._open(trace)
 
@@ -285,7 +287,8 @@ class View:
         self, code: str, found: list[tuple[Finding, int]], more: int, severity: Severity
     ) -> RuleFindings:
         rule = details.rule_of(code)
-        worst = max([severity, *(finding.severity for finding, _ in found)], key=SEVERITIES.index)
+        severities: list[Severity] = [severity, *(finding.severity for finding, _ in found)]
+        worst: Severity = max(severities, key=SEVERITIES.index)
         return RuleFindings(
             rule=visible(code),
             name=rule.name if rule else "",
@@ -338,8 +341,11 @@ class View:
 
     def _read(self) -> None:
         columns, scan, source = self.columns, self._scan, self._source
+        lines = source.lines(scan.end_offset)
         try:
-            scan.feed(source.lines(scan.end_offset))
+            while scan.feed(islice(lines, _STEP_LINES)):
+                if self._progress:
+                    self._progress(Progress(scan.end_offset, source.size, columns.rows))
         except NotARecordError as fault:
             self._fault = (
                 f"line {columns.lines + 1}: {fault}; the {columns.lines} records before it are whole"
@@ -418,14 +424,19 @@ class View:
         return notes
 
 
+_STEP_LINES: Final = 20_000
+"""How many lines are read between two reports of progress."""
+
 _KEPT_FILTERS: Final = 8
 _KEPT_SEARCHES: Final = 8
 
 
-def open_view(path: str | os.PathLike[str]) -> View:
+def open_view(path: str | os.PathLike[str], progress: Callable[[Progress], None] | None = None) -> View:
     """Open a recording: a trace, finished or still running, or a recording of another program.
+
+    A million calls without an index take some seconds; ``progress`` is called meanwhile.
 
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.
     """
-    return View(open_trace(path))
+    return View(open_trace(path), progress)
