@@ -75,6 +75,7 @@ class View:
         self._reader = CallReader(self.columns, self._source)
         self._fault = ""
         self._torn = ""
+        self._summaries: tuple[SessionSummary, ...] | None = None
         self._selected: dict[Filter, _Selection] = {}
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
@@ -138,7 +139,10 @@ class View:
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:
         """The sessions, in the order in which they began."""
-        return summaries(self.columns, self._scan.sessions, self._findings(), self._scan.last_ns)
+        if self._summaries is None:
+            findings = self._findings()
+            self._summaries = summaries(self.columns, self._scan.sessions, findings, self._scan.last_ns)
+        return self._summaries
 
     # Rows
 
@@ -331,6 +335,8 @@ class View:
             self._read()
             self._save()
         first = 1 if rebuilt else self._scan.first_changed
+        if first:
+            self._summaries = None
         self._scan.first_changed = 0
         self._mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)

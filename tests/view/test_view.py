@@ -306,6 +306,19 @@ def test_an_answer_that_was_too_long_to_be_judged_is_still_an_answer(tmp_path: P
         assert (view.count(), call.outcome, call.answer_bytes) == (4, Outcome.OK, len(whole))
 
 
+def test_a_huge_answer_is_shown_by_its_beginning(tmp_path: Path) -> None:
+    session = begun()
+    for id, result in ((2, text('say "x\u202e"\n' + "y" * 400_000)), (3, {"rows": [1, 2, 3] * 200_000})):
+        session.asks(id, "tools/call", forecast("Oslo"), ms=100 * id)
+        session.answers(id, result, ms=100 * id + 10)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=1000))) as view:
+        first, second = view.calls("tool:*")
+        assert (first.answer, second.answer) == (7, 9)
+        assert first.result.startswith('say \\"x\\u202e\\"\\nyyy')
+        assert second.result.startswith('{"rows":[1,2,3,1')
+        assert {len(first.result), len(second.result)} == {240}
+
+
 def test_texts_are_safe_to_show(tmp_path: Path) -> None:
     session = begun()
     params = {"name": "fore\u202ecast", "arguments": {"city": "\x1b[31mOslo\u200b"}}
