@@ -168,13 +168,13 @@ def result_preview(record: object, element: int | None = None) -> str:
         if isinstance(error, dict) and isinstance(text := cast("dict[str, Any]", error).get("message"), str):
             return _cut(visible(text[: 2 * PREVIEW_CHARACTERS]))
         return "" if error is None else _shown(error)
-    result = message["result"]
-    if isinstance(result, dict) and isinstance(
-        content := cast("dict[str, Any]", result).get("content"), list
-    ):
-        if text := content_preview(cast("list[Any]", content)):
+    result: Any = message["result"]
+    if isinstance(result, dict):
+        members = cast("dict[str, Any]", result)
+        if isinstance(members.get("content"), list) and (text := content_preview(members["content"])):
             return text
-        result = cast("dict[str, Any]", result).get("structuredContent", message["result"])
+        if "content" in members and "structuredContent" in members:
+            result = members["structuredContent"]
     return _shown(_without_meta(result))
 
 
