@@ -107,7 +107,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     if path not in files:
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
     before, after = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
-    header = read_trace(trace).header if start.trace_bytes else _header_in_journal(folder)
+    header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
     if header is None or is_relay_alive(header):
         return False
     continues = os.path.basename(before[-1]) if before else ""
@@ -171,7 +171,7 @@ def _is_closed(trace: str) -> bool:
     return last.startswith(b'{"type":"close",') and last.endswith(b"}\n")
 
 
-def _header_in_journal(folder: str) -> Header | None:
+def header_in_journal(folder: str) -> Header | None:
     """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
     reader = JournalReader(folder)
     try:
