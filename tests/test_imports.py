@@ -95,6 +95,11 @@ def test_the_package_itself_imports_nothing() -> None:
             {"mcpproxy.recorder.http.assembly", "hashlib", "urllib.parse"},
         ),
         (
+            "from mcpproxy.recorder import process, secret_arguments; "
+            "secret_arguments.masked(('python', 'server.py', '--port', '3'), b'key')",
+            {"mcpproxy.trace.reader", "mcpproxy.trace.decode", "urllib.parse"},
+        ),
+        (
             "from mcpproxy.cli.commands import check",
             {"mcpproxy.checks.opt_in.families", "jsonschema_rs", "pathlib", "urllib.parse"},
         ),
