@@ -30,6 +30,7 @@ from mcpproxy.session.frame import (
     Note,
     Signal,
 )
+from mcpproxy.trace import chain
 from mcpproxy.trace.encode import encode_continued, encode_header
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Continued, Tally
@@ -160,8 +161,6 @@ class RecordingPipeline:
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
-        from mcpproxy.trace import chain  # imports the reader of traces, which few sessions need
-
         last = self._files[-1]
         path = chain.next_name(self._files[0], last)
         state.file_ns = state.at_ns

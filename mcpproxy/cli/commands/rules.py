@@ -83,7 +83,7 @@ def _read(argv: list[str], options: _Options) -> None:
         "--coverage", action="store_true", help="list the requirements instead, each with its rules"
     )
     add_folders(parser, "list")
-    parser.parse_args(argv, options)
+    parser.parse_into(argv, options)
 
 
 def _coverage(known: Catalogue, *, as_json: bool) -> int:
