@@ -38,7 +38,13 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # pyright: ignore[reportIncompatibleMethodOverride] # without a namespace to fill
         self, args: Sequence[str]
     ) -> argparse.Namespace:
-        """Read ``args``, with positional arguments before, between and after the options.
+        """Read ``args`` as ``parse_into`` does."""
+        namespace = argparse.Namespace()
+        self.parse_into(args, namespace)
+        return namespace
+
+    def parse_into(self, args: Sequence[str], namespace: object) -> None:
+        """Read ``args`` into ``namespace``, with positional arguments before, between and after the options.
 
         An unknown option is reported first, because argparse would take its value for something else.
         """
@@ -46,7 +52,7 @@ class Parser(argparse.ArgumentParser):
             name = argument.partition("=")[0]
             if argument.startswith("--") and name not in self._option_string_actions and " " not in argument:
                 self._refuse_option(name)
-        return self.parse_intermixed_args(args)
+        self.parse_intermixed_args(args, namespace)
 
     def _refuse_option(self, name: str) -> NoReturn:
         options = self._option_string_actions.items()

@@ -14,10 +14,10 @@ import errno
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from mcpproxy.base.files import Folder
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.recorder.payloads import rule_options_from
@@ -36,7 +36,7 @@ _LONG_BYTES: Final = 4 << 10
 """A run of bytes that is longer than this is stored after the JSON."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class PartialLine:
     """The beginning of a line that had not ended at a checkpoint, and the time of its last chunk.
 
@@ -47,7 +47,7 @@ class PartialLine:
     at_ns: int
 
 
-@dataclass(slots=True)
+@slotted()
 class SavedAssembly:
     """The state of an HTTP assembly, see ``mcpproxy.recorder.checkpoint_state``.
 
@@ -67,7 +67,7 @@ class SavedAssembly:
 NO_PARTIAL_LINES: Final = (PartialLine(b"", 0), PartialLine(b"", 0), PartialLine(b"", 0))
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Checkpoint:
     """Where recording continues: at ``offset`` of ``segment``, after the trace is cut to ``trace_bytes``."""
 

@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import inf
 from typing import Final, Literal, TypeAlias
-from urllib.parse import unquote
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, names_secret
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
@@ -28,7 +28,7 @@ from mcpproxy.session.masked_values import is_masked, mask
 
 _SCHEME_FIELDS: Final = frozenset({"authorization", "proxy-authorization"})
 _URL_FIELDS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
-_AUTH: Final = re.compile(r"(?:^|[-_])auth$")
+_AUTH: Final = pattern(r"(?:^|[-_])auth$")
 
 SECRETS: Final = frozenset(
     {
@@ -45,10 +45,10 @@ _URL_SECRETS: Final = SECRETS | {"key", "pass"}
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 """JSON members of a schema: the names in them are those of properties, and the values are no secrets."""
 
-_PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
-_FORM_FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
-_USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
-_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
+_PARAMETER: Final = pattern(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
+_FORM_FIELD: Final = pattern(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
+_USER: Final = pattern(r"(?<=://)[^/?#@\s]+(?=@)")
+_TOKEN: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
 """A string, which is the name of a member if a colon follows, or a bracket."""
 
 STEMS: Final = (
@@ -57,18 +57,18 @@ STEMS: Final = (
 )  # fmt: skip
 """Every name of a secret contains one of these. JSON without them is not searched for names."""
 
-_OPENING: Final = re.compile(rb"\s*[\[{]")
+_OPENING: Final = pattern(rb"\s*[\[{]")
 _BOM: Final = b"\xef\xbb\xbf"
-_MESSAGE: Final = re.compile(
+_MESSAGE: Final = pattern(
     rb'\s*+\{\s*+"jsonrpc"\s*+:\s*+"[^"\\]*+"\s*+,\s*+'
     rb'(?:"id"\s*+:\s*+(?:"(?:[^"\\]|\\.)*+"|[^\s",{}\[\]]++)\s*+,\s*+)?"(?:method|result|error)"\s*+:'
 )
 """How most JSON-RPC messages begin."""
 
-_FIRST_PART: Final = re.compile(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
+_FIRST_PART: Final = pattern(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
 """The boundary before the first part of a multipart body."""
 
-_PART_NAME: Final = re.compile(
+_PART_NAME: Final = pattern(
     r'(?i)^content-disposition:[^\r\n]*?;\s*name=(?:"((?:[^"\\]|\\.)*+)"|([^\s;]++))', re.M
 )
 
@@ -76,7 +76,7 @@ ID_LENGTH: Final = 12
 """A shorter session id is masked in its own field, but not searched for elsewhere: other text may be equal to
 it, and it is too short to be secret."""
 
-_SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
+_SEGMENT: Final = pattern(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
 """A part of a path that looks generated."""
 
 _REMEMBERED: Final = 4096
@@ -232,8 +232,8 @@ class Masker:
 
     def _parameter(self, found: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
         before, name, value = found.groups()
-        inner = unquote(value) if "%" in value else value
-        is_secret = _is_secret(unquote(name).strip(), exact) or value in self._learned
+        inner = _unquoted(value)
+        is_secret = _is_secret(_unquoted(name).strip(), exact) or value in self._learned
         # A URL may be the parameter of another, with a code of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
             value = self._masked(value)
@@ -322,6 +322,14 @@ class Masker:
 
 class _TooManyMasks(Exception):  # noqa: N818 # it ends a search and is caught in ``body``
     """So many short values are secrets that their masks would make the body several times as long."""
+
+
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote  # takes 2 ms to import, and few parameters need it
+
+    return unquote(text)
 
 
 def _is_secret(name: str, exact: frozenset[str]) -> bool:

@@ -3,13 +3,12 @@
 The size of the file and the times in it decide, never a clock. So recovery begins new files after the same
 records."""
 
-from dataclasses import dataclass
-
+from mcpproxy.base.slotted import slotted
 from mcpproxy.recorder.payloads import count, object_of
 from mcpproxy.trace.members import NotARecordError
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Rotation:
     """The limits of a file in bytes and in nanoseconds of recorded time; 0 means no limit."""
 

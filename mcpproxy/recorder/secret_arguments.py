@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.secret_names import names_secret
 from mcpproxy.base.secret_values import PATTERNS
 from mcpproxy.recorder.masking import Masker
@@ -24,9 +25,9 @@ from mcpproxy.session.masked_values import MARK
 _SHORT_NAMES: Final = frozenset({"key", "pass", "auth", "bearer", "pat", "creds"})
 """Names of options with secret values. JSON members and headers with these names need not be secret."""
 
-_ASSIGNMENT: Final = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
-_HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
-_IN_TEXT: Final = re.compile(
+_ASSIGNMENT: Final = pattern(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_HEADER: Final = pattern(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
+_IN_TEXT: Final = pattern(
     r"(?<![\w-])(--?[A-Za-z][\w-]*)([ =]+)(\"[^\"]*\"|'[^']*'|[^\s\"';|&-][^\s\"';|&]*)"
 )
 """An option and its value within a shell command."""
@@ -78,8 +79,8 @@ def _texts(masker: Masker) -> Callable[[str], str]:
         return found[0][:start] + masker.value(found[group]) + found[0][end:]
 
     def text(argument: str) -> str:
-        for pattern in PATTERNS:
-            argument = pattern.sub(replace, argument)
+        for secret in PATTERNS:
+            argument = secret.sub(replace, argument)
         return argument
 
     return text
@@ -90,13 +91,13 @@ def _is_secret(option: str, masking: ArgumentMasking) -> bool:
 
 
 def _argument(argument: str, masking: ArgumentMasking) -> str:
-    if found := _ASSIGNMENT.fullmatch(argument):
+    if "=" in argument and (found := _ASSIGNMENT.fullmatch(argument)):
         name, value = found.groups()
         return f"{name}={masking.whole(value) if _is_secret(name, masking) else _argument(value, masking)}"
     if argument.startswith(("{", "[")):
         raw = argument.encode("utf-8", "surrogateescape")
         argument = masking.credentials.body(raw).decode("utf-8", "surrogateescape")
-    elif found := _HEADER.fullmatch(argument):
+    elif ":" in argument and (found := _HEADER.fullmatch(argument)):
         name, colon, value = found.groups()
         [(_, shown)] = masking.credentials.headers(((name, value),))
         argument = name + colon + shown

@@ -1,12 +1,11 @@
 """What a trace holds so far. A recorder that continues a trace finds out by reading and judging it again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.recorder.judge import Observing, SafeJudge
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
-from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Encoded, Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
 
@@ -17,7 +16,7 @@ SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 """Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
 
 
-@dataclass(slots=True)
+@slotted()
 class TraceState:
     """What the trace holds so far, and the judge that has seen exactly that."""
 
@@ -64,6 +63,8 @@ def restore(
     Raises:
         TraceError: the trace is damaged.
     """
+    from mcpproxy.trace.reader import read_trace  # a recorder that starts a trace reads none
+
     state = TraceState(SafeJudge(make_observer), assembly=assembly, before=before)
     files = (*before, trace) if size else before
     if not files:

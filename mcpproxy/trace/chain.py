@@ -7,8 +7,7 @@ The last record of a file names the next file, whose header names the previous o
 import os
 
 from mcpproxy.base.files import open_regular
-from mcpproxy.trace.decode import decode
-from mcpproxy.trace.records import Continued, Header
+from mcpproxy.trace.records import Continued, Header, Record
 
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10
@@ -45,7 +44,7 @@ def _file_before(path: str) -> str | None:
     """The file that ``path`` continues, by its header."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
-            header = decode(file.readline(_HEADER_BYTES))
+            header = _decoded(file.readline(_HEADER_BYTES))
     except (OSError, ValueError):
         return None
     if not isinstance(header, Header) or not header.continues:
@@ -61,10 +60,16 @@ def _file_after(path: str) -> str | None:
             line = file.read().rstrip(b"\n").rpartition(b"\n")[2]
         if not line.startswith(b'{"type":"continued"'):
             return None
-        last = decode(line)
+        last = _decoded(line)
     except (OSError, ValueError):
         return None
     return _beside(path, last.file) if isinstance(last, Continued) else None
+
+
+def _decoded(line: bytes) -> Record:
+    from mcpproxy.trace.decode import decode  # a recorder names files and reads none
+
+    return decode(line)
 
 
 def _beside(path: str, name: str) -> str | None:

@@ -93,10 +93,10 @@ def hasty_request(context: MessageContext[Request | Notification], history: Hist
     yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
-def remember_haste(context: MessageContext, history: History) -> None:
+def remember_haste(context: MessageContext[Request], history: History) -> None:
     """Record that ``hasty_request`` has reported, because it reports only once."""
     early = context.sender == CLIENT and history.negotiated is None
-    if early and isinstance(context.message, Request) and context.message.method != "initialize":
+    if early and context.message.method != "initialize":
         history.of(Sessions).hasty = (
             context.message.method.startswith("session/") or history.of(Sessions).hasty
         )

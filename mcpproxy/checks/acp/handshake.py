@@ -36,9 +36,9 @@ class Offers:
         return self.client if sender == CLIENT else self.agent
 
 
-def remember_offers(context: MessageContext, history: History) -> None:
+def remember_offers(context: MessageContext[Response], history: History) -> None:
     """Record the declarations, whose members differ by version. Only an object declares something."""
-    result = as_object(context.message.result) if isinstance(context.message, Response) else None
+    result = as_object(context.message.result)
     if context.answers is not history.initialize or result is None or history.negotiated not in ACP:
         return
     params = context.answers.params if context.answers else None

@@ -170,12 +170,12 @@ def _ask_of(request: Request, key: str, history: History) -> Ask | None:
     return found[-1] if found and same else None
 
 
-def _remember_round(context: MessageContext, history: History) -> None:
+def _remember_round(context: MessageContext[Response], history: History) -> None:
     """Record a result that asked for input."""
-    message, asked = context.message, context.answers
-    if asked is not None and isinstance(message, Response) and may_ask(context):
+    asked = context.answers
+    if asked is not None and may_ask(context):
         by_key = {ask.key: ask for ask in asks(context)}
-        state = member(message.result, "requestState")
+        state = member(context.message.result, "requestState")
         history.beyond(InputResults).latest.append(
             InputResult(asked, history.caller, by_key, state, context.seq)
         )

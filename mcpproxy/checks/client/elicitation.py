@@ -260,11 +260,10 @@ LOCAL: Final = pattern(
 # What is recorded
 
 
-def remember_elicitation(context: MessageContext, history: History) -> None:
+def remember_elicitation(context: MessageContext[Request], history: History) -> None:
     """Record an elicitation that a server starts."""
-    message = context.message
-    if isinstance(message, Request) and context.sender == SERVER:
-        _remember_id(message.params, context, history)
+    if context.sender == SERVER:
+        _remember_id(context.message.params, context, history)
 
 
 def remember_error(context: MessageContext[ErrorResponse], history: History) -> None:

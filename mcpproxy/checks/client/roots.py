@@ -67,10 +67,10 @@ def unannounced_change(event: Signal | Close, history: History) -> Iterator[Viol
         )
 
 
-def remember_list(context: MessageContext, history: History) -> None:
+def remember_list(context: MessageContext[Response], history: History) -> None:
     """Record the roots that the client listed, and whether they changed without a notification."""
     message, asked = context.message, context.answers
-    if context.sender != CLIENT or asked is None or not isinstance(message, Response):
+    if context.sender != CLIENT or asked is None:
         return
     roots, uris = history.of(Roots), frozenset(uri for uri in _uris(message.result) if isinstance(uri, str))
     changed = roots.uris is not None and uris != roots.uris

@@ -38,10 +38,10 @@ from mcpproxy.session.history import History
 # The answer to server/discover
 
 
-def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
+def undiscoverable(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a server of a stateless revision that does not know server/discover (DISC-001)."""
     known, message, asked = server(history), context.message, context.answers
-    refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
+    refused = member(as_object(message.error), "code") == -32601
     if asked is None or not names_this_era(asked.params):
         return ()  # A server of both eras may have taken it for a request of the other one.
     if context.stateless and refused and known.served and not known.unknown:

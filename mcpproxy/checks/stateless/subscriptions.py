@@ -61,14 +61,14 @@ def remember_listen(context: MessageContext[Request], history: History) -> None:
         known.add(Subscription(context.asked, as_object(member(message.params, "notifications"))))
 
 
-def remember_delivery(context: MessageContext, history: History) -> None:
+def remember_delivery(context: MessageContext[Notification], history: History) -> None:
     """Record a notification on a subscription."""
     found = belongs_to(context, history)
     if found is None:
         return
     found.begun = True
     message = context.message
-    if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
+    if message.method == ACKNOWLEDGED:
         found.acknowledged = as_object(member(message.params, "notifications"))
         history.of(Subscriptions).modern = True
 
@@ -85,14 +85,9 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
         found.cancelled_ns = context.frame.observed_at_ns
 
 
-def remember_era(context: MessageContext, history: History) -> None:
+def remember_era(context: MessageContext[Response], history: History) -> None:
     """Record that the server speaks a stateless revision, as a result with a type shows."""
-    message = context.message
-    if (
-        context.stateless
-        and isinstance(message, Response)
-        and member(message.result, "resultType") is not None
-    ):
+    if context.stateless and member(context.message.result, "resultType") is not None:
         history.of(Subscriptions).modern = True
 
 

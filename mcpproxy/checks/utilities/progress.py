@@ -287,14 +287,12 @@ def remember_progress(context: MessageContext, history: History) -> None:
         known.latest_exchange = context.frame.exchange
 
 
-def remember_task(context: MessageContext, history: History) -> None:
+def remember_task(context: MessageContext[Response], history: History) -> None:
     """Record the task that a request became."""
     asked, message = context.answers, context.message
     if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return
-    if asked.stateless or not isinstance(message, Response):
-        return
-    if not isinstance(member(message.result, "task"), dict):
+    if asked.stateless or not isinstance(member(message.result, "task"), dict):
         return
     token = request_id(member(asked.params, "_meta", "progressToken"))
     known = None if token is None else history.of(ProgressTokens).tracked[asked.sender].get(token)

@@ -199,11 +199,11 @@ def result_of_task(context: MessageContext[Response], history: History) -> Itera
         )
 
 
-def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
+def cancelled(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a cancellation of a finished task that was accepted, or one without effect (TASK-011)."""
     asked, message = context.answers, context.message
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
-    if asked is None or not isinstance(message, Response) or not in_force(context):
+    if asked is None or not in_force(context):
         return
     status = member(message.result, "status")
     if task is not None and task.state.final and task.seq < asked.seq:
@@ -284,10 +284,9 @@ def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]
 # What is recorded
 
 
-def remember_tools(context: MessageContext, history: History) -> None:
+def remember_tools(context: MessageContext[Response], history: History) -> None:
     """Record the task support of each tool; ``None`` for tools whose listings disagree."""
-    message = context.message
-    listed = member(message.result, "tools") if isinstance(message, Response) and in_force(context) else None
+    listed = member(context.message.result, "tools") if in_force(context) else None
     support = history.of(Tasks).support
     for tool in listed if isinstance(listed, list) else []:
         name, execution = member(tool, "name"), member(tool, "execution", "taskSupport")
@@ -312,10 +311,10 @@ def remember_poll(context: MessageContext, history: History) -> None:
         task.poll = context.asked
 
 
-def remember_listing(context: MessageContext, history: History) -> None:
+def remember_listing(context: MessageContext[Response], history: History) -> None:
     """Record a page of tasks/list, which continues the current walk or starts another."""
     asked, message, tasks = context.answers, context.message, history.of(Tasks)
-    if asked is None or not isinstance(message, Response) or not in_force(context):
+    if asked is None or not in_force(context):
         return
     who, cursor = context.sender, member(asked.params, "cursor")
     listing = TaskListing(asked.seq) if cursor is None else tasks.listing.pop(who, None)

@@ -44,10 +44,10 @@ def _declares(params: object) -> bool:
 # Who may receive a task
 
 
-def task_handed_out(context: MessageContext, history: History) -> Iterable[Violation]:
+def task_handed_out(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report an answer that is a task although it may not be one (TASKX-001)."""
     asked, message = context.answers, context.message
-    if not context.stateless or asked is None or not isinstance(message, Response):
+    if not context.stateless or asked is None:
         return ()
     if not isinstance(message.result, dict) or message.result.get("resultType") != "task":
         return ()

@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterator
 
 from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
-from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.commands.rules import add_folders, level_word
 from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.errors import UsageError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Requirement, Rule
 from mcpproxy.ruleset.selection import known_rules, resolve, unknown
@@ -16,16 +16,15 @@ PROSE_COLUMNS = 96
 
 def run(argv: list[str]) -> int:
     """Explain each named rule."""
-    parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
-    parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
-    add_folders(parser, "explain")
-    options = parser.parse_args(argv)
-    known = known_rules(options.folders)
+    names, folders = argv, list[str]()
+    if not argv or any(argument.startswith("-") for argument in argv):
+        names, folders = _read(argv)
+    known = known_rules(folders)
     chosen: list[Rule] = []
-    for named in options.rules:
+    for named in names:
         codes = resolve(known, named)
         if not codes:
-            hint = "" if options.folders else " (for a rule of your own: --rules DIR)"
+            hint = "" if folders else " (for a rule of your own: --rules DIR)"
             raise unknown("explain", known, named, hint=hint)
         if len(codes) > 1:
             raise UsageError(
@@ -37,6 +36,17 @@ def run(argv: list[str]) -> int:
         emit([""] * bool(number))
         emit(lines(rule, style))
     return 0
+
+
+def _read(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Return the names of the rules, and the folders of the user's own."""
+    from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
+
+    parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
+    parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
+    add_folders(parser, "explain")
+    options = parser.parse_args(argv)
+    return options.rules, options.folders
 
 
 def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
