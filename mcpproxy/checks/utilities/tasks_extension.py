@@ -242,7 +242,9 @@ def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[V
 
 
 def reused_key(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a key of inputRequests that is used again, for another request or after the answer (TASKX-005)."""
+    """Report a key of inputRequests that is used again: for another request or after the answer
+    (TASKX-005).
+    """
     task, pointer = _task(context)
     earlier_task = (
         history.across_requests(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
