@@ -304,7 +304,7 @@ class HttpJudge:
             return
         if event.id:
             self._memory_use.added += _EVENT_ID_BYTES + len(event.id)
-            exchange.named_event_count += 1
+            exchange.event_id_count += 1
             earlier = exchange.earlier_event = session.events.get(event.id)
             exchange.repeats_earlier_event = earlier is not None and earlier.data == hash(frame.raw)
         if not exchange.repeats_earlier_event:

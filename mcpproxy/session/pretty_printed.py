@@ -1,8 +1,8 @@
-"""Join the lines of pretty-printed JSON, so that it is reported once and not once per line.
+"""Join the lines of a pretty-printed message, so that it is reported once and not once for each line.
 
-A peer that writes one message on several lines breaks the framing, and no line is a message by itself. Lines
-that may begin a message are held until the message is complete, cannot become one, or exceeds a limit. Only
-the judge waits; the lines have been forwarded already.
+A peer that writes one message on several lines breaks the framing, because no line is a message by itself.
+Lines that may be parts of one message are held until that message is complete, until the lines cannot form a
+message, or until a limit is reached. Only the judge waits: the lines have already been forwarded.
 """
 
 from typing import Final
@@ -15,6 +15,7 @@ from mcpproxy.session.frame import Frame
 MAX_BYTES: Final = 1 << 20
 MAX_ATTEMPTS: Final = 256
 MAX_LINES: Final = 65_536
+"""The limits: how many bytes and lines are held, and how often the held lines are parsed."""
 
 
 @slotted()
@@ -53,6 +54,6 @@ class SplitMessage:
         return None if isinstance(message, Malformed) else message
 
     def release(self) -> list[Frame]:
-        """Return the held lines, which are no longer held."""
+        """Return the held lines and hold them no longer."""
         frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
         return frames

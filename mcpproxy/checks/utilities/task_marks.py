@@ -93,7 +93,11 @@ def unmarked_progress(context: MessageContext[Notification], history: History) -
     message = context.message
     token = member(message.params, "progressToken")
     task = tokens.get((context.sender, type(token), token)) if isinstance(token, int | str) else None
-    if task is None or task.unmarked or member(message.params, "_meta", RELATED, "taskId") is not None:
+    if (
+        task is None
+        or task.unmarked_reported
+        or member(message.params, "_meta", RELATED, "taskId") is not None
+    ):
         return ()
     problem = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
     related = (task.made_by.seq,) if task.made_by else ()
@@ -108,4 +112,4 @@ def remember_progress(context: MessageContext[Notification], history: History) -
     """Record that ``unmarked_progress`` has reported a task, because it reports each task once."""
     for _ in unmarked_progress(context, history):
         token = member(context.message.params, "progressToken")
-        history.of(Tasks).tokens[context.sender, type(token), token].unmarked = True
+        history.of(Tasks).tokens[context.sender, type(token), token].unmarked_reported = True

@@ -155,7 +155,7 @@ def _tool(params: object) -> str:
 def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a requestor that polls more often than pollInterval allows (TASK-014)."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
-    if task is None or task.hurried or not in_force(context):
+    if task is None or task.hurry_reported or not in_force(context):
         return
     previous_poll, wait_ms = task.poll, task.poll_ms
     if (
@@ -327,7 +327,7 @@ def remember_poll(context: MessageContext, history: History) -> None:
     """Record the latest poll of a task, and whether a poll that came too early was reported."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
     if task is not None:
-        task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+        task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
         task.poll = context.asked
 
 

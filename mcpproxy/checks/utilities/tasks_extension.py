@@ -175,13 +175,17 @@ def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> It
     if not context.stateless or request is None or member(as_object(message.error), "code") != -32602:
         return
     task = history.across_requests(ExtensionTasks).get(history.caller, member(request.params, "taskId"))
-    if task is None or task.fetched or task.dropped or not 0 < task.made_seq < request.seq:
+    if task is None or task.fetched or task.dropped or not 0 < task.created_seq < request.seq:
         return
     min_lifetime_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
-    if context.frame.observed_at_ns - task.made_ns < min_lifetime_ms * 1_000_000:
+    if context.frame.observed_at_ns - task.created_ns < min_lifetime_ms * 1_000_000:
         problem = f"server does not know task {_named(task.id)}, which it has just made"
         yield Violation(
-            "TASKX-003", "R-269", problem, pointer=context.at + "/error", related=(task.made_seq, request.seq)
+            "TASKX-003",
+            "R-269",
+            problem,
+            pointer=context.at + "/error",
+            related=(task.created_seq, request.seq),
         )
 
 
@@ -223,7 +227,13 @@ def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[V
     """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
     message = context.message
     task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
-    if not context.stateless or task is None or task.hurried or task.poll is None or task.poll_ms is None:
+    if (
+        not context.stateless
+        or task is None
+        or task.hurry_reported
+        or task.poll is None
+        or task.poll_ms is None
+    ):
         return
     waited_ns = context.frame.observed_at_ns - task.poll.sent_ns
     if (
@@ -355,11 +365,11 @@ def remember_task(context: MessageContext, history: History) -> None:
     id = member(task_object, "taskId") if task_object is not None else None
     if task_object is None or not isinstance(id, str):
         return
-    task, request = history.across_requests(ExtensionTasks).known(history.caller, id), context.answers
+    task, request = history.across_requests(ExtensionTasks).get_or_add(history.caller, id), context.answers
     state, updated = reported(task_object.get("status")), instant(task_object.get("lastUpdatedAt"))
     is_newer = task.state is TaskState.UNSEEN or is_later(request, updated, task.seq, task.updated)
     if request is not None and request.method == "tools/call":
-        task.made_seq, task.made_ns = context.seq, context.frame.observed_at_ns
+        task.created_seq, task.created_ns = context.seq, context.frame.observed_at_ns
     elif request is not None:
         task.fetched = True
     else:
@@ -400,7 +410,7 @@ def remember_call(context: MessageContext[Request], history: History) -> None:
         return
     match message.method:
         case "tasks/get":
-            task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+            task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
             task.poll = context.asked
         case "tasks/update":
             for key in as_object(member(message.params, "inputResponses")) or {}:
