@@ -254,7 +254,7 @@ class HttpExchange:
     def last_event_id(self) -> str:
         """The id of the event after which the client resumes; empty if it does not resume.
 
-        The SSE standard encodes the header in UTF-8, but clients that cannot do that in a header send Latin-1.
+        The SSE standard encodes the header in UTF-8, but clients that cannot write UTF-8 there send Latin-1.
         """
         value = self.fields.get("last-event-id") or ""
         try:
