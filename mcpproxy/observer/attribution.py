@@ -43,9 +43,9 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
         history.sessions[session_id] = session
     elif not history.has_unattributed:
         history.has_unattributed = True
-        for other in history.by_connection.values():
+        for candidate in history.by_connection.values():
             # The request may belong to any session without an id.
-            other.judge.history.may_lack_messages = other.id is None
+            candidate.judge.history.may_lack_messages = candidate.id is None
     return session
 
 

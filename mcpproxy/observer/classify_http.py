@@ -213,7 +213,9 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
     if exchange.traffic == "stateful" and exchange.initialize is None:
         return False
     request_ids = [request.id for request in exchange.requests]
-    return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in request_ids for m in messages)
+    return bool(messages) and all(
+        isinstance(message, ErrorResponse) and message.id in request_ids for message in messages
+    )
 
 
 # Revisions

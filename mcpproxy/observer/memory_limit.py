@@ -45,7 +45,7 @@ class MemoryUse:
 def weight(raw: bytes) -> int:
     """Return about how many bytes of memory a message takes, rather too many than too few.
 
-    The factors are the memory that CPython needs for each object, array, element and member.
+    The numbers are the bytes that CPython needs for each message, object, array, element and member.
     """
     length = len(raw)
     if length <= _SMALL_BYTES:
@@ -62,7 +62,7 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
     Counting stops as soon as there are more than ``most``.
     """
     total = 0
-    seen: set[int] = set()
+    measured_ids: set[int] = set()
     todo: list[Any] = [value]
     while todo and total <= most:
         item = todo.pop()
@@ -72,9 +72,9 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
         total += _ENTRY_BYTES
         if isinstance(item, int | float) or item is None or isinstance(item, type) or callable(item):
             continue
-        if id(item) in seen:
+        if id(item) in measured_ids:
             continue
-        seen.add(id(item))
+        measured_ids.add(id(item))
         if isinstance(history := getattr(item, "history", None), History):
             todo.append(history)  # Of a judge only the history counts: the rest is shared by all judges.
         elif isinstance(item, SentRequest):

@@ -65,7 +65,9 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
     if session.id is not None or session.stateless or VERSION in exchange.fields:
         history.saw_streamable_http = True
     if exchange.method == "POST":
-        exchange.stream = HttpStream(exchange.number, True, tuple(r.id for r in exchange.requests))
+        exchange.stream = HttpStream(
+            exchange.number, True, tuple(request.id for request in exchange.requests)
+        )
         return
     last_event_id = exchange.last_event_id
     if not last_event_id:
@@ -144,6 +146,7 @@ def _remember_server(
     """Remember what a stateless answer shows about the server: its versions, its tools and refused calls."""
     connection, message_history = exchange.request.connection, session.judge.history
     answer = message_history.modern_answer
+    # Only stateless revisions answer an unknown method (-32601) with the status 404.
     if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
         answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if shows_modern(exchange, frame):
@@ -151,18 +154,22 @@ def _remember_server(
     if answer is not None:
         keep_latest(history.modern_answers, connection, answer, MAX_REMEMBERED)
         is_stateful = exchange.server in history.stateful_servers
-        if answer.versions and not is_stateful and not any(v in STATEFUL for v in answer.versions):
+        if (
+            answer.versions
+            and not is_stateful
+            and not any(version in STATEFUL for version in answer.versions)
+        ):
             history.modern_only[exchange.server] = frame.seq
     for version, seq in message_history.supported_versions.items():
         history.supported_versions.setdefault(exchange.server, {}).setdefault(version, seq)
     for request in exchange.requests:
         if request.method == "tools/list":
             key = (exchange.server, exchange.fields.get("authorization") or "")
-            listed = {name: read_mirrors(schema) for m in messages for name, schema in _tools(m)}
+            listed = {name: read_mirrors(schema) for message in messages for name, schema in _tools(message)}
             history.mirrors.setdefault(key, {}).update(listed)
             for call in [call for call in history.header_mismatches if call[0] == connection]:
                 del history.header_mismatches[call]
-        elif request.method == "tools/call" and -32020 in exchange.error_codes:
+        elif request.method == "tools/call" and -32020 in exchange.error_codes:  # wrong headers
             _remember_mismatch(exchange, str(member(request.params, "name")), frame, history)
 
 
@@ -221,7 +228,7 @@ def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[Key]:
     if len(messages) == 1 and type(messages[0]) is Notification:
         return ()  # the most common event, handled first for speed
     return [
-        ("response" if is_answer(m) else "request", m.id)
-        for m in messages
-        if isinstance(m, Request | Response | ErrorResponse) and isinstance(m.id, int | str)
+        ("response" if is_answer(message) else "request", message.id)
+        for message in messages
+        if isinstance(message, Request | Response | ErrorResponse) and isinstance(message.id, int | str)
     ]

@@ -293,5 +293,6 @@ def request_id(value: "JSON | Decimal") -> RequestId | None:
         return None
     if isinstance(value, int | str | float):
         return int(value) if isinstance(value, float) and value.is_integer() else None
+    # The exponent is limited, because converting 1e999999999 to an integer would take very long.
     is_whole = value.is_finite() and value.adjusted() < 4096 and value == value.to_integral_value()
     return int(value) if is_whole else None

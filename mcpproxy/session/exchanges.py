@@ -104,7 +104,7 @@ def fields_of(headers: Headers) -> Fields:
         fields = Fields(headers)
         if (
             len(headers) <= _MAX_CACHED_FIELDS
-            and sum(len(n) + len(v) for n, v in headers) <= _MAX_CACHED_LENGTH
+            and sum(len(name) + len(value) for name, value in headers) <= _MAX_CACHED_LENGTH
         ):
             if len(_cache) >= _MAX_CACHED:
                 _cache.clear()
@@ -171,7 +171,7 @@ class HttpSession:
         default_factory=dict[tuple[str, RequestId], int]
     )  # by kind ("request" or "response") and id of a server message: the exchange of its stream, while open
     last_exchange: "HttpExchange | None" = None  # the latest exchange of the session
-    last_ended_ns: int = 0  # when the exchange of the session that ended last ended
+    last_ended_ns: int = 0  # when an exchange of the session last ended
 
     @property
     def revision(self) -> str | None:
@@ -236,14 +236,14 @@ class HttpExchange:
     @property
     def server(self) -> str:
         """The server, as ``scheme://authority``; empty unless a forward proxy recorded several servers."""
-        scheme, separator, rest = self.request.target.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}" if separator and scheme.isalpha() else ""
+        scheme, separator, after_scheme = self.request.target.partition("://")
+        return f"{scheme}://{after_scheme.partition('/')[0]}" if separator and scheme.isalpha() else ""
 
     def set_messages(self, messages: tuple[WellFormed, ...]) -> None:
         """Set the messages of the request body."""
         self.messages = messages
-        self.requests = tuple([m for m in messages if isinstance(m, Request)])
-        self.initialize = next((m for m in self.requests if m.method == "initialize"), None)
+        self.requests = tuple([message for message in messages if isinstance(message, Request)])
+        self.initialize = next((message for message in self.requests if message.method == "initialize"), None)
 
     @property
     def only_notifies(self) -> bool:
@@ -365,7 +365,7 @@ def singles(frame: Frame) -> tuple[tuple[WellFormed, ...], bool]:
     """Return the messages in a frame that are not malformed, and whether they came as a batch."""
     message = frame.message
     if isinstance(message, Batch):
-        return tuple(m for m in message.items if not isinstance(m, Malformed)), True
+        return tuple(item for item in message.items if not isinstance(item, Malformed)), True
     return (() if isinstance(message, Malformed) else (message,)), False
 
 

@@ -171,7 +171,7 @@ class UsedIds:
         elif joins_right:
             self._starts[index] = number
         else:
-            self.size += 100
+            self.size += 100  # for the two numbers of a new range
             self._starts.insert(index, number)
             self._ends.insert(index, number)
 
@@ -340,7 +340,7 @@ class ModernAnswer:
     @property
     def stateless_versions(self) -> tuple[str, ...]:
         """The stateless revisions among ``versions``."""
-        return tuple(v for v in self.versions if v in STATELESS)
+        return tuple(version for version in self.versions if version in STATELESS)
 
     @property
     def candidates(self) -> tuple[str, ...]:

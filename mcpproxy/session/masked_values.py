@@ -81,5 +81,5 @@ def holds_mask(value: JSON) -> bool:
 
 def credential(authorization: str) -> tuple[str, str]:
     """Return the scheme of an Authorization value in lower case, and the credential (masked or not)."""
-    scheme, _, rest = authorization.strip(" \t").partition(" ")
-    return scheme.lower(), rest.strip(" \t")
+    scheme, _, value = authorization.strip(" \t").partition(" ")
+    return scheme.lower(), value.strip(" \t")

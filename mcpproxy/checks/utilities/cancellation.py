@@ -23,7 +23,7 @@ from mcpproxy.checks.engine.rows import (
     RuleFamily,
     StateUpdate,
 )
-from mcpproxy.checks.utilities.progress import ProgressTokens, twin_of
+from mcpproxy.checks.utilities.progress import ProgressTokens, with_other_type
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
@@ -181,9 +181,9 @@ def _by_requester(context: MessageContext, history: History, id: RequestId) -> I
 def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
     """Return the violation of a cancellation with an id that its sender never used."""
     problem = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
-    twin = twin_of(id)
-    if twin is not None and history.side(context.sender).used_ids.first_use(twin) is not None:
-        problem = f"{problem}: it used {spelled(twin)}"
+    retyped_id = with_other_type(id)
+    if retyped_id is not None and history.side(context.sender).used_ids.first_use(retyped_id) is not None:
+        problem = f"{problem}: it used {spelled(retyped_id)}"
     requirement = FOREIGN_REQUEST if is_stateless(context.candidates) else UNKNOWN_REQUEST
     return _violation(context, requirement, problem)
 
@@ -254,7 +254,7 @@ def cancelled_over_http(
 ) -> Iterator[Violation]:
     """Report a notification of cancellation over HTTP, where closing the stream cancels (CANC-009)."""
     body = exchange.body
-    if body is not None and any(m.value.get("method") == METHOD for m in exchange.messages):
+    if body is not None and any(message.value.get("method") == METHOD for message in exchange.messages):
         problem = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
         yield Violation("CANC-009", "R-114", problem, pointer="/method", frame=body.seq)
 

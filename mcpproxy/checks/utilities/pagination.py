@@ -49,9 +49,9 @@ class Cursors:
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
         """Whether following ``cursor`` from page to page comes to ``start``, or the two are equal."""
-        wanted, current = hash(cursor), None if start is None else hash(start)
+        cursor_hash, current = hash(cursor), None if start is None else hash(start)
         for _ in range(MAX_STEPS):
-            if current is None or current == wanted:
+            if current is None or current == cursor_hash:
                 return current is not None
             current = self.previous.get(current)
         return False

@@ -208,13 +208,13 @@ def _unknown(context: MessageContext, history: History, token: RequestId) -> Ite
     if not history.side(asker).fully_read or (context.sender == CLIENT and is_stateless(context.candidates)):
         return
     problem = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
-    twin = twin_of(token)
-    if twin is not None and used.first_use(twin) is not None:
-        problem = f"{problem}: it gave {spelled(twin)}"
+    retyped_token = with_other_type(token)
+    if retyped_token is not None and used.first_use(retyped_token) is not None:
+        problem = f"{problem}: it gave {spelled(retyped_token)}"
     yield _violation(context, UNKNOWN, problem)
 
 
-def twin_of(token: RequestId) -> RequestId | None:
+def with_other_type(token: RequestId) -> RequestId | None:
     """Return the token or id as the other JSON type (``"7"`` for ``7``); ``None`` if that is not possible."""
     if isinstance(token, int):
         return str(token) if token.bit_length() < 64 else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
-from mcpproxy.checks.utilities.task_reports import has_task_member, in_force, named
+from mcpproxy.checks.utilities.task_reports import has_task_member, has_task_revision, named
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
 from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import other
@@ -32,7 +32,7 @@ def needless_mark(
     else:
         assert context.answers is not None
         value, described, part = message.result, f"the answer to {context.answers.method}", "result"
-    if member(value, "_meta", RELATED) is not None and in_force(context):
+    if member(value, "_meta", RELATED) is not None and has_task_revision(context):
         problem = f"{context.sender} marked {described} as belonging to a task, which it already names"
         yield Violation("TASK-010", "R-199", problem, pointer=f"{context.at}/{part}/_meta", at_most="warning")
 
@@ -43,7 +43,7 @@ def unmarked_request(context: MessageContext[Request], history: History) -> Iter
     It must if its sender runs one task only, that task waits for input, and no other request is pending.
     """
     message, tasks = context.message, history.of(Tasks)
-    if not tasks.by_id or history.has_gap or not in_force(context):
+    if not tasks.by_id or history.has_gap or not has_task_revision(context):
         return
     open_tasks = tasks.open(context.sender)
     if (
@@ -76,7 +76,12 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
     """Report the answer to a marked request if it does not repeat the mark (TASK-010)."""
     request, message = context.answers, context.message
     task_id = member(request.params, "_meta", RELATED, "taskId") if request else None
-    if request is None or task_id is None or not isinstance(message, Response) or not in_force(context):
+    if (
+        request is None
+        or task_id is None
+        or not isinstance(message, Response)
+        or not has_task_revision(context)
+    ):
         return ()
     if has_task_member(context) or member(message.result, "_meta", RELATED, "taskId") == task_id:
         return ()
@@ -88,7 +93,7 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
 def unmarked_progress(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report progress without a mark for a request that became a task (TASK-010)."""
     tokens = history.of(Tasks).tokens
-    if not tokens or history.over_http or not in_force(context):
+    if not tokens or history.over_http or not has_task_revision(context):
         return ()
     message = context.message
     token = member(message.params, "progressToken")

@@ -35,8 +35,11 @@ REQUESTS: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "
 FRESH_MS: Final = 60_000
 """The server must know a new task for at least this long, or for its time to live if that is shorter."""
 
+NS_PER_MS_NEEDED: Final = 900_000
+"""Of each millisecond of the poll interval, a poll must wait this many nanoseconds."""
+
 EARLY_NS: Final = 50_000_000
-"""A poll may come early by this much, because clocks and networks are not exact."""
+"""A poll may come early by this much in addition, because clocks and networks are not exact."""
 
 
 def _declares(params: object) -> bool:
@@ -82,13 +85,16 @@ def task_served(context: MessageContext, history: History) -> Iterable[Violation
 # The shape of a task
 
 Test = Callable[[JSON], bool]
+"""Returns whether a member has the right type."""
 
 
 def _is_time(value: JSON) -> bool:
+    """Whether ``value`` is an ISO 8601 time."""
     return instant(value) is not None
 
 
 def _is_error(value: JSON) -> bool:
+    """Whether ``value`` is a JSON-RPC error object."""
     code = member(value, "code")
     is_integer = isinstance(code, int) and not isinstance(code, bool)
     return is_integer and isinstance(member(value, "message"), str)
@@ -239,7 +245,7 @@ def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[V
     if (
         task.poll.answered_seq
         and not task.poll.refused_by_http
-        and waited_ns < task.poll_ms * 900_000 - EARLY_NS
+        and waited_ns < task.poll_ms * NS_PER_MS_NEEDED - EARLY_NS
     ):
         waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
         problem = f"client polled task {_named(task.id)} again after {waited}"
@@ -298,8 +304,12 @@ def off_subscription(context: MessageContext[Notification], history: History) ->
             problem = "server sent notifications/tasks outside of any subscription"
             yield Violation("TASKX-006", "R-272", problem, pointer=context.at + "/method", at_most="warning")
         return
-    wanted = subscription.wanted.get("taskIds") if subscription.wanted is not None else None
-    if subscription.wanted is None or (isinstance(wanted, list) and id in wanted) or not isinstance(id, str):
+    task_ids = subscription.wanted.get("taskIds") if subscription.wanted is not None else None
+    if (
+        subscription.wanted is None
+        or (isinstance(task_ids, list) and id in task_ids)
+        or not isinstance(id, str)
+    ):
         return
     problem = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
     yield Violation(

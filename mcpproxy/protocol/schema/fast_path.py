@@ -69,7 +69,7 @@ def _type(setting: JSON, _: int) -> Fits | None:
     names = setting if isinstance(setting, list) else [setting]
     if not all(isinstance(name, str) and name in _TYPES for name in names):
         return None
-    types = frozenset(known for name in names for known in _TYPES[name])  # pyright: ignore[reportArgumentType] # all are strings
+    types = frozenset(python_type for name in names for python_type in _TYPES[name])  # pyright: ignore[reportArgumentType] # all are strings
     return lambda value: type(value) in types
 
 

@@ -95,7 +95,9 @@ def _clause(error: "ValidationError", name: str, details: Mapping[str, JSON], ac
         if not types:
             return f"fits none of the schemas under {name}"
         type_text = shown(actual) if isinstance(actual, float) and "integer" in types else kind(actual)
-        return f"should be {either([_TYPES.get(t, t) for t in types])}, is {type_text}"
+        return (
+            f"should be {either([_TYPES.get(type_name, type_name) for type_name in types])}, is {type_text}"
+        )
     if name in ("enum", "const"):
         options = cast("list[JSON]", details.get("options", [details.get("expected_value")]))
         if not options:
