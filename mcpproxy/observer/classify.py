@@ -134,8 +134,8 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
     id = message.id
     request = None
     if id is not None and id is not ABSENT:
-        requester = history.server if context.sender == CLIENT else history.client
-        request = requester.pending.get(id) or _request_meant(context, message, id, requester, history)
+        requestor = history.server if context.sender == CLIENT else history.client
+        request = requestor.pending.get(id) or _request_meant(context, message, id, requestor, history)
     if request is None:
         context.known = UNMATCHED_ID
         return
@@ -227,16 +227,16 @@ def _request_meant(
     context: MessageContext,
     message: Response | ErrorResponse,
     id: RequestId,
-    requester: Side,
+    requestor: Side,
     history: History,
 ) -> SentRequest | None:
     """Return the request that an answer with an unknown id is meant for.
 
     Its id may have the wrong JSON type, or the answer may be the awaited result of initialize.
     """
-    if requester.used_ids.first_use(id) is not None:
+    if requestor.used_ids.first_use(id) is not None:
         return None
-    request = requester.pending.get(_retyped(id))
+    request = requestor.pending.get(_retyped(id))
     if request is None and _answers_initialize(context, message, history):
         return history.initialize
     return request

@@ -220,18 +220,20 @@ class MessageJudge:
         findings: list[Finding] = []
         context = MessageContext(frame, frame.sender, message, self._history.candidates)
         if message.value is ABSENT:
-            lenient = parse_leniently(frame.raw.removeprefix(BOM))
-            if isinstance(lenient, Malformed):
-                lenient = None  # The lenient parser found no message either.
-            if lenient is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
+            lenient_message = parse_leniently(frame.raw.removeprefix(BOM))
+            if isinstance(lenient_message, Malformed):
+                lenient_message = None  # The lenient parser found no message either.
+            if lenient_message is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
                 self._history.side(frame.sender).sent_unreadable = True
-            checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
+            # If no parser can read the frame, only the first check applies, and only if the frame seems to be
+            # meant as a message.
+            checks = FRAME_CHECKS if lenient_message is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
             for _, check in checks:
                 findings += self._build_findings(
                     check(context, self._history), frame.seq, frame.sender, context.candidates
                 )
-            if lenient is not None:
-                return findings + self._judge(frame, lenient)
+            if lenient_message is not None:
+                return findings + self._judge(frame, lenient_message)
             if message.flaw is Flaw.TOO_DEEP:
                 return findings
         elif isinstance(message.value, dict) and "id" in message.value:
@@ -301,6 +303,7 @@ class MessageJudge:
         else:
             member_plans, fits = plan.familiar_member_plans, plan.familiar_fits
         member_plan = member_plans[tuple(contents)] if type(contents) is dict else plan.no_members
+        # Plain contents have the right shape and contain nothing that a check searches for.
         if not (member_plan.may_be_plain and type(contents) is dict and is_plain(contents)):
             if fits is not None and (plan.mandatory if contents is ABSENT else not fits(contents)):
                 facts |= MISSHAPEN
@@ -330,8 +333,8 @@ class MessageJudge:
             context.weight = size = weight(frame.raw) if not at else _BYTES_PER_ITEM
             self._memory_use.added += size
         remember(context, history)
-        for write in updates:
-            write(context, history)
+        for update in updates:
+            update(context, history)
         return findings
 
     def _recognise(self, frame: Frame, message: Single) -> None:

@@ -19,15 +19,19 @@ from mcpproxy.protocol.wording import token
 
 ANNOTATION: Final = "x-mcp-header"
 
-_TOKEN: Final = pattern(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
-_UNSAFE: Final = pattern(r"[^\x20-\x7E\t]")
-_SENTINEL: Final = pattern(r"=\?base64\?(.*)\?=", re.DOTALL)
-_ALMOST_SENTINEL: Final = pattern(r"=\?base64\?(.*)\?=", re.DOTALL | re.IGNORECASE)
+_HEADER_NAME: Final = pattern(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token in RFC 9110, section 5.6.2
+_NEEDS_ENCODING: Final = pattern(r"[^\x20-\x7E\t]")
+_ENCODED: Final = pattern(r"=\?base64\?(.*)\?=", re.DOTALL)
+_ENCODED_ANY_CASE: Final = pattern(r"=\?base64\?(.*)\?=", re.DOTALL | re.IGNORECASE)
 _TYPES: Final = ("integer", "string", "boolean")
+"""The types of arguments that may be repeated in a header."""
 
 Path = tuple[str, ...]
+"""The names of properties that lead to an argument."""
 
 _SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose value maps names to schemas."""
+
 _DEPTH: Final = 64
 """The depth of a schema below which annotations are not looked for."""
 
@@ -55,7 +59,7 @@ def read_mirrors(schema: JSON) -> Mirrors:
         name, property_type = property[ANNOTATION], property.get("type")
         if not is_reachable:
             faults.append((pointer, "is in a place that is not reached through properties only"))
-        elif not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        elif not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             faults.append((pointer, "is not a header name"))
         elif name.lower() in taken_names:
             faults.append((pointer, f"repeats the name {name}"))
@@ -102,7 +106,7 @@ def argument(arguments: JSON, path: Path) -> JSON:
 
 def decoded(header: str) -> str | None:
     """Return the decoded text of a header value; ``None`` if it is marked as base64 but not valid base64."""
-    match = _SENTINEL.fullmatch(header)
+    match = _ENCODED.fullmatch(header)
     if match is None:
         return header
     try:
@@ -113,11 +117,11 @@ def decoded(header: str) -> str | None:
 
 def encoding_fault(header: str) -> str:
     """Describe the fault in the encoding of a header value; empty if there is none."""
-    if _UNSAFE.search(header):
+    if _NEEDS_ENCODING.search(header):
         return "contains characters that must be encoded as base64"
     if decoded(header) is None:
         return "says that it is base64, but cannot be decoded"
-    if _ALMOST_SENTINEL.fullmatch(header) and not _SENTINEL.fullmatch(header):
+    if _ENCODED_ANY_CASE.fullmatch(header) and not _ENCODED.fullmatch(header):
         return "spells the base64 marker in capitals"
     return ""
 

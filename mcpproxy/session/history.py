@@ -39,7 +39,7 @@ class KeepsFinished(typing.Protocol):
     """The state of a family of checks that remembers requests after their answers."""
 
     def forget_finished(self) -> None:
-        """Forget answered requests, so that no finding is made or wrong because they are missing."""
+        """Forget answered requests. No finding may follow from the fact that they are forgotten."""
 
 
 @slotted()
@@ -47,14 +47,14 @@ class SentRequest:
     """One request and its outcome.
 
     ``candidates`` are the revisions that the request may belong to. A ``stateless`` request names its
-    revision itself. An ``early`` request was sent before the handshake was complete. ``answers_due`` is above
-    one if the same id was used again while the first request was pending. If the two requests have different
-    methods, ``method`` is empty, because an answer may be to either. ``answered_seq`` is the frame of the
-    latest answer, 0 while there is none, and ``answered_ns`` the time of that frame. ``refused_by_http`` is
-    set when the server refused the frame with an HTTP status, so that the request counts as never sent.
-    ``has_familiar_meta`` is set if an equal ``_meta`` was found correct in an earlier request
-    (``History.familiar_meta``). ``check_memory`` is what the checks of its method remember about the request
-    until it is answered.
+    revision itself. An ``early`` request was sent before the handshake was complete. ``answers_due`` is the
+    number of answers to come: more than one if the same id was used again while the first request was
+    pending. If the two requests have different methods, ``method`` is empty, because an answer may be to
+    either. ``answered_seq`` is the frame of the latest answer, 0 while there is none, and ``answered_ns`` the
+    time of that frame. ``refused_by_http`` is set when the server refused the frame with an HTTP status, so
+    that the request counts as never sent. ``has_familiar_meta`` is set if an equal ``_meta`` was found
+    correct in an earlier request (``History.familiar_meta``). ``check_memory`` is what the checks of the
+    method remember about the request until it is answered.
     """
 
     seq: int
@@ -145,7 +145,7 @@ class UsedIds:
         return id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
 
     def _shrink(self) -> None:
-        """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep`` does."""
+        """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep_latest`` does."""
         for oldest in tuple(islice(self._recent, len(self._recent) - RECENT_IDS)):
             del self._recent[oldest]
             if isinstance(oldest, str):
@@ -154,10 +154,12 @@ class UsedIds:
                 self._add_number(oldest)
 
     def _has_number(self, number: int) -> bool:
+        """Whether one of the ranges contains ``number``."""
         index = bisect_right(self._starts, number) - 1
         return index >= 0 and number <= self._ends[index]
 
     def _add_number(self, number: int) -> None:
+        """Add ``number`` to the ranges, and join ranges that touch."""
         if self._has_number(number):
             return
         index = bisect_right(self._starts, number)
@@ -188,7 +190,7 @@ class Side:
     held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
     closed_ns: int | None = None  # when this side closed its stream
     notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
-    last_answered_seq: int = 0  # of all requests of this side that were answered, the frame of the latest
+    last_answered_seq: int = 0  # the frame of this side's latest request that was answered
     sent_unreadable: bool = False  # this side sent a message that could not be read
     in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
 
@@ -257,7 +259,7 @@ class History:
 
     # The state of each family of checks, by its class.
     _memories: dict[type, object] = field(default_factory=dict[type, object])
-    # The same for what families remember across stateless sessions. Only set in those, over HTTP.
+    # In a stateless session over HTTP: the state that families of checks share with all such sessions.
     stateless_memories: dict[type, object] | None = None
 
     @property
@@ -276,8 +278,8 @@ class History:
             return f"crashed with signal {close.signal}" if close.signal in CRASHES else ""
         # If a signal ends the command of a shell, the shell exits with 128 plus the number of the signal.
         code = close.exit_code or 0
-        killed = code > 128 and code - 128 not in CRASHES
-        return f"exited with {close.exit_code}" if close.ending == "exited" and not killed else ""
+        was_killed = code > 128 and code - 128 not in CRASHES
+        return f"exited with {close.exit_code}" if close.ending == "exited" and not was_killed else ""
 
     def side(self, sender: Sender) -> Side:
         """Return what ``sender`` has sent."""
@@ -287,9 +289,9 @@ class History:
         """Return the capabilities of ``of``; ``None`` before the handshake or if they are not an object."""
         return self.client_capabilities if of == CLIENT else self.server_capabilities
 
-    def pending(self, requester: Sender, id: RequestId) -> SentRequest | None:
-        """Return the unanswered request of ``requester`` with this id, ``None`` if there is none."""
-        return self.side(requester).pending.get(id)
+    def pending(self, requestor: Sender, id: RequestId) -> SentRequest | None:
+        """Return the unanswered request of ``requestor`` with this id, ``None`` if there is none."""
+        return self.side(requestor).pending.get(id)
 
     def of(self, memory: type[Memory]) -> Memory:
         """Return the session's one instance of ``memory``, a class with the state of a family of checks.

@@ -13,8 +13,8 @@ from mcpproxy.protocol.jsontext import unclosed
 from mcpproxy.session.frame import Frame
 
 MAX_BYTES: Final = 1 << 20
-MAX_ATTEMPTS: Final = 256
 MAX_LINES: Final = 65_536
+MAX_ATTEMPTS: Final = 256
 """The limits: how many bytes and lines are held, and how often the held lines are parsed."""
 
 
@@ -30,9 +30,12 @@ class SplitMessage:
         """Hold ``frame`` if it begins or may continue a split message; return whether it is held."""
         message = frame.message
         if self.frames:
-            fits = self.size + len(frame.raw) <= MAX_BYTES and self.attempts <= MAX_ATTEMPTS
-            fits = fits and len(self.frames) < MAX_LINES
-            if not fits or not isinstance(message, Malformed):
+            is_within_limits = (
+                self.size + len(frame.raw) <= MAX_BYTES
+                and len(self.frames) < MAX_LINES
+                and self.attempts <= MAX_ATTEMPTS
+            )
+            if not is_within_limits or not isinstance(message, Malformed):
                 return False
         elif not (
             isinstance(message, Malformed)

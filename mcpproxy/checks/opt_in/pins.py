@@ -294,8 +294,9 @@ def _server(context: MessageContext, history: History) -> str | None:
     """Return the name of the server that answers; empty if it gives none, ``None`` if it is unknown."""
     name = _own_name(context, history)
     if isinstance(name, Absent):
-        nameless = "" if context.stateless and not history.has_gap else None
-        return history.across_requests(NamesByCaller).names.get(history.caller, nameless)
+        # A stateless server may give no name. A stateful server gives its name in the handshake only.
+        if_never_given = "" if context.stateless and not history.has_gap else None
+        return history.across_requests(NamesByCaller).names.get(history.caller, if_never_given)
     return name
 
 

@@ -85,6 +85,7 @@ def contract(schema: JSON, revision: str) -> "Contract | None":
 
 @lru_cache(maxsize=MAX_CONTRACTS)
 def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | None":
+    """Return the contract of the schema ``text``; ``None`` if values cannot be checked against it."""
     schema: JSONObject = orjson.loads(text)
     dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:
@@ -124,6 +125,7 @@ class Contract:
         self._dialect_schemas = dialect_schemas
         self._fast_test = fast_test  # ``None`` if there is none, or once it was used ``MAX_FAST_TESTS`` times
         self._times_tested = 0
+        # The number of values in a text plus the length of its strings is at most twice the text's length.
         steps = dialect_schemas[0].effort.steps(MAX_DEPTH)
         self._max_short_text = min(MAX_NODES, MAX_STEPS // (2 * steps))
         self._max_fast_size = MAX_FAST_STEPS // steps
@@ -178,9 +180,10 @@ class Contract:
             if validator is None or work > MAX_STEPS or _call_safely(validator.is_valid, value) is not False:
                 return ()
             if not (mismatches := _explained(value, effort, validator, work)):
-                return ()
+                return ()  # No mismatch is certain.
             by_dialect.append(mismatches)
         first, *others = by_dialect
+        # Only what does not match in any of the dialects is reported.
         common = tuple(mismatch for mismatch in first if all(mismatch in other for other in others))
         return common or (_UNEXPLAINED,)
 
