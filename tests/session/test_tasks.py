@@ -42,9 +42,9 @@ def test_a_report_is_later_by_its_request_or_its_timestamp() -> None:
 
 def test_a_caller_finds_only_its_own_tasks() -> None:
     known = ExtensionTasks()
-    mine = known.known("server token-1", "t")
-    assert known.known("server token-1", "t") is mine
-    assert known.known("server token-2", "t") is not mine
+    mine = known.get_or_add("server token-1", "t")
+    assert known.get_or_add("server token-1", "t") is mine
+    assert known.get_or_add("server token-2", "t") is not mine
     assert known.get("server token-3", "t") is None
 
 
@@ -52,7 +52,7 @@ def test_the_oldest_tasks_of_an_extension_are_forgotten() -> None:
     known = ExtensionTasks()
     most = extension_tasks.MAX_REMEMBERED
     for number in range(2 * most):
-        known.known("", str(number))
+        known.get_or_add("", str(number))
     assert most <= len(known.by_id) <= most * 9 // 8
     assert known.get("", "0") is None
 
