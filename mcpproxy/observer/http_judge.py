@@ -79,7 +79,7 @@ _LONGEST_METHOD: Final = 20
 """The names of HTTP methods are at most this long."""
 
 MAX_CHALLENGES: Final = 100
-"""How many 401 responses are remembered until the client has asked for the authorization metadata or not."""
+"""How many 401 responses are remembered until a client requests the authorization metadata."""
 
 
 class HttpJudge:
@@ -110,7 +110,7 @@ class HttpJudge:
 
     @property
     def revision(self) -> str | None:
-        """The revision of the session that sent the latest request."""
+        """The revision of the session to which the latest request belongs."""
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
@@ -308,12 +308,14 @@ class HttpJudge:
             earlier = exchange.earlier_event = session.events.get(event.id)
             exchange.repeats_earlier_event = earlier is not None and earlier.data == hash(frame.raw)
         if not exchange.repeats_earlier_event:
+            # Find another open stream that has carried the same message.
             for key in keys:
                 carrier_number = session.delivered.get(key, exchange.number)
                 carrier = self._history.exchanges.get(carrier_number)
                 if carrier_number != exchange.number and carrier and carrier.stream is not exchange.stream:
                     exchange.also_carried_by = carrier_number
         elif exchange.earlier_event and exchange.earlier_event.stream is not exchange.stream:
+            # The event of another stream is repeated, which may still be open.
             is_open = exchange.earlier_event.exchange in self._history.exchanges
             exchange.also_carried_by = exchange.earlier_event.exchange if is_open else 0
 
@@ -388,7 +390,9 @@ class HttpJudge:
             ):
                 session.last_exchange.ended_ns = close.observed_at_ns
                 findings += self._run_checks("over", session.last_exchange, CLIENT, ALL_FACTS)
-            if not session.stateless and (session.id or session.is_http_sse or not history.has_unattributed):
+            # Requests of unknown sessions may belong to any session without an id.
+            is_complete = bool(session.id) or session.is_http_sse or not history.has_unattributed
+            if not session.stateless and is_complete:
                 findings += session.judge.observe(close)
         return findings
 

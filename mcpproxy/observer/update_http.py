@@ -38,7 +38,8 @@ Key: TypeAlias = tuple[str, RequestId]
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Tell a stateless session who its caller is, and give it the memory that all stateless sessions share.
 
-    In any session, set ``may_lack_messages`` if messages of it may have been attributed to another session.
+    In any session, set ``may_lack_messages`` if messages of the session may be missing because of a gap or
+    because they were attributed to another session.
     """
     message_history = session.judge.history
     if session.stateless:

@@ -82,11 +82,13 @@ def survey(schema: JSONObject, dialect: Dialect) -> Effort | None:
 
 
 class _Survey:
+    """Visits the subschemas of one schema and makes the graph of nodes that ``Effort`` counts."""
+
     def __init__(self, schema: JSONObject, dialect: Dialect) -> None:
         self._schema = schema
         self._table = keywords(dialect)
         self._dialect_uri = schema.get("$schema")
-        self._id = "id" if dialect == "draft-04" else "$id"
+        self._id_keyword = "id" if dialect == "draft-04" else "$id"
         self._nodes: dict[int, _Node] = {}
         self._has_patterns = self._has_choices = self._has_reference = self._has_inner_id = False
 
@@ -140,14 +142,14 @@ class _Survey:
     def _is_supported(self, schema: JSONObject) -> bool:
         """Whether a subschema has the dialect of the root and no ``$recursiveRef``."""
         if schema is not self._schema:
-            self._has_inner_id |= self._id in schema
+            self._has_inner_id |= self._id_keyword in schema
             if "$schema" in schema and schema["$schema"] != self._dialect_uri:
                 return False
         return "$recursiveRef" not in schema
 
-    def _within(self, reference: str) -> str:
+    def _local_reference(self, reference: str) -> str:
         """Return the fragment of ``reference`` if it names this document by its id; else ``reference``."""
-        document_id = self._schema.get(self._id)
+        document_id = self._schema.get(self._id_keyword)
         if not isinstance(document_id, str) or "#" in document_id:
             return reference
         from urllib.parse import urljoin  # imported here: it takes 3 ms, and few sessions need it
@@ -175,7 +177,7 @@ class _Survey:
         if not isinstance(reference, str):
             return None
         if not reference.startswith("#"):
-            reference = self._within(reference)
+            reference = self._local_reference(reference)
         if not reference.startswith("#"):
             return None
         target: JSON = self._schema
