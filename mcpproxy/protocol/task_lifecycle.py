@@ -106,12 +106,12 @@ _REPORTED: Final = {
 _LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
 
 
-def reported(status: JSON) -> TaskState | None:
+def state_of_status(status: JSON) -> TaskState | None:
     """Return the state that a ``status`` member names; ``None`` if it names none."""
     return _REPORTED.get(status) if isinstance(status, str) else None
 
 
-def instant(value: JSON) -> datetime | None:
+def parse_time(value: JSON) -> datetime | None:
     """Return the time of an ISO 8601 timestamp, read as UTC if it has no offset; ``None`` if invalid."""
     if not isinstance(value, str):
         return None

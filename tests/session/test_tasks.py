@@ -1,6 +1,6 @@
 """What is remembered of tasks and subscriptions: apart from each other, and not without end."""
 
-from mcpproxy.protocol.task_lifecycle import TaskState, instant
+from mcpproxy.protocol.task_lifecycle import TaskState, parse_time
 from mcpproxy.session import extension_tasks, subscriptions, task_table
 from mcpproxy.session.extension_tasks import ExtensionTasks
 from mcpproxy.session.history import SentRequest
@@ -32,7 +32,7 @@ def test_the_oldest_tasks_are_forgotten() -> None:
 
 
 def test_a_report_is_later_by_its_request_or_its_timestamp() -> None:
-    early, late = instant("2025-11-25T10:00:00Z"), instant("2025-11-25T10:00:01Z")
+    early, late = parse_time("2025-11-25T10:00:00Z"), parse_time("2025-11-25T10:00:01Z")
     assert is_later(asked(1, seq=5), None, 4, late)
     assert is_later(None, late, 4, early)
     assert not is_later(asked(1, seq=3), early, 4, early)

@@ -46,6 +46,7 @@ def unmarked_request(context: MessageContext[Request], history: History) -> Iter
     if not tasks.by_id or history.has_gap or not has_task_revision(context):
         return
     open_tasks = tasks.open(context.sender)
+    # If the table is full, another open task may have been forgotten.
     if (
         len(open_tasks) != 1
         or open_tasks[0].state is not TaskState.INPUT_REQUIRED

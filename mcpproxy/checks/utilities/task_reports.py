@@ -13,7 +13,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import TASKS
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
-from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, instant, reported
+from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import History
 from mcpproxy.session.task_table import MAX_REMEMBERED, Task, Tasks, is_later
@@ -74,14 +74,14 @@ def reports(context: MessageContext, history: History) -> list[TaskReport]:
         id = task.get("taskId") if task else None
         if task is not None and isinstance(id, str):
             earlier = tasks.get(context.sender, id)
-            state = reported(task.get("status"))
+            state = state_of_status(task.get("status"))
             task_reports.append(TaskReport(task, id, state, context.at + pointer, earlier, creates))
     return task_reports
 
 
 def _is_newer(context: MessageContext, report: TaskReport, task: Task) -> bool:
     """Whether a report was certainly made after the report from which ``known.state`` is."""
-    updated = instant(report.value.get("lastUpdatedAt"))
+    updated = parse_time(report.value.get("lastUpdatedAt"))
     return is_later(context.answers, updated, task.seq, task.updated)
 
 
@@ -106,12 +106,12 @@ def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     """Report invalid timestamps, and a creation time that changes."""
     for name in ("createdAt", "lastUpdatedAt"):
         text = report.value.get(name)
-        if isinstance(text, str) and instant(text) is None:
+        if isinstance(text, str) and parse_time(text) is None:
             problem = (
                 f"{context.sender} reported {name} of a task as {shown(text)}, which is not an ISO 8601 time"
             )
             yield Violation("TASK-007", "R-196", problem, pointer=f"{report.pointer}/{name}")
-    created = instant(report.value.get("createdAt"))
+    created = parse_time(report.value.get("createdAt"))
     earlier_created = report.earlier.created if report.earlier and not report.creates else None
     if (
         created is not None
@@ -194,9 +194,9 @@ def remember_reports(context: MessageContext, history: History) -> None:
             step = TRANSITIONS[task.state][report.state]
             if is_newer or (step.breaks is None and not report.creates) or task.state is TaskState.UNSEEN:
                 task.state, task.seq = step.to, context.seq
-                task.updated = instant(report.value.get("lastUpdatedAt"))
+                task.updated = parse_time(report.value.get("lastUpdatedAt"))
         if task.created is None:
-            task.created = instant(report.value.get("createdAt"))
+            task.created = parse_time(report.value.get("createdAt"))
         task.deleted = False
         poll_ms = report.value.get("pollInterval")
         if isinstance(poll_ms, int | float) and not isinstance(poll_ms, bool):

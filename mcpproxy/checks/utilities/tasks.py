@@ -63,10 +63,13 @@ UNKNOWN_TASK: Final = pattern(
 """Finds an error message that says that a task is unknown."""
 
 NS_PER_MS_NEEDED: Final = 900_000
-"""Of each millisecond of the poll interval, a poll must wait this many nanoseconds."""
+"""For each millisecond of the poll interval, the requestor must wait this many nanoseconds.
+
+That is nine tenths of the interval: requestors round it, and clocks differ.
+"""
 
 EARLY_NS: Final = 50_000_000
-"""A poll may come early by this much in addition, because clocks and networks are not exact."""
+"""A poll may come early by this much in addition, because the network delays messages unequally."""
 
 
 # Requests that become tasks

@@ -15,7 +15,7 @@ from mcpproxy.checks.stateless.subscriptions import ID_KEY, belongs_to
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.methods import kind_of, names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
-from mcpproxy.protocol.task_lifecycle import TaskState, instant, reported
+from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
 from mcpproxy.session.frame import SERVER
@@ -36,10 +36,13 @@ FRESH_MS: Final = 60_000
 """The server must know a new task for at least this long, or for its time to live if that is shorter."""
 
 NS_PER_MS_NEEDED: Final = 900_000
-"""Of each millisecond of the poll interval, a poll must wait this many nanoseconds."""
+"""For each millisecond of the poll interval, the client must wait this many nanoseconds.
+
+That is nine tenths of the interval: clients round it, and clocks differ.
+"""
 
 EARLY_NS: Final = 50_000_000
-"""A poll may come early by this much in addition, because clocks and networks are not exact."""
+"""A poll may come early by this much in addition, because the network delays messages unequally."""
 
 
 def _declares(params: object) -> bool:
@@ -90,7 +93,7 @@ Test = Callable[[JSON], bool]
 
 def _is_time(value: JSON) -> bool:
     """Whether ``value`` is an ISO 8601 time."""
-    return instant(value) is not None
+    return parse_time(value) is not None
 
 
 def _is_error(value: JSON) -> bool:
@@ -102,7 +105,7 @@ def _is_error(value: JSON) -> bool:
 
 MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
     "taskId": ("a string", lambda value: isinstance(value, str)),
-    "status": ("one of the five statuses", lambda value: reported(value) is not None),
+    "status": ("one of the five statuses", lambda value: state_of_status(value) is not None),
     "createdAt": ("an ISO 8601 time", _is_time),
     "lastUpdatedAt": ("an ISO 8601 time", _is_time),
     "ttlMs": ("a number or null", lambda value: value is None or _number(value) is not None),
@@ -146,7 +149,7 @@ def _misshapen(
 ) -> Iterator[Violation]:
     """Compare a task with ``MEMBERS`` and ``MEMBERS_BY_STATUS``, and its status with the earlier one."""
     required = [(name, expected, test) for name, (expected, test) in MEMBERS.items()]
-    state = reported(task.get("status"))
+    state = state_of_status(task.get("status"))
     if state in MEMBERS_BY_STATUS and (context.answers is None or context.answers.method == "tasks/get"):
         required.append(MEMBERS_BY_STATUS[state])
     for name, expected, test in required:
@@ -162,7 +165,7 @@ def _misshapen(
     earlier = history.across_requests(ExtensionTasks).get(history.caller, task.get("taskId"))
     if earlier is None or state is None or not earlier.state.final or state is earlier.state:
         return
-    if is_later(context.answers, instant(task.get("lastUpdatedAt")), earlier.seq, earlier.updated):
+    if is_later(context.answers, parse_time(task.get("lastUpdatedAt")), earlier.seq, earlier.updated):
         problem = f"server reported task {_named(earlier.id)} as {state.value}; it was {earlier.state.value}"
         yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(earlier.seq,))
 
@@ -376,7 +379,7 @@ def remember_task(context: MessageContext, history: History) -> None:
     if task_object is None or not isinstance(id, str):
         return
     task, request = history.across_requests(ExtensionTasks).get_or_add(history.caller, id), context.answers
-    state, updated = reported(task_object.get("status")), instant(task_object.get("lastUpdatedAt"))
+    state, updated = state_of_status(task_object.get("status")), parse_time(task_object.get("lastUpdatedAt"))
     is_newer = task.state is TaskState.UNSEEN or is_later(request, updated, task.seq, task.updated)
     if request is not None and request.method == "tools/call":
         task.created_seq, task.created_ns = context.seq, context.frame.observed_at_ns
@@ -384,6 +387,7 @@ def remember_task(context: MessageContext, history: History) -> None:
         task.fetched = True
     else:
         task.poll = None  # After a notification about the task, the client may poll at once.
+    # A final state is only replaced by a report that is certainly newer.
     if state is not None and (is_newer or not task.state.final):
         task.state, task.seq, task.updated = state, context.seq, updated
     task.ttl_ms, task.poll_ms = (
