@@ -83,6 +83,7 @@ def is_acp(frame: Frame, message: Request | Notification) -> bool:
 
 
 def _read_request(context: MessageContext, message: Request, history: History) -> None:
+    """Set the revisions and the facts of a request."""
     method, params, sender = message.method, message.params, context.sender
     context.method, context.contents = method, params
     facts = 0 if message.regular else IRREGULAR
@@ -131,6 +132,7 @@ def _read_notification(context: MessageContext, message: Notification, history: 
 
 
 def _read_answer(context: MessageContext, message: Response | ErrorResponse, history: History) -> None:
+    """Set the request that is answered, the revisions and the facts of an answer."""
     id = message.id
     request = None
     if id is not None and id is not ABSENT:

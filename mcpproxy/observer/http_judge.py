@@ -352,7 +352,7 @@ class HttpJudge:
         elif head.status == 404 and exchange.method == "POST":
             remember_404(exchange, session, head)
         if exchange.stream is not None and exchange.response_is_sse:
-            # If the response is not SSE, such as a refusal, the exchange has not carried the stream.
+            # A response that is not SSE, such as a refusal, does not change the stream.
             exchange.stream.closed_ns, exchange.stream.left_by_client = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered or ():
             session.delivered.pop(key, None)

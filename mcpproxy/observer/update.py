@@ -90,6 +90,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
 
 
 def _remember_initialize(message: Request, request: SentRequest, history: History) -> None:
+    """Record an initialize request, and the client's capabilities unless a version is already negotiated."""
     if history.negotiated is None:
         history.candidates = STATEFUL if history.protocol == "mcp" else ACP
         history.initialize_answered = False
@@ -117,6 +118,7 @@ def _remember_answer(context: MessageContext, request: SentRequest, history: His
 
 
 def _negotiate(result: JSONObject, history: History) -> None:
+    """Record the version and the capabilities in the result of initialize."""
     version, capabilities = result.get("protocolVersion"), result.get("capabilities")
     if history.protocol == "acp":
         history.candidates = acp.named(version)

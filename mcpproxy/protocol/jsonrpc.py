@@ -90,7 +90,7 @@ class Response:
 
 @slotted()
 class ErrorResponse:
-    """An answer with an ``error``. An answer with both ``result`` and ``error``, or neither, is one too."""
+    """An answer with an ``error``, or with both ``result`` and ``error``, or with neither of them."""
 
     value: JSONObject
     id: RequestId | Absent | None

@@ -23,7 +23,7 @@ STATEFUL: Final = REVISIONS[:_FIRST_STATELESS]
 """Revisions that open a session with the initialize handshake."""
 
 STATELESS: Final = REVISIONS[_FIRST_STATELESS:]
-"""Revisions in which every request carries its own protocol version in ``_meta``."""
+"""Revisions in which the ``_meta`` of every request contains the protocol version."""
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 """The ``_meta`` member that marks a request as stateless and names its revision."""

@@ -148,6 +148,7 @@ class Catalogue:
 
 
 def _rule(code: str, table: Mapping[str, object]) -> Rule:
+    """Return the rule in a parsed table."""
     texts = {key: _text(code, table, key) for key in ("name", "summary", "why", "example", "instead")}
     requirements = _table(code, table.get("requirements"))
     if not requirements:
@@ -166,6 +167,7 @@ def _rule(code: str, table: Mapping[str, object]) -> Rule:
 
 
 def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
+    """Return the requirement in a parsed table of the rule ``code``."""
     where = f"{code} {id}"
     known_members = {"text", "blame", "keyword", "since", "until", "source", "unobservable"}
     if unknown_members := set(row) - known_members:

@@ -316,7 +316,7 @@ class HttpHistory:
 
     exchanges: dict[int, HttpExchange] = field(
         default_factory=dict[int, HttpExchange]
-    )  # the open ones, by number
+    )  # the open exchanges, by number
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
     shared_connections: set[int] = field(

@@ -161,6 +161,7 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
 
 def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+    """Yield the tools on this page that are not pinned or differ from their pin (PIN-001, PIN-002)."""
     tools_page = page(context, history)
     if pins is None or tools_page is None:
         return
@@ -190,6 +191,7 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
 
 
 def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+    """Yield the pinned tools that a whole list lacks (PIN-003)."""
     tools_page = page(context, history)
     if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
         return
@@ -203,6 +205,7 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
 
 
 def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+    """Yield the violation of instructions that differ from the pinned ones (PIN-004)."""
     request, message = context.answers, context.message
     if pins is None or request is None or request.method not in OPENINGS or not isinstance(message, Response):
         return

@@ -1,7 +1,8 @@
 """Cancellation: which requests a peer may cancel, and which messages may still follow.
 
 The answer to a request and the cancellation of the request may cross on the way, which neither side can
-prevent. So an answer within ``GRACE_NS`` of the cancellation is not reported, nor is the reverse.
+prevent. So an answer soon after the cancellation is not reported, and a cancellation soon after the answer is
+not reported either (``GRACE_NS``).
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """

@@ -37,7 +37,7 @@ class LogLevel:
     """The level that logging/setLevel has set, and the frame and exchange of the response that accepted it.
 
     ``level`` is empty while no level is set or the level is uncertain. ``was_requested`` is set once a
-    stateless request has set a level, and thereby asked for log messages.
+    stateless request has set a level, which asks for log messages.
     """
 
     level: str = ""

@@ -40,8 +40,8 @@ Key = tuple[str, Sender, str]
 class Cursors:
     """The cursors of one list, stored as hashes because they may be long.
 
-    ``previous`` maps each cursor to the one in the request whose answer gave it, ``None`` if that request was
-    for the first page. ``forgot_some`` is set once there were more cursors than are remembered.
+    ``previous`` maps each cursor in an answer to the cursor in its request, ``None`` if the request was for
+    the first page. ``forgot_some`` is set once there were more cursors than are remembered.
     """
 
     previous: dict[int, int | None] = field(default_factory=dict[int, int | None])

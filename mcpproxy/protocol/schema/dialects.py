@@ -38,7 +38,7 @@ ValueKind: TypeAlias = Literal[
     "number",
     "positive",  # a number above 0
     "count",  # an integer, 0 or more
-    "type",  # a type name, or a non-empty array of distinct ones
+    "type",  # a type name, or a non-empty array of distinct type names
     "names",  # an array of distinct strings
     "names+",  # a non-empty array of distinct strings
     "array",
@@ -175,6 +175,7 @@ def keywords(dialect: Dialect) -> Mapping[str, ValueKind]:
 
 @cache
 def _table() -> Mapping[Dialect, Mapping[str, ValueKind]]:
+    """Return ``_KEYWORDS`` parsed: by dialect and keyword, the kind of value."""
     (_, *columns), *rows = (line.split() for line in _KEYWORDS.splitlines() if line)
     table: dict[Dialect, dict[str, ValueKind]] = {cast("Dialect", column): {} for column in columns}
     for keyword, *cells in rows:

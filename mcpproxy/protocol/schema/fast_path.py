@@ -40,6 +40,7 @@ def make_test(schema: JSONObject) -> Fits | None:
 
 
 def _make_test(schema: JSON, depth: int) -> Fits | None:
+    """Return a test for values of a subschema; ``depth`` is how many levels of subschemas are allowed."""
     if not isinstance(schema, dict) or not depth:
         return None
     tests: list[Fits] = []

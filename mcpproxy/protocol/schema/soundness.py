@@ -99,7 +99,7 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
 
 
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
-    """Return the dialect of a subschema: the one it names, or that of the schema around it."""
+    """Return the dialect that a subschema names; if it names none, the dialect of the schema around it."""
     uri = schema.get("$schema")
     return named(uri) if isinstance(uri, str) else inherited
 

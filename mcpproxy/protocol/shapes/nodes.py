@@ -200,6 +200,7 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
         return plan
 
     def _plan(self, key: "tuple[str | type, ...]") -> "_Plan":
+        """Return the tests for objects with these names and types, ``None`` if none has the shape."""
         names, types = key[: len(key) // 2], key[len(key) // 2 :]
         if not self._shape.required.issubset(names):
             return None

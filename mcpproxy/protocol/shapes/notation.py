@@ -77,6 +77,7 @@ def read(text: str) -> Mapping[str, tuple[Block, ...]]:
 
 
 def _paragraphs(text: str) -> Iterator[list[str]]:
+    """Yield the lines of each block, without comments and empty lines."""
     lines: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.startswith("#"):
@@ -90,6 +91,7 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
 
 
 def _block(lines: list[str]) -> Block:
+    """Parse the lines of a block."""
     words = lines[0].split()
     name = [words.pop(0)]
     if words and words[0] in _PARTS:
