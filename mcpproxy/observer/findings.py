@@ -23,6 +23,7 @@ PER_FRAME: Final = 100
 MESSAGE_CHARACTERS: Final = 1000
 POINTER_CHARACTERS: Final = 1000
 MOST_RELATED: Final = 100
+"""The limits of a finding: the lengths of its message and its pointer, and the number of related frames."""
 
 Cause: TypeAlias = tuple[str, Severity, Blame, str]
 """Rule, severity, blame and requirement: findings that are equal in these four have the same cause."""
@@ -41,7 +42,7 @@ class FindingBuilder:
         self._counts: dict[Cause, int] = {}  # of all findings
         self._full_counts: dict[Cause, int] = {}  # of the findings that were given in full
         self._frame = (0, "")  # the frame of the latest finding, by its number and sender
-        self._in_frame = 0
+        self._full_in_frame = 0  # how many findings of that frame were given in full
         self.total = 0
 
     def __call__(
@@ -81,7 +82,7 @@ class FindingBuilder:
         """Return how many findings each cause has had so far."""
         return dict(self._counts)
 
-    def repeats(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
+    def count_repeated(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
         """Count one more finding of each of ``causes``, unless a finding would have to be given in full.
 
         Returns:
@@ -89,7 +90,7 @@ class FindingBuilder:
         """
         if self._lists_all:
             return False
-        is_full = self._in_frame >= PER_FRAME and self._frame == (seq, sender)
+        is_full = self._full_in_frame >= PER_FRAME and self._frame == (seq, sender)
         if not is_full and any(self._full_counts.get(cause, 0) < IN_FULL for cause in causes):
             return False
         for cause in causes:
@@ -110,12 +111,12 @@ class FindingBuilder:
             return True
         self._counts[cause] = self._counts.get(cause, 0) + 1
         if self._frame != (seq, sender):
-            self._frame, self._in_frame = (seq, sender), 0
+            self._frame, self._full_in_frame = (seq, sender), 0
         full_count = self._full_counts.get(cause, 0)
-        if full_count >= IN_FULL or (seq and self._in_frame >= PER_FRAME):
+        if full_count >= IN_FULL or (seq and self._full_in_frame >= PER_FRAME):
             return False
         self._full_counts[cause] = full_count + 1
-        self._in_frame += 1
+        self._full_in_frame += 1
         return True
 
 

@@ -274,7 +274,7 @@ class MessageJudge:
             return judge()
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._noise.get(key)
-        if causes is not None and self._build_findings.repeats(causes, frame.seq, frame.sender):
+        if causes is not None and self._build_findings.count_repeated(causes, frame.seq, frame.sender):
             history.side(frame.sender).notified_seq = 0
             return []
         counts_before = self._build_findings.causes()

@@ -15,6 +15,7 @@ Fits: TypeAlias = Callable[[JSON], bool]
 """Returns whether a value certainly matches."""
 
 MAX_DEPTH: Final = 16
+"""The depth of a schema up to which it is simple."""
 
 _IGNORED: Final = frozenset(
     ("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly")
@@ -64,6 +65,9 @@ def _make_test(schema: JSON, depth: int) -> Fits | None:
     if len(tests) == 1:
         return tests[0]
     return lambda value: all(fits(value) for fits in tests)
+
+
+# Each of these functions makes the test of one keyword from the keyword's value, ``setting``.
 
 
 def _type(setting: JSON, _: int) -> Fits | None:
