@@ -151,7 +151,7 @@ def rounds_before(request: Request, history: History) -> tuple[InputResult, ...]
     state, about = member(request.params, "requestState"), _about(request.params)
     return tuple(
         earlier
-        for earlier in history.beyond(InputResults).latest
+        for earlier in history.across_requests(InputResults).latest
         if earlier.caller == history.caller
         and earlier.first.method == (POLLED_BY.get(request.method) or request.method)
         and _about(earlier.first.params) == about
@@ -175,8 +175,8 @@ def _remember_round(context: MessageContext[Response], history: History) -> None
     asked = context.answers
     if asked is not None and may_ask(context):
         by_key = {ask.key: ask for ask in asks(context)}
-        state = member(context.message.result, "requestState")
-        history.beyond(InputResults).latest.append(
+        state = member(message.result, "requestState")
+        history.across_requests(InputResults).latest.append(
             InputResult(asked, history.caller, by_key, state, context.seq)
         )
 

@@ -101,7 +101,7 @@ def _out_of_order(
 
 def _late_initialized(history: History) -> Iterator[Violation]:
     """Over HTTP, initialized is late only if an earlier request has already been answered."""
-    early = history.eager
+    early = history.request_before_initialized
     if early is not None and history.client.pending.get(early.id) is not early:
         rule, requirement = CLIENT_BEFORE_INITIALIZED
         problem = f"client sent {shortened(early.method)} before notifications/initialized"
@@ -221,11 +221,11 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     asked = history.initialize
     if not isinstance(event, Close) or asked is None or history.initialize_answered:
         return
-    if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
+    if history.has_gap or not history.server.fully_read or event.ending in ("cut", "not started"):
         return
     if history.over_http:
         return  # The HTTP exchange shows the cause: its status, its stream, its end.
-    if how := history.own_end(event):
+    if how := history.unprovoked_end(event):
         said = f"server {how} without answering initialize ({spelled(asked.id)})"
         yield _never_answered(said, asked)
         return
@@ -234,7 +234,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
         return  # The server exited before it could answer; its exit status says more.
     until = event.observed_at_ns if gone is None else gone
-    waited_ns = until - asked.at_ns
+    waited_ns = until - asked.sent_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
         problem = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
@@ -249,7 +249,12 @@ def _never_answered(problem: str, asked: SentRequest) -> Violation:
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a client that continued without ``notifications/initialized`` (SEQ-002)."""
-    if not isinstance(event, Close) or history.blind or not history.client.was_read or event.ending == "cut":
+    if (
+        not isinstance(event, Close)
+        or history.has_gap
+        or not history.client.fully_read
+        or event.ending == "cut"
+    ):
         return
     if (
         history.negotiated is None
@@ -257,9 +262,10 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         or history.state not in (State.NEGOTIATED, State.EAGER)
     ):
         return
-    if history.unconfirmed_seq is None:
+    if history.instead_of_initialized_seq is None:
         return  # The client disconnected right after the handshake, as a health check does.
-    problem = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
+    seq = history.instead_of_initialized_seq
+    problem = f"client never sent notifications/initialized, but went on in frame {seq}"
     yield Violation(
         "SEQ-002",
         "R-034",
@@ -268,7 +274,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         related=(),
         blame="client",
         at_most=None,
-        frame=history.unconfirmed_seq,
+        frame=history.instead_of_initialized_seq,
         candidates=(history.negotiated,),
     )
 
@@ -311,8 +317,13 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
     version = member(message.result, "protocolVersion")
     yield from _handshake_version(version, context, "/result/protocolVersion")
     requested = member(asked.params, "protocolVersion") if asked else None
-    if asked and isinstance(requested, str) and requested in history.supported and version != requested:
-        listed = history.supported[requested]
+    if (
+        asked
+        and isinstance(requested, str)
+        and requested in history.supported_versions
+        and version != requested
+    ):
+        listed = history.supported_versions[requested]
         problem = (
             f"server answered version {shortened(str(version))} to a request for {requested}, "
             f"which it listed as supported in frame {listed}"

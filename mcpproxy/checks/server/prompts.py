@@ -23,7 +23,7 @@ UNRELATED_CODES: Final = (-32601, -32603)
 def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report an unknown prompt or a missing argument that was not refused with -32602 (PROM-003)."""
     asked = context.answers
-    if asked is None or asked.cancelled or history.blind:
+    if asked is None or asked.cancelled or history.has_gap:
         return ()
     known, name = listed(history, "prompts/list"), member(asked.params, "name")
     if known.changed_seq > asked.seq or not isinstance(name, str):

@@ -19,7 +19,7 @@ from mcpproxy.protocol.revisions import is_one_or_stateless, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep_latest
 
 MAX_CALLS: Final = 4_096
 """The number of calls that became tasks which are remembered."""
@@ -62,7 +62,7 @@ class Calls:
 def remember_call(context: MessageContext, history: History) -> None:
     """Record the tool that a call names, if its answer may need a check."""
     asked, params = context.asked, context.contents
-    if asked is None or history.blind or not isinstance(params, dict):
+    if asked is None or history.has_gap or not isinstance(params, dict):
         return
     name = params.get("name")
     if not isinstance(name, str):
@@ -72,27 +72,29 @@ def remember_call(context: MessageContext, history: History) -> None:
     if tool is None:
         whole = known.whole
         if whole is not None and name not in whole.items:
-            asked.noted = ToolCall(asked, name, None, whole.seq, known, known.changes, stale=False)
+            asked.check_memory = ToolCall(asked, name, None, whole.seq, known, known.changes, stale=False)
         return
     revisions = context.candidates
     unsure = not is_one_or_stateless(revisions)
     if "outputSchema" in tool.value or unsure or _misfits(tool, params, revisions[0]):
         stale = context.frame.observed_at_ns > tool.fresh_until_ns
-        asked.noted = ToolCall(asked, name, tool, unlisted=0, known=known, changes=known.changes, stale=stale)
+        asked.check_memory = ToolCall(
+            asked, name, tool, unlisted=0, known=known, changes=known.changes, stale=stale
+        )
     tool.forget()
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
     """Forget a finished call, or keep it under the id of the task that it became."""
     asked, message = context.answers, context.message
-    call = asked.noted if asked is not None else None
+    call = asked.check_memory if asked is not None else None
     if asked is None or not isinstance(call, ToolCall):
         return
-    asked.noted = None
+    asked.check_memory = None
     if isinstance(message, Response) and member(asked.params, "task") is not None:
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
-            keep(history.of(Calls).tasks, task, call, MAX_CALLS)
+            keep_latest(history.of(Calls).tasks, task, call, MAX_CALLS)
 
 
 # The call
@@ -104,7 +106,7 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
     For the client this is only an info, because the server should refuse them.
     """
     params = context.contents
-    if history.blind or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
+    if history.has_gap or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
         return ()
     name = params.get("name")
     tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
@@ -282,9 +284,9 @@ def refused_arguments(context: MessageContext[ErrorResponse], history: History) 
 def _call(context: MessageContext, history: History) -> ToolCall | None:
     """Return the call that an answer belongs to, unless a change of the list was announced since."""
     asked = context.answers
-    if asked is None or history.blind:
+    if asked is None or history.has_gap:
         return None
-    call = asked.noted
+    call = asked.check_memory
     if asked.method == "tasks/result":
         task = member(asked.params, "taskId")
         call = history.of(Calls).tasks.get(task) if isinstance(task, str) else None

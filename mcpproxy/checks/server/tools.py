@@ -279,13 +279,13 @@ def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListStat
     found, asked = page(context, history), context.answers
     if found is None or asked is None or found.next is not None or not found.walk.whole:
         return
-    if not history.blind and not history.in_both_eras:
+    if not history.has_gap and not history.in_both_eras:
         yield listed(history, asked.method), found.walk, found.names()
 
 
 def silent_change(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a list that changed without the notification that the server declared (TOOL-011)."""
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind:
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
         return
     for (_, method), known in history.of(Lists).known.items():
         if known.silent is None:

@@ -18,7 +18,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")
@@ -105,7 +105,9 @@ def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violat
     cursor, scope = member(asked.params, "cursor") if asked else None, result.get("cacheScope")
     if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
         return ()
-    before, seq = history.beyond(Caching).scopes.get((history.caller, asked.method, cursor), (None, 0))
+    before, seq = history.across_requests(Caching).scopes.get(
+        (history.caller, asked.method, cursor), (None, 0)
+    )
     if before is None or before == scope:
         return ()
     problem = f"{context.sender} declared a page of {asked.method} {scope}, and the page before it {before}"
@@ -120,18 +122,22 @@ def remember_scope(context: MessageContext, history: History) -> None:
     cursor, scope = result.get("nextCursor"), result.get("cacheScope")
     if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
         return
-    scopes, key = history.beyond(Caching).scopes, (history.caller, asked.method, cursor)
+    scopes, key = history.across_requests(Caching).scopes, (history.caller, asked.method, cursor)
     before, _ = scopes.get(key, (scope, 0))
-    keep(scopes, key, (str(scope) if before == scope else None, context.seq), MAX_REMEMBERED)
+    keep_latest(scopes, key, (str(scope) if before == scope else None, context.seq), MAX_REMEMBERED)
 
 
 def public_results(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a public result that differs between callers with different credentials (CACHE-004)."""
     asked, result = _answered(context)
-    if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
+    if (
+        asked is None
+        or history.stateless_memories is None
+        or (mine := _shared(context, asked, result)) is None
+    ):
         return ()
     server, _, authorization = history.caller.partition(" ")
-    others = history.beyond(Caching).shared.get((server, _request(asked)), {})
+    others = history.across_requests(Caching).shared.get((server, _request(asked)), {})
     own = others.get(authorization)
     for caller, seen in others.items():
         if caller == authorization or seen.digest == mine.digest:
@@ -154,11 +160,15 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
 def remember_public(context: MessageContext, history: History) -> None:
     """Record the public results and who received them."""
     asked, result = _answered(context)
-    if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
+    if (
+        asked is None
+        or history.stateless_memories is None
+        or (mine := _shared(context, asked, result)) is None
+    ):
         return
     server, _, authorization = history.caller.partition(" ")
-    memory, key = history.beyond(Caching).shared, (server, _request(asked))
-    keep(kept(memory, key, dict[str, Shared], MAX_REMEMBERED), authorization, mine, MAX_CALLERS)
+    memory, key = history.across_requests(Caching).shared, (server, _request(asked))
+    keep_latest(get_or_make(memory, key, dict[str, Shared], MAX_REMEMBERED), authorization, mine, MAX_CALLERS)
 
 
 def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:

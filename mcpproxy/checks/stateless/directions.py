@@ -30,7 +30,9 @@ class EarlyServerRequests:
 def _only_stateless(history: History) -> bool:
     """Whether no handshake has opened, or can still open, a session on the same pipe."""
     opening = history.initialize is not None and not history.initialize_answered
-    return history.stateless_seq is not None and history.negotiated is None and not (opening or history.blind)
+    return (
+        history.stateless_seq is not None and history.negotiated is None and not (opening or history.has_gap)
+    )
 
 
 def server_request(context: MessageContext, history: History) -> Iterable[Violation]:

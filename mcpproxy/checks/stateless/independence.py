@@ -88,11 +88,11 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     Nothing is reported if another client may use the same ids.
     """
     session = exchange.session
-    if session is None or not history.lost:
+    if session is None or not history.lost_requests:
         return
     own_history = session.judge.history
     for request in exchange.requests[:1]:
-        found = None if request.id is None else history.lost.get((own_history.caller, request.id))
+        found = None if request.id is None else history.lost_requests.get((own_history.caller, request.id))
         if found is None or found.asked.method != request.method:
             continue
         lost = found.asked
@@ -110,7 +110,7 @@ def _distinct(id: str | int, history: History) -> bool:
     """Whether only one client can have used an id, because a second one would start counting anew."""
     if isinstance(id, str):
         return len(id) >= 16
-    numbers = history.beyond(NumbersByCaller).by_caller.get(history.caller)
+    numbers = history.across_requests(NumbersByCaller).by_caller.get(history.caller)
     return numbers is not None and numbers.increasing and id > numbers.first
 
 
@@ -121,7 +121,7 @@ def _bare(params: object) -> "JSON":
 
 def remember_number(message: Request, history: History) -> None:
     """Record the id of a request over HTTP, if it is a number."""
-    by_caller, id = history.beyond(NumbersByCaller).by_caller, message.id
+    by_caller, id = history.across_requests(NumbersByCaller).by_caller, message.id
     if not isinstance(id, int):
         return
     if (known := by_caller.get(history.caller)) is not None:

@@ -151,7 +151,7 @@ def retry(context: MessageContext[Request], history: History) -> Iterable[Violat
     if not context.stateless or not isinstance(params, dict):
         return ()
     if "requestState" in params:
-        unseen = history.blind or history.scattered
+        unseen = history.has_gap or history.may_lack_messages
         return _with_state(message, params, context, rounds(history), unseen)
     if "inputResponses" in params:
         return _without_state(message, params, context, rounds(history), history)
@@ -209,7 +209,7 @@ def _without_state(
                 related=(others[-1].seq,),
                 at_most="warning",
             )
-        elif not history.over_http and not history.blind:
+        elif not history.over_http and not history.has_gap:
             # Over HTTP another instance of the server may have asked for it.
             problem = f"client sent {request.method} with inputResponses that no result asked for"
             yield Violation("MRTR-009", "R-261", problem, pointer=at + "/inputResponses", at_most="info")

@@ -11,7 +11,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
 """The requests whose answer may ask for input."""
@@ -80,7 +80,7 @@ class AllRounds:
 
 def rounds(history: History) -> Rounds:
     """Return the rounds that a request of this session may continue."""
-    return kept(history.beyond(AllRounds).by_caller, history.caller, Rounds, MAX_CALLERS)
+    return get_or_make(history.across_requests(AllRounds).by_caller, history.caller, Rounds, MAX_CALLERS)
 
 
 def bare(params: "JSON | Absent") -> JSONObject:
@@ -115,7 +115,7 @@ def remember_retry(context: MessageContext[Request], history: History) -> None:
         repeated = found.repeated(message, context.frame.connection)
         meant = [known for known in repeated if known.state is None]
     for known in meant[-1:]:
-        keep(found.continued, context.seq, known, MAX_ROUNDS)
+        keep_latest(found.continued, context.seq, known, MAX_ROUNDS)
 
 
 def remember_round(context: MessageContext[Response], history: History) -> None:

@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY, stateless_of
-from mcpproxy.session.history import History, kept
+from mcpproxy.session.history import History, get_or_make
 
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
@@ -77,7 +77,7 @@ class Servers:
 
 def server(history: History) -> KnownServer:
     """Return what is known of the server of this session, or of this stateless request."""
-    return kept(history.beyond(Servers).known, history.caller, KnownServer, MAX_CALLERS)
+    return get_or_make(history.across_requests(Servers).known, history.caller, KnownServer, MAX_CALLERS)
 
 
 def shows_itself(context: MessageContext) -> bool:
