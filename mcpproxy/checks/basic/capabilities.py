@@ -97,42 +97,47 @@ def _notification_requirement(need: Need) -> str:
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a server that answers a request for a feature it did not declare (PROTO-009)."""
-    asked = context.answers
-    if asked is None or asked.sender != CLIENT or asked.stateless:
+    request = context.answers
+    if request is None or request.sender != CLIENT or request.stateless:
         return ()
-    unmet = _unmet(asked.method, asked.params, asked.sender, context, history)
-    return _undeclared_service(unmet, asked, context, history) if unmet else ()
+    unmet = _unmet(request.method, request.params, request.sender, context, history)
+    return _undeclared_service(unmet, request, context, history) if unmet else ()
 
 
 def _undeclared_service(
-    unmet: tuple[Need, ...], asked: SentRequest, context: MessageContext, history: History
+    unmet: tuple[Need, ...], request: SentRequest, context: MessageContext, history: History
 ) -> Iterator[Violation]:
     for need in unmet:
         if _is_for_service(need):
-            problem = f"server answered {asked.method} with a result, but never declared {need.path}"
+            problem = f"server answered {request.method} with a result, but never declared {need.path}"
             yield Violation(
                 "PROTO-009",
                 "R-045",
                 problem,
                 pointer=context.at + "/result",
-                related=(*_handshake(history), asked.seq),
+                related=(*_handshake(history), request.seq),
             )
 
 
 def unserved_capability(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a server that refuses the list method of a feature it declared (PROTO-009)."""
-    asked, message = context.answers, context.message
-    if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
+    request, message = context.answers, context.message
+    if (
+        request is None
+        or request.method not in LISTS
+        or request.stateless
+        or history.server_capabilities is None
+    ):
         return
-    path = asked.method.partition("/")[0]
+    path = request.method.partition("/")[0]
     if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, path):
-        problem = f"server declared {path}, but does not know {asked.method}"
+        problem = f"server declared {path}, but does not know {request.method}"
         yield Violation(
             "PROTO-009",
             "R-046",
             problem,
             pointer=context.at + "/error/code",
-            related=(*_handshake(history), asked.seq),
+            related=(*_handshake(history), request.seq),
         )
 
 

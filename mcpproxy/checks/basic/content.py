@@ -40,9 +40,9 @@ def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSO
     """Yield each content block of a message, including nested ones, with its JSON Pointer."""
     message = context.message
     if isinstance(message, Response):
-        at = context.at + "/result"
-        yield from _in_content(member(message.result, "content"), at)
-        yield from _in_messages(member(message.result, "messages"), at)
+        pointer = context.at + "/result"
+        yield from _in_content(member(message.result, "content"), pointer)
+        yield from _in_messages(member(message.result, "messages"), pointer)
     if may_ask(context):
         for ask in asks(context):
             yield from _in_messages(member(ask.params, "messages"), ask.at + "/params")
@@ -51,20 +51,20 @@ def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSO
             yield from _in_content(reply.result.get("content"), reply.at)
 
 
-def _in_messages(messages: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+def _in_messages(messages: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
     for index, message in enumerate(messages if isinstance(messages, list) else ()):
-        yield from _in_content(member(message, "content"), f"{at}/messages/{index}")
+        yield from _in_content(member(message, "content"), f"{pointer}/messages/{index}")
 
 
-def _in_content(content: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+def _in_content(content: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
     if isinstance(content, dict) and "type" in content:
-        yield f"{at}/content", content
+        yield f"{pointer}/content", content
     elif isinstance(content, list):
         for index, block in enumerate(content):
             if isinstance(block, dict):
-                yield f"{at}/content/{index}", block
+                yield f"{pointer}/content/{index}", block
                 if block.get("type") == "tool_result":
-                    yield from _in_content(block.get("content"), f"{at}/content/{index}")
+                    yield from _in_content(block.get("content"), f"{pointer}/content/{index}")
 
 
 # The data in content blocks
@@ -131,10 +131,10 @@ def annotated_blocks(context: MessageContext, history: History) -> Iterable[Viol
 
 def annotated_items(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a listed resource whose ``lastModified`` is not an ISO 8601 time (CONT-004)."""
-    asked = context.answers
-    if asked is None or not all(revision in LAST_MODIFIED for revision in context.candidates):
+    request = context.answers
+    if request is None or not all(revision in LAST_MODIFIED for revision in context.candidates):
         return ()
-    part, _ = LISTS[asked.method]
+    part, _ = LISTS[request.method]
     listed = member(context.message.value, "result", part)
     items = enumerate(listed if isinstance(listed, list) else ())
     return _modified(context, ((f"{context.at}/result/{part}/{i}", v) for i, v in items))

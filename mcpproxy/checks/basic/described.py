@@ -23,10 +23,10 @@ MEMBERS: Final[Mapping[str, str]] = {
 
 def described(context: MessageContext) -> Iterator[tuple[str, JSONObject]]:
     """Yield each object listed in an answer to one of ``MEMBERS``, with its JSON Pointer."""
-    message, asked = context.message, context.answers
-    if asked is None or not isinstance(message, Response) or not isinstance(message.result, dict):
+    message, request = context.message, context.answers
+    if request is None or not isinstance(message, Response) or not isinstance(message.result, dict):
         return
-    name = MEMBERS.get(asked.method)
+    name = MEMBERS.get(request.method)
     listed = message.result.get(name) if name else None
     if not isinstance(listed, list):
         return

@@ -112,19 +112,19 @@ def asks(context: MessageContext) -> Iterator[Ask]:
         for key, entry in (as_object(member(message.result, "inputRequests")) or {}).items():
             method = member(entry, "method")
             if isinstance(entry, dict) and isinstance(method, str):
-                at = f"{context.at}/result/inputRequests{token(key)}"
-                yield Ask(method, entry.get("params", ABSENT), at, context.seq, key)
+                pointer = f"{context.at}/result/inputRequests{token(key)}"
+                yield Ask(method, entry.get("params", ABSENT), pointer, context.seq, key)
 
 
 def replies(context: MessageContext, history: History) -> Iterator[Reply]:
     """Yield the results for the server in this message of the client."""
-    message, asked = context.message, context.answers
+    message, request = context.message, context.answers
     if isinstance(message, Response):
-        if asked is not None and asked.sender == SERVER and isinstance(message.result, dict):
-            if "task" in message.result and member(asked.params, "task") is not None:
+        if request is not None and request.sender == SERVER and isinstance(message.result, dict):
+            if "task" in message.result and member(request.params, "task") is not None:
                 return  # This only creates a task; the result itself is fetched later.
-            ask = Ask(asked.method, asked.params, "", asked.seq)
-            yield Reply(asked.method, message.result, context.at + "/result", ask)
+            ask = Ask(request.method, request.params, "", request.seq)
+            yield Reply(request.method, message.result, context.at + "/result", ask)
     elif isinstance(message, Request) and context.stateless:
         given = as_object(member(message.params, "inputResponses")) or {}
         for key, result in given.items():
@@ -172,12 +172,12 @@ def _ask_of(request: Request, key: str, history: History) -> Ask | None:
 
 def _remember_round(context: MessageContext, history: History) -> None:
     """Record a result that asked for input."""
-    message, asked = context.message, context.answers
-    if asked is not None and isinstance(message, Response) and may_ask(context):
+    message, request = context.message, context.answers
+    if request is not None and isinstance(message, Response) and may_ask(context):
         by_key = {ask.key: ask for ask in asks(context)}
         state = member(message.result, "requestState")
         history.beyond(InputResults).latest.append(
-            InputResult(asked, history.caller, by_key, state, context.seq)
+            InputResult(request, history.caller, by_key, state, context.seq)
         )
 
 

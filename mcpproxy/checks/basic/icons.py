@@ -58,12 +58,12 @@ def icons_of_clients(context: MessageContext, history: History) -> Iterable[Viol
     if not context.stateless or b'"icons"' not in context.frame.raw:
         return ()
     speaker = as_object(member(context.message.value, "params", "_meta", CLIENT_INFO))
-    at = f"{context.at}/params/_meta{token(CLIENT_INFO)}"
-    return _unfetchable(context, speaker, at) if speaker else ()
+    pointer = f"{context.at}/params/_meta{token(CLIENT_INFO)}"
+    return _unfetchable(context, speaker, pointer) if speaker else ()
 
 
 def _unfetchable(
-    context: MessageContext, holder: JSONObject, at: str, candidates: tuple[str, ...] | None = None
+    context: MessageContext, holder: JSONObject, pointer: str, candidates: tuple[str, ...] | None = None
 ) -> Iterator[Violation]:
     icons = holder.get("icons")
     for index, icon in enumerate(icons if isinstance(icons, list) else []):
@@ -73,7 +73,7 @@ def _unfetchable(
                 f"{context.sender} gave {shown(holder.get('name'))} an icon from {shown(src)}; "
                 "clients only accept http, https and data URIs"
             )
-            where = f"{at}/icons/{index}/src"
+            where = f"{pointer}/icons/{index}/src"
             # The specification says that clients refuse such a source, not that a server must not offer it.
             yield Violation(
                 "ICON-001", "R-204", problem, pointer=where, at_most="warning", candidates=candidates

@@ -144,7 +144,7 @@ def initialize_result(context: MessageContext[Response], history: History) -> It
 
 
 def _opening_members(
-    found: JSONObject, info: str, requirement: str, who: Sender, what: str, at: str
+    found: JSONObject, info: str, requirement: str, who: Sender, what: str, pointer: str
 ) -> Iterator[Violation]:
     """Check protocolVersion, capabilities and the implementation info, each with its type."""
     wanted: tuple[tuple[tuple[str, ...], type, str], ...] = (
@@ -164,13 +164,15 @@ def _opening_members(
             problem = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
         else:
             continue
-        yield Violation("PROTO-001", requirement, problem, pointer=at + "".join(f"/{name}" for name in path))
+        yield Violation(
+            "PROTO-001", requirement, problem, pointer=pointer + "".join(f"/{name}" for name in path)
+        )
 
 
 _FLAGS: Final = ("listChanged", "subscribe")
 
 
-def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[Violation]:
+def _capability_shapes(capabilities: "JSON", who: Sender, pointer: str) -> Iterator[Violation]:
     """Check that each capability is an object, and that its listChanged and subscribe are booleans."""
     if not isinstance(capabilities, dict):
         return
@@ -194,12 +196,12 @@ def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[V
         value = capabilities[name]
         if not isinstance(value, dict):
             problem = f"{who} declared the capability {name} as {kind(value)}, not an object"
-            yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}")
+            yield Violation("PROTO-001", "R-051", problem, pointer=f"{pointer}/{name}")
             continue
         for flag in _FLAGS:
             if flag in value and not isinstance(value[flag], bool):
                 problem = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
-                yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}/{flag}")
+                yield Violation("PROTO-001", "R-051", problem, pointer=f"{pointer}/{name}/{flag}")
 
 
 def batched_initialize(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
@@ -218,32 +220,32 @@ def batched_initialize(context: MessageContext, batch: Batch, history: History) 
 
 def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report an initialize that the server never answered (SEQ-001)."""
-    asked = history.initialize
-    if not isinstance(event, Close) or asked is None or history.initialize_answered:
+    request = history.initialize
+    if not isinstance(event, Close) or request is None or history.initialize_answered:
         return
     if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
         return
     if history.over_http:
         return  # The HTTP exchange shows the cause: its status, its stream, its end.
     if how := history.own_end(event):
-        said = f"server {how} without answering initialize ({spelled(asked.id)})"
-        yield _never_answered(said, asked)
+        said = f"server {how} without answering initialize ({spelled(request.id)})"
+        yield _never_answered(said, request)
         return
     gone = history.client.closed_ns
     died = event.ending == "signalled" or event.exit_code != 0
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
         return  # The server exited before it could answer; its exit status says more.
     until = event.observed_at_ns if gone is None else gone
-    waited_ns = until - asked.at_ns
+    waited_ns = until - request.at_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
-        problem = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
-        yield _never_answered(problem, asked)
+        problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before the end"
+        yield _never_answered(problem, request)
 
 
-def _never_answered(problem: str, asked: SentRequest) -> Violation:
+def _never_answered(problem: str, request: SentRequest) -> Violation:
     return Violation(
-        "SEQ-001", "R-032", problem, blame="server", frame=asked.seq, candidates=asked.candidates
+        "SEQ-001", "R-032", problem, blame="server", frame=request.seq, candidates=request.candidates
     )
 
 
@@ -275,11 +277,11 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
 
 def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a ping that was answered with an error or with a result that is not empty (LIFE-004)."""
-    asked, message = context.answers, context.message
-    assert asked is not None  # its table row is for answers to a ping
+    request, message = context.answers, context.message
+    assert request is not None  # its table row is for answers to a ping
     if isinstance(message, ErrorResponse):
-        problem = f"{context.sender} refused the ping in frame {asked.seq}"
-        yield Violation("LIFE-004", "R-040", problem, pointer=context.at + "/error", related=(asked.seq,))
+        problem = f"{context.sender} refused the ping in frame {request.seq}"
+        yield Violation("LIFE-004", "R-040", problem, pointer=context.at + "/error", related=(request.seq,))
     elif isinstance(message, Response) and (result := as_object(message.result)):
         extra = [name for name in result if name not in ("_meta", "resultType")]
         if extra:
@@ -291,7 +293,7 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
                 "R-040",
                 problem,
                 pointer=context.at + "/result",
-                related=(asked.seq,),
+                related=(request.seq,),
                 at_most="info",
             )
 
@@ -307,11 +309,11 @@ def requested_version(context: MessageContext[Request], history: History) -> Ite
 
 def answered_version(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a server that answers with a version it should not choose (PROTO-008)."""
-    asked, message = context.answers, context.message
+    request, message = context.answers, context.message
     version = member(message.result, "protocolVersion")
     yield from _handshake_version(version, context, "/result/protocolVersion")
-    requested = member(asked.params, "protocolVersion") if asked else None
-    if asked and isinstance(requested, str) and requested in history.supported and version != requested:
+    requested = member(request.params, "protocolVersion") if request else None
+    if request and isinstance(requested, str) and requested in history.supported and version != requested:
         listed = history.supported[requested]
         problem = (
             f"server answered version {shortened(str(version))} to a request for {requested}, "
@@ -322,7 +324,7 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
             "R-041",
             problem,
             pointer=context.at + "/result/protocolVersion",
-            related=(asked.seq, listed),
+            related=(request.seq, listed),
         )
 
 

@@ -77,10 +77,10 @@ def asked_meta(context: MessageContext[Request | Notification], history: History
     return _asked_meta(context, meta, context.at + "/params/_meta")
 
 
-def _asked_meta(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Violation]:
-    yield from _judged(context, meta, at)
+def _asked_meta(context: MessageContext, meta: JSONObject, pointer: str) -> Iterator[Violation]:
+    yield from _judged(context, meta, pointer)
     if context.stateless:
-        yield from _extension_names(context, meta.get(CAPABILITIES_KEY), at + token(CAPABILITIES_KEY))
+        yield from _extension_names(context, meta.get(CAPABILITIES_KEY), pointer + token(CAPABILITIES_KEY))
 
 
 def answered_meta(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -93,7 +93,7 @@ def answered_meta(context: MessageContext, history: History) -> Iterator[Violati
             yield from _judged(context, meta, pointer + "/_meta")
 
 
-def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Violation]:
+def _judged(context: MessageContext, meta: JSONObject, pointer: str) -> Iterator[Violation]:
     sender, candidates = context.sender, context.candidates
     for key, value in meta.items():
         if key in KNOWN:
@@ -101,17 +101,17 @@ def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Viol
         if key in TRACING and is_stateless(candidates):
             if fault := TRACING[key](value):
                 problem = f"{sender} sent {with_article(key)} that {fault}: {shown(value)}"
-                yield Violation("META-004", "R-208", problem, pointer=at + token(key))
+                yield Violation("META-004", "R-208", problem, pointer=pointer + token(key))
         elif fault := key_fault(key):
             yield Violation(
                 "META-002",
                 "R-206",
                 f"{sender} sent the _meta key {shown(key)}, {fault}",
-                pointer=at + token(key),
+                pointer=pointer + token(key),
             )
         elif all(is_reserved(key, revision) for revision in candidates):
             problem = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
-            yield Violation("META-003", "R-207", problem, pointer=at + token(key))
+            yield Violation("META-003", "R-207", problem, pointer=pointer + token(key))
 
 
 def server_extensions(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -122,12 +122,12 @@ def server_extensions(context: MessageContext, history: History) -> Iterable[Vio
     return _extension_names(context, declared, context.at + "/result/capabilities")
 
 
-def _extension_names(context: MessageContext, capabilities: JSON, at: str) -> Iterator[Violation]:
+def _extension_names(context: MessageContext, capabilities: JSON, pointer: str) -> Iterator[Violation]:
     for name in as_object(member(capabilities, "extensions")) or ():
         fault = key_fault(name) if "/" in name else "which has no prefix"
         if fault:
             problem = f"{context.sender} declared the extension {shown(name)}, {fault}"
-            yield Violation("META-005", "R-209", problem, pointer=f"{at}/extensions{token(name)}")
+            yield Violation("META-005", "R-209", problem, pointer=f"{pointer}/extensions{token(name)}")
 
 
 def key_fault(key: str) -> str:

@@ -116,8 +116,8 @@ def response_id(context: MessageContext[Response | ErrorResponse], history: Hist
     """Report a response whose id matches no pending request of the other side (PROTO-007, RPC-007, RPC-012,
     RPC-015).
     """
-    message, asked = context.message, context.answers
-    return () if asked is not None and asked.id == message.id else _foreign_id(message, context, history)
+    message, request = context.message, context.answers
+    return () if request is not None and request.id == message.id else _foreign_id(message, context, history)
 
 
 def _foreign_id(
@@ -128,12 +128,12 @@ def _foreign_id(
     if message.id is ABSENT or message.id is None:
         yield from _no_response_id(context, history)
         return
-    if (asked := context.answers) is not None:
+    if (request := context.answers) is not None:
         problem = (
-            f"{context.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
-            f"({asked.method}) used {spelled(asked.id)}"
+            f"{context.sender} answered with {spelled(message.id)}; the request in frame {request.seq} "
+            f"({request.method}) used {spelled(request.id)}"
         )
-        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(asked.seq,))
+        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(request.seq,))
         return
     first = asker.used.first_use(message.id)
     if first is not None:
@@ -326,26 +326,33 @@ def _extended(context: MessageContext[Request | Notification], history: History)
     if history.stateless_seq is not None or context.stateless or history.lasting is not None:
         if any(message.method in names for names in methods.EXTENSIONS.values()):
             return True
-        asked = (message.params, *(asked.params for asked in history.client.pending.values()))
-        declared += [as_object(member(params, "_meta", CAPABILITIES_KEY)) for params in asked]
-    return any(c.get("experimental") or c.get("extensions") for c in declared if c)
+        # A stateless request declares the client's capabilities in its own params.
+        pending_params = (request.params for request in history.client.pending.values())
+        declared += [
+            as_object(member(params, "_meta", CAPABILITIES_KEY))
+            for params in (message.params, *pending_params)
+        ]
+    return any(
+        capabilities.get("experimental") or capabilities.get("extensions")
+        for capabilities in declared
+        if capabilities
+    )
 
 
 def unknown_method_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report an unknown method that was refused with a code other than -32601 (RPC-020)."""
-    asked, code = context.answers, _code(context)
-    if asked is None or code is None or code == -32601 or asked.early:
+    request, code = context.answers, _code(context)
+    if request is None or code is None or code == -32601 or request.early:
         return
-    if asked.method == "initialize" or methods.sends_in_any(
-        asked.sender, asked.method, "request", asked.candidates
+    if request.method == "initialize" or methods.sends_in_any(
+        request.sender, request.method, "request", request.candidates
     ):
         return
-    if methods.revisions_with(asked.method):
+    if methods.revisions_with(request.method):
         return  # A method of another revision may be implemented and refused for a different reason.
-    problem = (
-        f"{context.sender} refused the unknown method {shortened(asked.method)} with {code} instead of -32601"
-    )
-    yield Violation("RPC-020", "R-023", problem, pointer=context.at + "/error/code", related=(asked.seq,))
+    method = shortened(request.method)
+    problem = f"{context.sender} refused the unknown method {method} with {code} instead of -32601"
+    yield Violation("RPC-020", "R-023", problem, pointer=context.at + "/error/code", related=(request.seq,))
 
 
 def reserved_error_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:

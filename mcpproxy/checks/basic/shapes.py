@@ -125,9 +125,9 @@ def _asks_elsewhere(context: MessageContext, message: Response) -> bool:
     """Whether a result asks for input although its method cannot. MRTR-001 reports that instead of the
     members.
     """
-    result, asked = message.result, context.answers
+    result, request = message.result, context.answers
     asks_back = isinstance(result, dict) and result.get("resultType") == "input_required"
-    return asks_back and asked is not None and asked.method not in SUPPORTED
+    return asks_back and request is not None and request.method not in SUPPORTED
 
 
 def _check_shape(

@@ -27,22 +27,22 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         passed_over: list[SentRequest] = []
         if not history.side(responder).was_read:
             continue
-        for asked in side.pending.values():
-            if asked.seq < side.last_answered_seq and _waited(asked, event):
-                rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
-                if asked.cancelled or asked.method in MAY_STAY_UNANSWERED:
+        for request in side.pending.values():
+            if request.seq < side.last_answered_seq and _waited(request, event):
+                rule = ("LIFE-004", "R-040") if request.method == "ping" else ("RPC-008", "R-010")
+                if request.cancelled or request.method in MAY_STAY_UNANSWERED:
                     continue
-                if asked.stateless and history.stateful_seq is not None:
+                if request.stateless and history.stateful_seq is not None:
                     continue  # A probe of the other era may stay unanswered.
-                passed_over.append(asked)
-                what = f"{shortened(asked.method)} ({spelled(asked.id)})"
+                passed_over.append(request)
+                what = f"{shortened(request.method)} ({spelled(request.id)})"
                 problem = f"{responder} never answered {what}, but answered later requests"
                 yield Violation(
                     *rule,
                     problem,
                     blame=responder,
-                    frame=asked.seq,
-                    candidates=asked.candidates,
+                    frame=request.seq,
+                    candidates=request.candidates,
                 )
         if asker == CLIENT:
             yield from _left_behind(event, history, passed_over)
@@ -54,13 +54,13 @@ def _left_behind(event: Close, history: History, reported: list[SentRequest]) ->
     if not how or ended_ns is None:
         return
     left = [
-        asked
-        for asked in history.client.pending.values()
-        if not asked.cancelled
-        and asked.method not in MAY_STAY_UNANSWERED
-        and asked.at_ns < ended_ns
-        and not (asked.stateless and history.stateful_seq is not None)
-        and not any(asked is one for one in reported)
+        request
+        for request in history.client.pending.values()
+        if not request.cancelled
+        and request.method not in MAY_STAY_UNANSWERED
+        and request.at_ns < ended_ns
+        and not (request.stateless and history.stateful_seq is not None)
+        and not any(request is one for one in reported)
     ]
     if left:
         first = left[0]
@@ -70,15 +70,15 @@ def _left_behind(event: Close, history: History, reported: list[SentRequest]) ->
             "RPC-008",
             "R-010",
             problem,
-            related=tuple(asked.seq for asked in left[1:]),
+            related=tuple(request.seq for request in left[1:]),
             blame="server",
             frame=first.seq,
             candidates=first.candidates,
         )
 
 
-def _waited(asked: SentRequest, event: Close) -> bool:
-    return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
+def _waited(request: SentRequest, event: Close) -> bool:
+    return event.observed_at_ns - request.at_ns >= ANSWER_TIMEOUT_NS
 
 
 FAMILY: Final = RuleFamily(events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),))

@@ -164,18 +164,18 @@ def page(context: MessageContext, history: History) -> Page | None:
     """Return the page in a response; ``None`` if it has none, or if its request is not known."""
     if isinstance(context.page, Page):
         return context.page
-    message, asked = context.message, context.answers
-    if asked is None or asked.method not in LISTS or not isinstance(message, Response):
+    message, request = context.message, context.answers
+    if request is None or request.method not in LISTS or not isinstance(message, Response):
         return None
-    part, key = LISTS[asked.method]
-    found, cursor = member(message.result, part), _cursor(asked.params)
-    if not isinstance(found, list) or asked.cancelled:
+    part, key = LISTS[request.method]
+    found, cursor = member(message.result, part), _cursor(request.params)
+    if not isinstance(found, list) or request.cancelled:
         return None
-    known = listed(history, asked.method)
+    known = listed(history, request.method)
     walk = known.under_way.get(cursor) if cursor is not None else None
     if walk is None or walk.changes != known.changes:
-        whole = cursor is None and asked.seq > known.changed_seq
-        walk = ListWalk(asked.seq, known.changes, context.frame.connection, _asked(asked.params), whole)
+        whole = cursor is None and request.seq > known.changed_seq
+        walk = ListWalk(request.seq, known.changes, context.frame.connection, _asked(request.params), whole)
     named = [
         (index, name, item)
         for index, item in enumerate(found)
@@ -206,11 +206,11 @@ def _asked(params: "JSON | Absent") -> str:
 
 def remember_page(context: MessageContext, history: History) -> None:
     """Record the items of a page and, with the last page, the whole list."""
-    found, asked = page(context, history), context.answers
-    if found is None or asked is None:
+    found, request = page(context, history), context.answers
+    if found is None or request is None:
         return
-    known, walk = listed(history, asked.method), found.walk
-    if (cursor := _cursor(asked.params)) is not None:
+    known, walk = listed(history, request.method), found.walk
+    if (cursor := _cursor(request.params)) is not None:
         known.under_way.pop(cursor, None)
     fresh_until_ns = _fresh_until_ns(context)
     for _, name, value in found.named:
@@ -219,7 +219,7 @@ def remember_page(context: MessageContext, history: History) -> None:
         walk.items[name] = ListedItem(value, context.seq, fresh_until_ns)
     walk.seq, walk.at_ns = context.seq, context.frame.observed_at_ns
     walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
-    if asked.seq > known.changed_seq:  # otherwise it may have been built before the change
+    if request.seq > known.changed_seq:  # otherwise it may have been built before the change
         for _, name, _ in found.named:
             keep(known.items, name, walk.items[name], MAX_ITEMS)
         for name in walk.repeated:

@@ -22,23 +22,23 @@ UNRELATED_CODES: Final = (-32601, -32603)
 
 def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report an unknown prompt or a missing argument that was not refused with -32602 (PROM-003)."""
-    asked = context.answers
-    if asked is None or asked.cancelled or history.blind:
+    request = context.answers
+    if request is None or request.cancelled or history.blind:
         return ()
-    known, name = listed(history, "prompts/list"), member(asked.params, "name")
-    if known.changed_seq > asked.seq or not isinstance(name, str):
+    known, name = listed(history, "prompts/list"), member(request.params, "name")
+    if known.changed_seq > request.seq or not isinstance(name, str):
         return ()
     prompt, whole = known.items.get(name), known.whole
-    if prompt is not None and prompt.seq < asked.seq:
-        lacking = _lacking(prompt, asked)
+    if prompt is not None and prompt.seq < request.seq:
+        lacking = _lacking(prompt, request)
         fault, seq = f"without {shown(lacking)}, which it lists as required", prompt.seq
         if lacking is None:
             return ()
-    elif whole is not None and whole.seq < asked.seq and name not in whole.items:
+    elif whole is not None and whole.seq < request.seq and name not in whole.items:
         fault, seq = "which it does not list", whole.seq
     else:
         return ()
-    return _judge_answer(context, f"{shown(name)}, {fault}", (seq, asked.seq), required=prompt is not None)
+    return _judge_answer(context, f"{shown(name)}, {fault}", (seq, request.seq), required=prompt is not None)
 
 
 def _judge_answer(
@@ -63,9 +63,9 @@ def _judge_answer(
     )
 
 
-def _lacking(prompt: ListedItem, asked: SentRequest) -> str | None:
+def _lacking(prompt: ListedItem, request: SentRequest) -> str | None:
     """The first argument that is listed as required and is missing."""
-    wanted, given = prompt.value.get("arguments"), member(asked.params, "arguments")
+    wanted, given = prompt.value.get("arguments"), member(request.params, "arguments")
     names: JSON = given if isinstance(given, dict) else {}
     for argument in wanted if isinstance(wanted, list) else ():
         name = member(argument, "name")

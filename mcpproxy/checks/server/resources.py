@@ -43,10 +43,10 @@ EXPRESSION: Final = pattern(
 
 def listed_uris(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report an invalid URI or URI template in a list (RES-002)."""
-    asked = context.answers
-    if asked is None:
+    request = context.answers
+    if request is None:
         return
-    part, key = LISTS[asked.method]
+    part, key = LISTS[request.method]
     found = member(context.message.value, "result", part)
     for index, item in enumerate(found if isinstance(found, list) else ()):
         fault = (_template_fault if key == "uriTemplate" else _uri_fault)(member(item, key))
@@ -135,8 +135,8 @@ NO_RESOURCE: Final = pattern(
 
 def not_found(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report an unusual error code in the refusal to read a resource that does not exist (RES-004)."""
-    message, asked = context.message, context.answers
-    if asked is None or asked.cancelled or (context.stateless and not is_modern(context, history)):
+    message, request = context.message, context.answers
+    if request is None or request.cancelled or (context.stateless and not is_modern(context, history)):
         return ()
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
@@ -157,7 +157,7 @@ def not_found(context: MessageContext[ErrorResponse], history: History) -> Itera
             "R-158",
             problem,
             pointer=context.at + "/error/code",
-            related=(asked.seq,),
+            related=(request.seq,),
             at_most="warning",
         ),
     )
@@ -165,21 +165,21 @@ def not_found(context: MessageContext[ErrorResponse], history: History) -> Itera
 
 def empty_contents(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report empty contents for a resource that the server does not list (RES-005)."""
-    message, asked = context.message, context.answers
-    uri = member(asked.params, "uri") if asked is not None else None
-    if asked is None or not isinstance(uri, str) or member(message.result, "contents") != []:
+    message, request = context.message, context.answers
+    uri = member(request.params, "uri") if request is not None else None
+    if request is None or not isinstance(uri, str) or member(message.result, "contents") != []:
         return ()
     if not is_modern(context, history):
         return ()
     resources, templates = (listed(history, method).whole for method in RESOURCE_LISTS)
     if history.blind or resources is None or templates is None:
         return ()
-    if max(resources.seq, templates.seq) > asked.seq or uri in resources.items:
+    if max(resources.seq, templates.seq) > request.seq or uri in resources.items:
         return ()
     if any(_may_name(template, uri) for template in templates.items):
         return ()
     problem = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
-    related = (resources.seq, templates.seq, asked.seq)
+    related = (resources.seq, templates.seq, request.seq)
     # An empty resource that is not listed looks the same.
     return (
         Violation(
@@ -215,12 +215,12 @@ class Subscribed:
 
 def remember_subscription(context: MessageContext, history: History) -> None:
     """Record that a client subscribes or unsubscribes."""
-    asked, uri = context.asked, member(context.message.value, "params", "uri")
+    request, uri = context.asked, member(context.message.value, "params", "uri")
     known = history.of(Subscribed)
-    if asked is None or not isinstance(uri, str):
+    if request is None or not isinstance(uri, str):
         known.forgetful = True
-    elif asked.method == "resources/subscribe":
-        keep(known.uris, normalized_uri(uri), (asked, 0), MAX_SUBSCRIBED)
+    elif request.method == "resources/subscribe":
+        keep(known.uris, normalized_uri(uri), (request, 0), MAX_SUBSCRIBED)
         known.forgetful |= len(known.uris) == MAX_SUBSCRIBED
     elif before := known.uris.get(normalized_uri(uri)):
         known.uris[normalized_uri(uri)] = (before[0], context.frame.observed_at_ns)
@@ -232,7 +232,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     uri = member(message.params, "uri")
     if not isinstance(uri, str) or history.in_both_eras:
         return ()
-    at = context.at + "/params/uri"
+    pointer = context.at + "/params/uri"
     if history.stateless_seq is not None:
         found = belongs_to(context, history)
         wanted = found.wanted.get("resourceSubscriptions") if found is not None and found.wanted else None
@@ -244,7 +244,12 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
         candidates = found.asked.candidates
         return (
             Violation(
-                "RES-006", "R-160", problem, pointer=at, related=(found.asked.seq,), candidates=candidates
+                "RES-006",
+                "R-160",
+                problem,
+                pointer=pointer,
+                related=(found.asked.seq,),
+                candidates=candidates,
             ),
         )
     known, declared = history.of(Subscribed), history.server_capabilities
@@ -254,14 +259,14 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
         return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
     over = 0  # the frame that asked for a subscription which is over
-    for subscribed, (asked, ended_ns) in known.uris.items():
-        if _is_below(uri, subscribed) and not asked.taken_back:
+    for subscribed, (request, ended_ns) in known.uris.items():
+        if _is_below(uri, subscribed) and not request.taken_back:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
                 return ()
-            over = asked.seq
+            over = request.seq
     problem = f"server sent an update of {shown(uri)}, "
     problem += "to which the client no longer subscribes" if over else "to which the client never subscribed"
-    return (Violation("RES-006", "R-160", problem, pointer=at, related=(over,) if over else ()),)
+    return (Violation("RES-006", "R-160", problem, pointer=pointer, related=(over,) if over else ()),)
 
 
 def _is_below(uri: str, subscribed: str) -> bool:

@@ -61,8 +61,8 @@ class Calls:
 
 def remember_call(context: MessageContext, history: History) -> None:
     """Record the tool that a call names, if its answer may need a check."""
-    asked, params = context.asked, context.contents
-    if asked is None or history.blind or not isinstance(params, dict):
+    request, params = context.asked, context.contents
+    if request is None or history.blind or not isinstance(params, dict):
         return
     name = params.get("name")
     if not isinstance(name, str):
@@ -72,24 +72,26 @@ def remember_call(context: MessageContext, history: History) -> None:
     if tool is None:
         whole = known.whole
         if whole is not None and name not in whole.items:
-            asked.noted = ToolCall(asked, name, None, whole.seq, known, known.changes, stale=False)
+            request.noted = ToolCall(request, name, None, whole.seq, known, known.changes, stale=False)
         return
     revisions = context.candidates
     unsure = not is_one_or_stateless(revisions)
     if "outputSchema" in tool.value or unsure or _misfits(tool, params, revisions[0]):
         stale = context.frame.observed_at_ns > tool.fresh_until_ns
-        asked.noted = ToolCall(asked, name, tool, unlisted=0, known=known, changes=known.changes, stale=stale)
+        request.noted = ToolCall(
+            request, name, tool, unlisted=0, known=known, changes=known.changes, stale=stale
+        )
     tool.forget()
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
     """Forget a finished call, or keep it under the id of the task that it became."""
-    asked, message = context.answers, context.message
-    call = asked.noted if asked is not None else None
-    if asked is None or not isinstance(call, ToolCall):
+    request, message = context.answers, context.message
+    call = request.noted if request is not None else None
+    if request is None or not isinstance(call, ToolCall):
         return
-    asked.noted = None
-    if isinstance(message, Response) and member(asked.params, "task") is not None:
+    request.noted = None
+    if isinstance(message, Response) and member(request.params, "task") is not None:
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
             keep(history.of(Calls).tasks, task, call, MAX_CALLS)
@@ -208,13 +210,13 @@ def _output(
 
 def structured_text(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report structured content that no text block repeats as JSON (TOOL-004)."""
-    asked, message = context.answers, context.message
-    result = _final(message, asked) if asked is not None else None
-    if asked is None or result is None or "structuredContent" not in result:
+    request, message = context.answers, context.message
+    result = _final(message, request) if request is not None else None
+    if request is None or result is None or "structuredContent" not in result:
         return ()
     if not (fault := _text_fault(result)):
         return ()
-    name = shown(member(asked.params, "name"))
+    name = shown(member(request.params, "name"))
     problem = f"server answered {name} with structuredContent and {fault}"
     # An example in the specification of 2026-07-28 has prose beside structured content.
     at_most: Severity | None = "info" if context.stateless else None
@@ -281,20 +283,20 @@ def refused_arguments(context: MessageContext[ErrorResponse], history: History) 
 
 def _call(context: MessageContext, history: History) -> ToolCall | None:
     """Return the call that an answer belongs to, unless a change of the list was announced since."""
-    asked = context.answers
-    if asked is None or history.blind:
+    request = context.answers
+    if request is None or history.blind:
         return None
-    call = asked.noted
-    if asked.method == "tasks/result":
-        task = member(asked.params, "taskId")
+    call = request.noted
+    if request.method == "tasks/result":
+        task = member(request.params, "taskId")
         call = history.of(Calls).tasks.get(task) if isinstance(task, str) else None
     return call if isinstance(call, ToolCall) and call.changes == call.known.changes else None
 
 
-def _final(message: Response, asked: SentRequest) -> JSONObject | None:
+def _final(message: Response, request: SentRequest) -> JSONObject | None:
     """Return the result if it is the tool's own: not a task, and not a request for input."""
     result = as_object(message.result)
-    if result is None or (asked.stateless and result.get("resultType", "complete") != "complete"):
+    if result is None or (request.stateless and result.get("resultType", "complete") != "complete"):
         return None
     return None if "task" in result and "content" not in result else result
 

@@ -94,7 +94,7 @@ def tool_schemas(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def _takes_anything(
-    context: MessageContext, tool: JSONObject, vague: list[tuple[str, str]], at: str
+    context: MessageContext, tool: JSONObject, vague: list[tuple[str, str]], base_pointer: str
 ) -> Violation:
     """One finding for all schemas of objects without properties that a tool has, by schema and pointer."""
     name, pointer = vague[0]
@@ -107,7 +107,7 @@ def _takes_anything(
         )
     more = f" (and {len(vague) - 1} more)" if len(vague) > 1 else ""
     said = f"{context.sender} listed tool {shown(tool.get('name'))}, {what}{more}"
-    return Violation("SCHEMA-003", "R-132", said, pointer=f"{at}/{name}{pointer}")
+    return Violation("SCHEMA-003", "R-132", said, pointer=f"{base_pointer}/{name}{pointer}")
 
 
 def _place(pointer: str) -> str:
@@ -124,7 +124,7 @@ def _place(pointer: str) -> str:
 
 
 def _schema(
-    context: MessageContext, tool: JSONObject, name: str, at: str, vague: list[tuple[str, str]]
+    context: MessageContext, tool: JSONObject, name: str, pointer: str, vague: list[tuple[str, str]]
 ) -> Iterator[Violation]:
     of = f"the {name} of tool {shown(tool.get('name'))}"
     if name not in tool:
@@ -132,7 +132,7 @@ def _schema(
             "PROTO-004",
             "R-128",
             f"{context.sender} listed tool {shown(tool.get('name'))} without an {name}",
-            pointer=at,
+            pointer=pointer,
         )
         return
     stateless = is_stateless(context.candidates)
@@ -154,7 +154,9 @@ def _schema(
         nested = deep and not all(r in DIALECTS for r in context.candidates)
         if flaw.kind == "boolean-property" or nested:
             at_most = "warning"
-        yield Violation(*table[flaw.kind], problem, pointer=f"{at}/{name}{flaw.pointer}", at_most=at_most)
+        yield Violation(
+            *table[flaw.kind], problem, pointer=f"{pointer}/{name}{flaw.pointer}", at_most=at_most
+        )
 
 
 def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
@@ -276,11 +278,11 @@ def _after_call(
 
 def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
     """Yield the list that a last page completes, if every page of it was seen."""
-    found, asked = page(context, history), context.answers
-    if found is None or asked is None or found.next is not None or not found.walk.whole:
+    found, request = page(context, history), context.answers
+    if found is None or request is None or found.next is not None or not found.walk.whole:
         return
     if not history.blind and not history.in_both_eras:
-        yield listed(history, asked.method), found.walk, found.names()
+        yield listed(history, request.method), found.walk, found.names()
 
 
 def silent_change(event: Signal | Close, history: History) -> Iterator[Violation]:

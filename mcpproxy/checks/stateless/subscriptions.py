@@ -140,9 +140,9 @@ def unacknowledged(context: MessageContext[Notification], history: History) -> I
 
 def closing_response(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report the end of a subscription that was never acknowledged, or with a wrong id (SUB-003, SUB-006)."""
-    asked, message = context.answers, context.message
-    found = history.of(Subscriptions).by_id.get(asked.id) if asked is not None else None
-    if found is None or found.asked is not asked or (context.frame.exchange and not context.frame.event):
+    request, message = context.answers, context.message
+    found = history.of(Subscriptions).by_id.get(request.id) if request is not None else None
+    if found is None or found.asked is not request or (context.frame.exchange and not context.frame.event):
         return  # Over HTTP, an answer without a stream is not a subscription: SUB-002 reports it.
     if not found.begun:
         problem = f"server closed {_name(found)} without having acknowledged it"
@@ -162,11 +162,11 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
     if history.stateful_seq is not None or not history.server.was_read:
         return  # A server of the other era may stay silent.
     for found in history.of(Subscriptions).by_id.values():
-        asked = found.asked
-        if found.begun or found.ended_seq or asked.cancelled or asked.answers_due != 1:
+        request = found.asked
+        if found.begun or found.ended_seq or request.cancelled or request.answers_due != 1:
             continue
-        waited = event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
-        if waited and asked.seq < history.client.last_answered_seq:
+        waited = event.observed_at_ns - request.at_ns >= ANSWER_TIMEOUT_NS
+        if waited and request.seq < history.client.last_answered_seq:
             problem = f"server never acknowledged {_name(found)}, but answered later requests"
             yield Violation(
                 "SUB-003",
@@ -176,8 +176,8 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
                 related=(),
                 blame=SERVER,
                 at_most=None,
-                frame=asked.seq,
-                candidates=asked.candidates,
+                frame=request.seq,
+                candidates=request.candidates,
             )
 
 

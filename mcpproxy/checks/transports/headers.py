@@ -232,11 +232,11 @@ def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
 
 def unsupported_version(context: MessageContext[ErrorResponse], history: History) -> Checked:
     """Report a refusal of a version without the data it must have (PROTO-008)."""
-    message, asked = context.message, context.answers
+    message, request = context.message, context.answers
     error = as_object(message.error)
-    if asked is None or not asked.stateless or member(error, "code") != -32022:
+    if request is None or not request.stateless or member(error, "code") != -32022:
         return
-    named, data = member(asked.params, "_meta", VERSION_KEY), member(error, "data")
+    named, data = member(request.params, "_meta", VERSION_KEY), member(error, "data")
     supported, requested = member(data, "supported"), member(data, "requested")
     if not isinstance(supported, list) or not isinstance(requested, str):
         problem = "server refused a version without saying which was requested and which are supported"
@@ -246,17 +246,17 @@ def unsupported_version(context: MessageContext[ErrorResponse], history: History
         problem = f"server refused version {shortened(str(named))}, which it lists as supported"
     else:
         return
-    yield Violation("PROTO-008", "R-219", problem, pointer=context.at + "/error/data", related=(asked.seq,))
+    yield Violation("PROTO-008", "R-219", problem, pointer=context.at + "/error/data", related=(request.seq,))
 
 
 def missing_capability(context: MessageContext[ErrorResponse], history: History) -> Checked:
     """Report a refusal because of a capability without the data it must have (PROTO-009)."""
-    message, asked = context.message, context.answers
+    message, request = context.message, context.answers
     error = as_object(message.error)
-    if asked is None or not asked.stateless or member(error, "code") != -32021:
+    if request is None or not request.stateless or member(error, "code") != -32021:
         return
     required = member(error, "data", "requiredCapabilities")
-    declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
+    declared = as_object(member(request.params, "_meta", CAPABILITIES_KEY))
     if not isinstance(required, dict):
         problem = "server refused because of missing capabilities without an object that names them"
     elif not required:
@@ -265,7 +265,7 @@ def missing_capability(context: MessageContext[ErrorResponse], history: History)
         problem = "server refused because of missing capabilities that the request declares"
     else:
         return
-    yield Violation("PROTO-009", "R-224", problem, pointer=context.at + "/error/data", related=(asked.seq,))
+    yield Violation("PROTO-009", "R-224", problem, pointer=context.at + "/error/data", related=(request.seq,))
 
 
 def _covers(declared: "JSON", required: "JSON") -> bool:

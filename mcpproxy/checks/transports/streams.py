@@ -97,16 +97,15 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Checke
                 f"server reported progress under {spelled(token)}, not this request's token, on its stream"
             )
     else:
-        asked = _asked_with(exchange, token)
-        if asked is None or member(asked.params, "task") is not None:
+        tracked = _asked_with(exchange, token)
+        if tracked is None or member(tracked.params, "task") is not None:
             return
-        if asked.id not in stream.request_ids:
+        if tracked.id not in stream.request_ids:
             where = (
                 "another request's stream" if stream.posted else "a stream that the client opened with GET"
             )
-            problem = (
-                f"server reported the progress of {shortened(asked.method)} ({spelled(asked.id)}) on {where}"
-            )
+            what = f"{shortened(tracked.method)} ({spelled(tracked.id)})"
+            problem = f"server reported the progress of {what} on {where}"
     if problem:
         yield Violation(
             "HTTP-013", "R-074", problem, pointer="/params/progressToken", related=(exchange.request.seq,)
@@ -116,10 +115,10 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Checke
 def _asked_with(exchange: HttpExchange, token: int | str) -> SentRequest | None:
     """Return the request in flight that asked for progress under ``token``."""
     pending = exchange.session.judge.history.client.pending if exchange.session else {}
-    for asked in pending.values():
-        given = member(asked.params, "_meta", "progressToken")
+    for request in pending.values():
+        given = member(request.params, "_meta", "progressToken")
         if given == token and type(given) is type(token):
-            return asked
+            return request
     return None
 
 
