@@ -31,18 +31,20 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
     if known is not None:
         return known
     connection = exchange.request.connection
-    if named is None and connection not in history.shared:
+    if named is None and connection not in history.shared_connections:
         session = history.by_connection.get(connection)
         if session is not None:
             return session
-    session = HttpSession(new_judge(version if version in STATEFUL else None, True), late=True, id=named)
+    session = HttpSession(
+        new_judge(version if version in STATEFUL else None, True), joined_late=True, id=named
+    )
     if named:
         history.sessions[named] = session
-    elif not history.unattributed:
-        history.unattributed = True
+    elif not history.has_unattributed:
+        history.has_unattributed = True
         for other in history.by_connection.values():
             # The request may have been meant for that session.
-            other.judge.history.scattered = other.id is None
+            other.judge.history.may_lack_messages = other.id is None
     return session
 
 

@@ -98,17 +98,19 @@ def _read_request(context: MessageContext, message: Request, history: History) -
         and compact_json(meta) == usual
     ):
         context.stateless, context.candidates = True, history.familiar_candidates
-    elif is_marked or history.stateless_seq is not None or history.lasting is not None:
+    elif is_marked or history.stateless_seq is not None or history.stateless_memories is not None:
         _set_revisions(context, message, history)
         known |= UNFAMILIAR
     side = history.client if sender == CLIENT else history.server
-    if message.id is not None and message.id in side.used:
+    if message.id is not None and message.id in side.used_ids:
         known |= REUSED_ID
     augmented = type(params) is dict and "task" in params
     if augmented:
         known |= AUGMENTED
     sender_and_method = (sender, method)
-    if sender_and_method in history.unmet and (augmented or sender_and_method not in history.unmet_for_tasks):
+    if sender_and_method in history.unmet_needs and (
+        augmented or sender_and_method not in history.unmet_for_tasks_only
+    ):
         known |= UNDECLARED
     if history.state not in QUIET or method == "initialize":
         known |= _step(context, history)
@@ -121,7 +123,7 @@ def _read_notification(context: MessageContext, message: Notification, history: 
     if history.in_both_eras:
         context.candidates = REVISIONS  # A notification names no request, so it may belong to either era.
     known = UNFAMILIAR if message.regular else UNFAMILIAR | IRREGULAR
-    if (context.sender, method) in history.unmet:
+    if (context.sender, method) in history.unmet_needs:
         known |= UNDECLARED
     if method == "notifications/initialized":
         known |= _step(context, history)
@@ -139,16 +141,16 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
         return
     context.answers, context.method, context.stateless = asked, asked.method, asked.stateless
     known = 0 if asked.id == message.id else UNMATCHED_ID
-    if asked.familiar:
+    if asked.has_familiar_meta:
         context.candidates = asked.candidates
     else:
         context.candidates = _answer_revisions(asked, message, history)
         known |= UNFAMILIAR
-    if asked.method in history.unserved:
+    if asked.method in history.unserved_methods:
         known |= UNDECLARED
     if isinstance(asked.params, dict) and "task" in asked.params:
         known |= AUGMENTED
-    if asked.noted is not None:
+    if asked.check_memory is not None:
         known |= NOTED
     if asked is history.initialize:
         known |= _step(context, history)
@@ -177,7 +179,7 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
     version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
     marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
-    if marked or message.method == "server/discover" or history.lasting is not None:
+    if marked or message.method == "server/discover" or history.stateless_memories is not None:
         context.stateless = True  # Marked as stateless in its ``_meta``, or over HTTP in its headers alone.
         context.candidates = _stateless_candidates(version, history)
     elif history.stateless_seq is not None and history.stateful_seq is None:
@@ -192,7 +194,7 @@ def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
     """
     if not isinstance(version, str):
         return STATELESS
-    settled = version in STATELESS or (is_later(version) and version in history.supported)
+    settled = version in STATELESS or (is_later(version) and version in history.supported_versions)
     return (version,) if settled else STATELESS
 
 
@@ -222,7 +224,7 @@ def _request_meant(
     context: MessageContext, message: Response | ErrorResponse, id: RequestId, asker: Side, history: History
 ) -> SentRequest | None:
     """Return the request meant by an answer with an unknown id: its id may have the wrong JSON type."""
-    if asker.used.first_use(id) is not None:
+    if asker.used_ids.first_use(id) is not None:
         return None
     asked = asker.pending.get(_retyped(id))
     if asked is None and _answers_initialize(context, message, history):

@@ -68,7 +68,7 @@ def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
             known |= WITHOUT_REQUEST
         if exchange.method != "POST":
             known |= UNEXPECTED_BODY
-    elif exchange.several:
+    elif exchange.has_several_texts:
         known |= UNEXPECTED_BODY
     if history.http_sse_sessions:
         known |= LEGACY_ENDPOINT_KNOWN
@@ -111,16 +111,16 @@ def of_head(exchange: HttpExchange) -> HttpFact:
 
 def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> HttpFact:
     """Return the facts to add for one body or event of the server, while that is judged."""
-    known = WITH_FAULT if exchange.reported else 0
+    known = WITH_FAULT if exchange.broken_rules else 0
     if frame.event is None:
         if not _is_awaited(exchange, frame.message):
             known |= UNAWAITED
     else:
         if exchange.answered_ns is not None:
             known |= AFTER_ANSWERS
-        if exchange.seen is not None or exchange.elsewhere:
+        if exchange.earlier_event is not None or exchange.also_carried_by:
             known |= SEEN_BEFORE
-        if exchange.events == 1:
+        if exchange.event_count == 1:
             known |= FIRST_EVENT
         if frame.event.name not in (None, "", "message"):
             known |= NAMED_EVENT
@@ -190,7 +190,12 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
     a notification is judged as a part of the exchange.
     """
     if frame.event is not None:
-        if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":
+        if (
+            not frame.raw
+            or exchange.repeats_earlier_event
+            or exchange.also_carried_by
+            or frame.event.name == "endpoint"
+        ):
             return False
         return frame.event.name in (None, "", "message") or bool(messages)
     if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":

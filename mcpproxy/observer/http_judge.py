@@ -69,7 +69,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.session.history import keep
+from mcpproxy.session.history import keep_latest
 
 _HEAD_BYTES: Final = 1 << 10
 _ID_BYTES: Final = 200
@@ -105,7 +105,7 @@ class HttpJudge:
         self._joined_late = joined_late
         self._redacted = redacted
         self._masking = 0  # the connection whose next frame is masked, 0 if there is none
-        self._history = HttpHistory(blind=joined_late)
+        self._history = HttpHistory(has_gap=joined_late)
         self._latest: HttpSession | None = None
 
     @property
@@ -129,13 +129,13 @@ class HttpJudge:
             exchange = exchanges.get(event.exchange)
             if exchange is None or event.status < 200:
                 return []
-            found = [] if exchange.settled else self._judge_request(exchange, None)
+            found = [] if exchange.request_judged else self._judge_request(exchange, None)
             return found + self._judge_head(exchange, event)
         if type(event) is ExchangeEnd:
             exchange = exchanges.pop(event.exchange, None)
             if exchange is None:
                 return []
-            found = [] if exchange.settled else self._judge_request(exchange, None)
+            found = [] if exchange.request_judged else self._judge_request(exchange, None)
             return found + self._judge_end(exchange, event)
         match event:
             case Note(what="masked"):
@@ -159,7 +159,7 @@ class HttpJudge:
             return self._skip_piece(exchange, frame)
         if frame.sender == CLIENT:
             return self._judge_request(exchange, frame)
-        found = [] if exchange.settled else self._judge_request(exchange, None)
+        found = [] if exchange.request_judged else self._judge_request(exchange, None)
         return found + self._judge_content(exchange, frame)
 
     def _skip_piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
@@ -170,17 +170,17 @@ class HttpJudge:
             exchange.in_pieces -= {frame.sender}
         found = self._judge_request(exchange, None)
         if exchange.session is not None:
-            exchange.session.judge.history.side(frame.sender).unreadable = True
-            exchange.session.forgetful = True  # It may have contained event ids.
+            exchange.session.judge.history.side(frame.sender).sent_unreadable = True
+            exchange.session.forgot_some = True  # It may have contained event ids.
         return found
 
     # The request
 
     def _judge_request(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
         """Once the whole request was seen: find its session, judge its head and its messages."""
-        if exchange.settled:
+        if exchange.request_judged:
             return []
-        exchange.settled = True
+        exchange.request_judged = True
         exchange.body = body
         history, request = self._history, exchange.request
         http_sse_session = (
@@ -190,26 +190,26 @@ class HttpJudge:
         )
         if body is not None and (request.endpoint or history.http_sse_sessions):
             exchange.set_messages(singles(body)[0])
-            exchange.several = not exchange.messages and several_texts(body.raw)
+            exchange.has_several_texts = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and http_sse_session is None:
-            exchange.known = of_request(exchange, history)
-            return self._run_checks("request", exchange, CLIENT, exchange.known)
+            exchange.facts = of_request(exchange, history)
+            return self._run_checks("request", exchange, CLIENT, exchange.facts)
         session = http_sse_session or session_of(exchange, history, self._new_judge)
         exchange.join(session)
         self._latest = session
-        session.last = exchange
+        session.last_exchange = exchange
         remember_request(exchange, session, history)
         remember_caller(exchange, session, history)
-        exchange.known = of_request(exchange, history)
-        found = self._run_checks("request", exchange, CLIENT, exchange.known)
+        exchange.facts = of_request(exchange, history)
+        found = self._run_checks("request", exchange, CLIENT, exchange.facts)
         if "authorization" in exchange.fields:
             if session.authorized_seq is None:
                 session.authorized_seq = request.seq
             if session.stateless and request.connection not in history.authorized:
-                keep(history.authorized, request.connection, request.seq, MAX_REMEMBERED)
+                keep_latest(history.authorized, request.connection, request.seq, MAX_REMEMBERED)
         if body is not None and request.method == "POST":
-            if exchange.several:
-                session.judge.history.client.unreadable = True
+            if exchange.has_several_texts:
+                session.judge.history.client.sent_unreadable = True
             elif session.stateless and any(is_answer(message) for message in exchange.messages):
                 pass  # A stateless client must not answer at all: a check of the exchange reports it.
             else:
@@ -226,9 +226,9 @@ class HttpJudge:
             return []
         exchange.response = head
         exchange.response_fields = fields_of(head.headers)
-        exchange.known |= of_head(exchange)
+        exchange.facts |= of_head(exchange)
         found = self._run_checks(
-            "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.known
+            "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.facts
         )
         if session is None:
             remember_metadata(exchange, history)
@@ -251,7 +251,7 @@ class HttpJudge:
     def _take_back(self, exchange: HttpExchange) -> None:
         session, body = exchange.session, exchange.body
         if session is not None and body is not None and exchange.initialize is None:
-            session.judge.take_back(body, exchange.messages)
+            session.judge.undo_refused_frame(body, exchange.messages)
 
     # What the server sends
 
@@ -267,8 +267,8 @@ class HttpJudge:
         if event is not None:
             self._remember_event(exchange, frame, keys)
         else:
-            exchange.bodies += 1
-        known = exchange.known | of_content(exchange, frame, messages)
+            exchange.body_count += 1
+        known = exchange.facts | of_content(exchange, frame, messages)
         found = self._run_checks("body" if event is None else "event", exchange, SERVER, known, frame)
         session = exchange.session
         if session is None:
@@ -290,26 +290,26 @@ class HttpJudge:
     def _remember_event(self, exchange: HttpExchange, frame: Frame, keys: Sequence[Key]) -> None:
         event, session = frame.event, exchange.session
         assert event is not None
-        exchange.events += 1
-        exchange.replayed, exchange.seen, exchange.elsewhere = False, None, 0
+        exchange.event_count += 1
+        exchange.repeats_earlier_event, exchange.earlier_event, exchange.also_carried_by = False, None, 0
         if event.name == "endpoint" and exchange.method == "GET" and (session is None or not session.id):
             session = self._open_http_sse(exchange, frame)
         if session is None or session.is_http_sse:
             return
         if event.id:
             self._memory_use.added += _ID_BYTES + len(event.id)
-            exchange.named_events += 1
-            seen = exchange.seen = session.events.get(event.id)
-            exchange.replayed = seen is not None and seen.data == hash(frame.raw)
-        if not exchange.replayed:
+            exchange.named_event_count += 1
+            seen = exchange.earlier_event = session.events.get(event.id)
+            exchange.repeats_earlier_event = seen is not None and seen.data == hash(frame.raw)
+        if not exchange.repeats_earlier_event:
             for key in keys:
                 other = session.delivered.get(key, exchange.number)
                 under_way = self._history.exchanges.get(other)
                 if other != exchange.number and under_way and under_way.stream is not exchange.stream:
-                    exchange.elsewhere = other
-        elif exchange.seen and exchange.seen.stream is not exchange.stream:
-            open_still = exchange.seen.exchange in self._history.exchanges
-            exchange.elsewhere = exchange.seen.exchange if open_still else 0
+                    exchange.also_carried_by = other
+        elif exchange.earlier_event and exchange.earlier_event.stream is not exchange.stream:
+            open_still = exchange.earlier_event.exchange in self._history.exchanges
+            exchange.also_carried_by = exchange.earlier_event.exchange if open_still else 0
 
     def _open_http_sse(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
         """Take the stream for one of HTTP+SSE, and remember the URI to which its client will post."""
@@ -319,7 +319,7 @@ class HttpJudge:
             exchange.join(session)
         uri = frame.raw.decode("utf-8", "replace").strip()
         if uri:
-            keep(
+            keep_latest(
                 self._history.http_sse_sessions,
                 posting_target(uri, exchange.request.target),
                 session,
@@ -330,21 +330,21 @@ class HttpJudge:
     # The end
 
     def _judge_end(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
-        exchange.cut, exchange.by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
-        found = self._run_checks("end", exchange, SERVER, exchange.known | of_end(exchange))
+        exchange.cut, exchange.ended_by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
+        found = self._run_checks("end", exchange, SERVER, exchange.facts | of_end(exchange))
         session, head = exchange.session, exchange.response
         if session is None:
             return found
-        session.last_ns = end.observed_at_ns
-        if session.stateless and exchange.streams and not (end.cut and end.by == CLIENT):
+        session.last_ended_ns = end.observed_at_ns
+        if session.stateless and exchange.response_is_sse and not (end.cut and end.by == CLIENT):
             remember_lost(exchange, session, self._history)
         if head is None:
             self._take_back(exchange)
         elif head.status == 404 and exchange.method == "POST":
             remember_404(exchange, session, head)
-        if exchange.stream is not None and exchange.streams:
+        if exchange.stream is not None and exchange.response_is_sse:
             # A GET that was refused, for example without a token, has not carried the stream.
-            exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
+            exchange.stream.closed_ns, exchange.stream.left_by_client = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered or ():
             session.delivered.pop(key, None)
         return found
@@ -362,7 +362,7 @@ class HttpJudge:
     def forget(self) -> None:
         """Continue as if the recording had begun now, in the middle of every session."""
         self._joined_late = True
-        self._history = HttpHistory(blind=True)
+        self._history = HttpHistory(has_gap=True)
         self._latest = None
 
     def _judge_close(self, close: Close) -> list[Finding]:
@@ -373,10 +373,10 @@ class HttpJudge:
             found += self._run_checks("close", exchange, SERVER, ALL_FACTS)
         busy = {id(exchange.session) for exchange in history.exchanges.values()}
         for session in sessions:
-            if session.last is not None and id(session) not in busy and not history.blind:
-                session.last.ended_ns = close.observed_at_ns
-                found += self._run_checks("over", session.last, CLIENT, ALL_FACTS)
-            if not session.stateless and (session.id or session.is_http_sse or not history.unattributed):
+            if session.last_exchange is not None and id(session) not in busy and not history.has_gap:
+                session.last_exchange.ended_ns = close.observed_at_ns
+                found += self._run_checks("over", session.last_exchange, CLIENT, ALL_FACTS)
+            if not session.stateless and (session.id or session.is_http_sse or not history.has_unattributed):
                 found += session.judge.observe(close)
         return found
 
@@ -393,9 +393,9 @@ class HttpJudge:
 
     def _forget_open_exchanges(self, gap: Gap) -> None:
         """After a gap: stop following the exchanges that were open."""
-        self._history.blind = True
+        self._history.has_gap = True
         for session in self._sessions():
-            session.late = True
+            session.joined_late = True
             session.judge.observe(gap)
         self._history.exchanges.clear()
 
@@ -439,5 +439,5 @@ class HttpJudge:
                 before = build_findings.total
                 found += build_findings((violation,), seq, sender, revisions_for(exchange))
                 if build_findings.total > before:
-                    exchange.reported |= {violation.rule}
+                    exchange.broken_rules |= {violation.rule}
         return found

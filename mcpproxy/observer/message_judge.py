@@ -94,7 +94,7 @@ class MessageJudge:
             self._history.candidates = (revision,)
             self._history.state = State.OPERATING
         if joined_late:
-            self._become_blind()
+            self._mark_gap()
 
     @property
     def revision(self) -> str | None:
@@ -118,31 +118,34 @@ class MessageJudge:
                 self._history.side(event.sender).closed_ns = event.observed_at_ns
                 return self._release(event.sender)
             case Gap():
-                self._become_blind()
+                self._mark_gap()
                 return []
             case Signal() | Close():
                 return self._judge_event(event)
             case _:
                 return []
 
-    def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None:
+    def undo_refused_frame(self, frame: Frame, messages: tuple[Single, ...]) -> None:
         """Undo a frame of the client that HTTP refused: it counts as never sent and may be sent again."""
         history, client = self._history, self._history.client
         for message in messages:
             if isinstance(message, Request) and message.id is not None:
-                client.used.discard(message.id, frame.seq)
-                client.withdrawn.add(message.id, frame.seq)
+                client.used_ids.discard(message.id, frame.seq)
+                client.refused_ids.add(message.id, frame.seq)
                 if (asked := client.pending.get(message.id)) and asked.seq == frame.seq:
-                    asked.taken_back = True
+                    asked.refused_by_http = True
                     del client.pending[message.id]
         if history.initialized_seq == frame.seq:
             history.initialized, history.initialized_seq = False, None
             history.state = State.NEGOTIATED if history.state is State.OPERATING else history.state
-        if history.eager is not None and history.eager.seq == frame.seq:
-            history.eager = None
+        if (
+            history.request_before_initialized is not None
+            and history.request_before_initialized.seq == frame.seq
+        ):
+            history.request_before_initialized = None
             history.state = State.NEGOTIATED if history.state is State.EAGER else history.state
-        if history.unconfirmed_seq == frame.seq:
-            history.unconfirmed_seq = None
+        if history.instead_of_initialized_seq == frame.seq:
+            history.instead_of_initialized_seq = None
 
     def _judge_event(self, event: Signal | Close) -> list[Finding]:
         found: list[Finding] = []
@@ -169,10 +172,10 @@ class MessageJudge:
         side = history.client if frame.sender == CLIENT else history.server
         if frame.continues or side.in_pieces:
             side.in_pieces = frame.continues
-            side.unreadable = True
+            side.sent_unreadable = True
             return []
         message = frame.message
-        if side.held.frames or isinstance(message, Malformed):
+        if side.held_lines.frames or isinstance(message, Malformed):
             return self._judge_part(frame)
         if isinstance(message, Batch):
             return self._judge(frame, message)
@@ -180,7 +183,7 @@ class MessageJudge:
 
     def _judge_part(self, frame: Frame) -> list[Finding]:
         """Judge a frame that is not a message by itself, or that follows lines that are held."""
-        held = self._history.side(frame.sender).held
+        held = self._history.side(frame.sender).held_lines
         if not held.takes(frame):
             return self._release(frame.sender) + self._judge_alone(frame)
         if (whole := held.whole()) is None:
@@ -192,7 +195,7 @@ class MessageJudge:
         ]
 
     def _release(self, sender: Sender) -> list[Finding]:
-        held = self._history.side(sender).held
+        held = self._history.side(sender).held_lines
         return [finding for frame in held.release() for finding in self._judge_alone(frame)]
 
     def _judge_alone(self, frame: Frame) -> list[Finding]:
@@ -212,7 +215,7 @@ class MessageJudge:
             if isinstance(lenient, Malformed):
                 lenient = None  # Read leniently, it is still not a message.
             if lenient is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
-                self._history.side(frame.sender).unreadable = True
+                self._history.side(frame.sender).sent_unreadable = True
             checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
             for _, check in checks:
                 found += self._build_findings(
@@ -223,7 +226,7 @@ class MessageJudge:
             if message.flaw is Flaw.TOO_DEEP:
                 return found
         elif isinstance(message.value, dict) and "id" in message.value:
-            self._history.side(frame.sender).unreadable = True  # It may be refused under its id.
+            self._history.side(frame.sender).sent_unreadable = True  # It may be refused under its id.
         return found + self._judge(frame, message)
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
@@ -308,7 +311,7 @@ class MessageJudge:
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
                 # Its cancellation may still come.
-                history.side(frame.sender).withdrawn.add(message.id, frame.seq)
+                history.side(frame.sender).refused_ids.add(message.id, frame.seq)
             return found
         if updates or type(message) is Request:
             context.weight = size = weight(frame.raw) if not at else _PER_ITEM
@@ -330,28 +333,28 @@ class MessageJudge:
     def forget(self) -> None:
         """Continue as if the session had been joined now. The revision, once settled, stays."""
         history = self._history
-        ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
+        ids = sum(side.used_ids.size + side.refused_ids.size for side in (history.client, history.server))
         for side in (history.client, history.server):
-            side.used, side.withdrawn = UsedIds(), UsedIds()
+            side.used_ids, side.refused_ids = UsedIds(), UsedIds()
         # If the used ids alone fill half of the limit, the rest of the session can be kept.
         if ids > MOST_BYTES // 2 and measure(history) <= MOST_BYTES // 2:
-            history.blind = True
+            history.has_gap = True
             return
-        self._become_blind()
+        self._mark_gap()
         for side in (history.client, history.server):
             side.pending.clear()
-        history.answered.clear()
-        history.eager = None
-        history.supported.clear()
-        history.forget_families()
+        history.answered_requests.clear()
+        history.request_before_initialized = None
+        history.supported_versions.clear()
+        history.forget_memories()
 
-    def _become_blind(self) -> None:
+    def _mark_gap(self) -> None:
         """From now on, conclude nothing from missing messages."""
         history = self._history
-        history.blind = True
+        history.has_gap = True
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
-            side.held.release()
+            side.held_lines.release()
 
 
 @lru_cache(maxsize=64)

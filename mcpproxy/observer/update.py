@@ -5,7 +5,7 @@ A family of checks may remember more; its own updates add that (``StateUpdate`` 
 
 from typing import Final
 
-from mcpproxy.checks.basic.capabilities import unmet_needs, unserved
+from mcpproxy.checks.basic.capabilities import unmet_needs, unserved_methods
 from mcpproxy.checks.engine.context import MessageContext, member
 from mcpproxy.checks.engine.rows import CANCELLED, UNFAMILIAR
 from mcpproxy.protocol import acp
@@ -38,10 +38,14 @@ def remember(context: MessageContext, history: History) -> None:
     if step is not None:
         history.state = TRANSITIONS[history.state][step].to
     # The first message that the client sends in place of notifications/initialized; it may send pings.
-    if history.negotiated is not None and not history.initialized and history.unconfirmed_seq is None:
+    if (
+        history.negotiated is not None
+        and not history.initialized
+        and history.instead_of_initialized_seq is None
+    ):
         is_operation = kind is Notification or (kind is Request and context.method != "ping")
         if context.sender == CLIENT and is_operation and not context.stateless:
-            history.unconfirmed_seq = context.seq
+            history.instead_of_initialized_seq = context.seq
 
 
 def _remember_request(context: MessageContext, message: Request, side: Side, history: History) -> None:
@@ -56,7 +60,9 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
             history.stateless_seq = frame.seq
         history.stateless_revision = context.candidates[0] if len(context.candidates) == 1 else None
     if id is None:
-        side.unreadable = True  # Its answer cannot be recognised, so nothing is concluded from such answers.
+        side.sent_unreadable = (
+            True  # Its answer cannot be recognised, so nothing is concluded from such answers.
+        )
         return
     # Positional: keywords here cost 0.3 µs a request.
     sent = context.asked = SentRequest(
@@ -71,7 +77,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
         history.state in _EARLY,
     )
     if context.stateless and not context.known & UNFAMILIAR:
-        sent.familiar = True  # its ``_meta`` is one that was found correct before
+        sent.has_familiar_meta = True  # its ``_meta`` is one that was found correct before
     sent.weight = context.weight
     before = side.pending.get(id)
     if before is not None:
@@ -79,9 +85,11 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
         if before.method != message.method:
             sent.method = ""  # an answer may be to either request
     side.pending[id] = sent
-    side.used.add(id, frame.seq)
+    side.used_ids.add(id, frame.seq)
     if context.happened is Input.CLIENT_REQUEST and history.state is State.NEGOTIATED:
-        history.eager = sent  # a violation, unless it only overtook notifications/initialized
+        history.request_before_initialized = (
+            sent  # a violation, unless it only overtook notifications/initialized
+        )
     if message.method == "initialize" and context.sender == CLIENT:
         _remember_initialize(message, sent, history)
 
@@ -106,7 +114,7 @@ def _remember_answer(context: MessageContext, asked: SentRequest, history: Histo
     asked.answers_due -= 1
     if asked.answers_due == 0:
         side.pending.pop(asked.id, None)
-    history.answered.append(asked)
+    history.answered_requests.append(asked)
     if asked is history.initialize:
         history.initialize_answered = True
         if isinstance(message, Response) and isinstance(message.result, dict):
@@ -123,12 +131,12 @@ def _negotiate(result: JSONObject, history: History) -> None:
     if isinstance(version, str) and version in STATEFUL:
         history.negotiated = version
         history.candidates = (version,)
-        # Methods that need an undeclared capability; for those in ``unmet_for_tasks`` only tasks need it.
-        history.unmet = unmet_needs(history, version)
-        history.unserved = unserved(history.unmet)
-        history.unmet_for_tasks = frozenset(
+        # For the methods in ``unmet_for_tasks_only``, only a request that makes a task needs the capability.
+        history.unmet_needs = unmet_needs(history, version)
+        history.unserved_methods = unserved_methods(history.unmet_needs)
+        history.unmet_for_tasks_only = frozenset(
             method
-            for method, needs in history.unmet.items()
+            for method, needs in history.unmet_needs.items()
             if all(need.condition == "task" for need in needs)
         )
 

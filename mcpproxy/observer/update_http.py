@@ -29,7 +29,7 @@ from mcpproxy.session.exchanges import (
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead
-from mcpproxy.session.history import ModernAnswer, keep
+from mcpproxy.session.history import ModernAnswer, keep_latest
 
 Key: TypeAlias = tuple[str, RequestId]
 """Identifies a request or response of the server: its kind and its id."""
@@ -38,16 +38,16 @@ Key: TypeAlias = tuple[str, RequestId]
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Give a stateless request its caller, and the memory that all stateless requests share.
 
-    ``scattered`` marks a session of which some messages may be attributed to another session.
+    ``may_lack_messages`` marks a session of which some messages may be attributed to another session.
     """
     message_history = session.judge.history
     if session.stateless:
-        message_history.lasting = history.memories
+        message_history.stateless_memories = history.memories
         message_history.facts |= DISCOVERED | INTRODUCED
         message_history.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
-        message_history.scattered = history.blind
+        message_history.may_lack_messages = history.has_gap
     else:
-        message_history.scattered = session.id is None and history.unattributed
+        message_history.may_lack_messages = session.id is None and history.has_unattributed
 
 
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
@@ -55,12 +55,12 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.is_http_sse:
         message_history = session.judge.history
-        message_history.modern_answer = history.modern.get(connection)
-        message_history.supported = dict(history.supported.get(exchange.server, {}))
+        message_history.modern_answer = history.modern_answers.get(connection)
+        message_history.supported_versions = dict(history.supported_versions.get(exchange.server, {}))
     if session.is_http_sse:
         return
     if session.id is not None or session.stateless or VERSION in exchange.fields:
-        history.streamable = True
+        history.saw_streamable_http = True
     if exchange.method == "POST":
         exchange.stream = HttpStream(exchange.number, True, tuple(r.id for r in exchange.requests))
         return
@@ -78,10 +78,10 @@ def remember_opening(exchange: HttpExchange, session: HttpSession, history: Http
     issued = exchange.response_fields.get(SESSION)
     if issued and session.id is None:
         session.id = issued
-        keep(history.sessions, issued, session, MAX_REMEMBERED)
+        keep_latest(history.sessions, issued, session, MAX_REMEMBERED)
     elif before is not None and before is not session and before.id is None and session.id is None:
-        history.shared.add(connection)
-    keep(history.by_connection, connection, session, MAX_REMEMBERED)
+        history.shared_connections.add(connection)
+    keep_latest(history.by_connection, connection, session, MAX_REMEMBERED)
 
 
 def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
@@ -117,8 +117,8 @@ def remember_messages(
             # It is not stateless only, even if server/discover listed no stateful version.
             history.stateful_servers.add(exchange.server)
             history.modern_only.pop(exchange.server, None)
-        for version, seq in session.judge.history.supported.items():
-            history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+        for version, seq in session.judge.history.supported_versions.items():
+            history.supported_versions.setdefault(exchange.server, {}).setdefault(version, seq)
 
 
 def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[Key]) -> None:
@@ -145,28 +145,28 @@ def _remember_server(
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
     if answer is not None:
-        keep(history.modern, connection, answer, MAX_REMEMBERED)
+        keep_latest(history.modern_answers, connection, answer, MAX_REMEMBERED)
         is_stateful = exchange.server in history.stateful_servers
         if answer.versions and not is_stateful and not any(v in STATEFUL for v in answer.versions):
             history.modern_only[exchange.server] = frame.seq
-    for version, seq in message_history.supported.items():
-        history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+    for version, seq in message_history.supported_versions.items():
+        history.supported_versions.setdefault(exchange.server, {}).setdefault(version, seq)
     for request in exchange.requests:
         if request.method == "tools/list":
             key = (exchange.server, exchange.fields.get("authorization") or "")
             listed = {name: read_mirrors(schema) for m in messages for name, schema in _tools(m)}
             history.mirrors.setdefault(key, {}).update(listed)
-            for call in [call for call in history.mismatched if call[0] == connection]:
-                del history.mismatched[call]
+            for call in [call for call in history.header_mismatches if call[0] == connection]:
+                del history.header_mismatches[call]
         elif request.method == "tools/call" and -32020 in exchange.error_codes:
             _remember_mismatch(exchange, str(member(request.params, "name")), frame, history)
 
 
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
     """Remember a call refused for its Mcp-Param headers, unless other headers of it were wrong."""
-    if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
+    if exchange.broken_rules.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
         mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
-        keep(history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
+        keep_latest(history.header_mismatches, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
 
 
 def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:
@@ -174,12 +174,12 @@ def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame
     stream = exchange.stream
     if stream is None or id in session.events:
         return
-    stream.events += 1
-    session.forgetful = session.forgetful or len(session.events) >= MAX_REMEMBERED
-    keep(
+    stream.event_count += 1
+    session.forgot_some = session.forgot_some or len(session.events) >= MAX_REMEMBERED
+    keep_latest(
         session.events,
         id,
-        SentEvent(stream, exchange.number, stream.events, hash(frame.raw)),
+        SentEvent(stream, exchange.number, stream.event_count, hash(frame.raw)),
         MAX_REMEMBERED,
     )
 
@@ -189,7 +189,7 @@ def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHis
     connection = exchange.request.connection
     for asked in session.judge.history.client.pending.values():
         lost = LostRequest(asked, connection)
-        keep(history.lost, (session.judge.history.caller, asked.id), lost, MAX_REMEMBERED)
+        keep_latest(history.lost_requests, (session.judge.history.caller, asked.id), lost, MAX_REMEMBERED)
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:

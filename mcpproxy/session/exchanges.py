@@ -48,7 +48,7 @@ class SessionJudge(Protocol):
 
     def observe(self, event: Event) -> list[Finding]: ...
 
-    def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None:
+    def undo_refused_frame(self, frame: Frame, messages: tuple[Single, ...]) -> None:
         """Treat the messages of a frame as never sent, because the server refused it with an HTTP status."""
         ...
 
@@ -117,10 +117,10 @@ class HttpStream:
     number: int  # the exchange that opened it
     posted: bool
     request_ids: tuple[RequestId | None, ...] = ()  # the requests that it has to answer
-    events: int = 0  # how many events with an id, so far
+    event_count: int = 0  # events with an id, so far
     retry_ms: int | None = None  # the latest reconnection time of an event
     closed_ns: int | None = None  # when the latest exchange that carried it ended
-    left: bool = False  # the client ended that exchange
+    left_by_client: bool = False  # the client ended that exchange
 
 
 @slotted(frozen=True)
@@ -145,13 +145,13 @@ class SentEvent:
 class HttpSession:
     """One MCP session over HTTP.
 
-    ``id`` is its session id (masked, if the recording masks), ``None`` until or unless there is one. A
-    ``late`` session began before the recording, or it is not known which session this is. A ``stateless`` one
-    lasts for one exchange, the transport of an ``is_http_sse`` one is that of 2024-11-05.
+    ``id`` is the session id (masked if the recording masks values), ``None`` while the server has not given
+    one. ``joined_late`` is set if the start of the session was not seen. A ``stateless`` session lasts for
+    one exchange. An ``is_http_sse`` session uses HTTP+SSE, the transport of 2024-11-05.
     """
 
     judge: SessionJudge
-    late: bool = False
+    joined_late: bool = False
     stateless: bool = False
     is_http_sse: bool = False
     id: str | None = None
@@ -161,12 +161,12 @@ class HttpSession:
     authorized_seq: int | None = None  # the first of its requests with Authorization
     refused_deletion: bool = False  # a DELETE was answered, but not with success
     events: dict[str, SentEvent] = field(default_factory=dict[str, SentEvent])  # by event id
-    forgetful: bool = False  # there were more event ids than are remembered
+    forgot_some: bool = False  # there were more event ids than are remembered
     delivered: dict[tuple[str, RequestId], int] = field(
         default_factory=dict[tuple[str, RequestId], int]
     )  # ("request" or "response", id) of a server message -> the exchange of the open stream that carried it
-    last: "HttpExchange | None" = None  # its latest exchange
-    last_ns: int = 0  # when an exchange of it ended last
+    last_exchange: "HttpExchange | None" = None  # its latest exchange
+    last_ended_ns: int = 0  # when an exchange of it ended last
 
     @property
     def revision(self) -> str | None:
@@ -179,7 +179,7 @@ class HttpSession:
 
     def asked_for(self, id: RequestId | None) -> bool:
         """Whether the client ever sent a request with this id."""
-        return id is not None and self.judge.history.client.used.first_use(id) is not None
+        return id is not None and self.judge.history.client.used_ids.first_use(id) is not None
 
 
 @slotted(eq=False)
@@ -198,34 +198,34 @@ class HttpExchange:
     session: HttpSession | None = None
     traffic: Traffic = "other"
     body: Frame | None = None
-    settled: bool = False  # its whole request was seen and judged
+    request_judged: bool = False  # its whole request was seen and judged
     masked: bool = False  # values in its bodies and events may be masked
     messages: tuple[WellFormed, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
-    known: int = 0  # its facts: see ``checks.engine.http_facts``
+    facts: int = 0  # its facts: see ``checks.engine.http_facts``
     in_pieces: frozenset[str] = frozenset()  # the senders whose body is not complete: more pieces are to come
-    several: bool = False  # the request body is several JSON texts one after the other
+    has_several_texts: bool = False  # the request body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
-    reported: frozenset[str] = frozenset()  # rules that it has broken so far
+    broken_rules: frozenset[str] = frozenset()  # rules that it has broken so far
     answered: frozenset[RequestId] = frozenset()
     answered_ns: int | None = None  # when the last of its requests was answered
     error_codes: frozenset[int] = frozenset()  # those of its JSON-RPC errors
-    bodies: int = 0  # how many bodies of the server
-    events: int = 0
-    named_events: int = 0  # events with an id
+    body_count: int = 0  # how many bodies of the server
+    event_count: int = 0
+    named_event_count: int = 0  # events with an id
     late_messages: int = 0  # how many messages came after all requests were answered
     stream: HttpStream | None = None
     cursor: SentEvent | None = None
-    seen: SentEvent | None = None  # the earlier event with the id of the current one
-    replayed: bool = False  # that earlier event had the same data
-    elsewhere: int = 0  # another exchange whose open stream carried the current message, too; 0 if none
+    earlier_event: SentEvent | None = None  # the earlier event with the id of the current one
+    repeats_earlier_event: bool = False  # that earlier event had the same data
+    also_carried_by: int = 0  # another exchange whose open stream carried the current message, too; 0 if none
     delivered: list[tuple[str, RequestId]] | None = (
         None  # its entries in ``HttpSession.delivered``; ``None`` until there is one
     )
     cut: bool = False  # it ended before it was complete
-    by: str | None = None  # then: who ended it
+    ended_by: str | None = None  # then: who ended it
     ended_ns: int | None = None
 
     @property
@@ -267,7 +267,7 @@ class HttpExchange:
         return 200 <= self.status < 300
 
     @property
-    def streams(self) -> bool:
+    def response_is_sse(self) -> bool:
         """Whether the response is an SSE stream."""
         return self.response_fields.media_type == "text/event-stream"
 
@@ -311,21 +311,21 @@ class HttpHistory:
     )  # the open ones, by number
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
-    shared: set[int] = field(
+    shared_connections: set[int] = field(
         default_factory=set[int]
     )  # connections on which several sessions without an id were opened
-    unattributed: bool = False  # some request belongs to an unknown client
+    has_unattributed: bool = False  # some request belongs to an unknown client
     http_sse_sessions: dict[str, HttpSession] = field(
         default_factory=dict[str, HttpSession]
     )  # by the target of their POSTs
-    streamable: bool = False  # some request was certainly one of Streamable HTTP
+    saw_streamable_http: bool = False  # some request was certainly one of Streamable HTTP
     challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401 responses
     challenged: bool = False  # a 401 was seen
     authorized: dict[int, int] = field(
         default_factory=dict[int, int]
     )  # connection -> the first request with Authorization
     metadata: str = ""  # "served" or "refused", once the well-known document was asked for
-    modern: dict[int, ModernAnswer] = field(
+    modern_answers: dict[int, ModernAnswer] = field(
         default_factory=dict[int, ModernAnswer]
     )  # by connection, what shows that its server speaks a stateless revision
     modern_servers: set[str] = field(
@@ -335,22 +335,22 @@ class HttpHistory:
         default_factory=dict[str, int]
     )  # server -> frame that shows that it speaks no other
     stateful_servers: set[str] = field(default_factory=set[str])  # servers that have accepted an initialize
-    supported: dict[str, dict[str, int]] = field(
+    supported_versions: dict[str, dict[str, int]] = field(
         default_factory=dict[str, dict[str, int]]
     )  # by server: version -> frame that listed it
     mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(
         default_factory=dict[tuple[str, str], dict[str, Mirrors]]
     )  # by server and Authorization: for each tool in the latest lists, the arguments it wants in headers
-    mismatched: dict[tuple[int, str], HeaderMismatch] = field(
+    header_mismatches: dict[tuple[int, str], HeaderMismatch] = field(
         default_factory=dict[tuple[int, str], HeaderMismatch]
     )  # by connection and tool, until tools are listed again
     memories: dict[type, object] = field(
         default_factory=dict[type, object]
     )  # what the families remember of stateless requests
-    lost: dict[tuple[str, RequestId], LostRequest] = field(
+    lost_requests: dict[tuple[str, RequestId], LostRequest] = field(
         default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller and id: stateless requests whose stream broke before it brought the answer
-    blind: bool = False  # there was a gap: from then on nothing is concluded from missing messages
+    has_gap: bool = False  # there was a gap: from then on nothing is concluded from missing messages
 
 
 def singles(frame: Frame) -> tuple[tuple[WellFormed, ...], bool]:

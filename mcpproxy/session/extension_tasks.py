@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.task_lifecycle import TaskState
-from mcpproxy.session.history import SentRequest, kept
+from mcpproxy.session.history import SentRequest, get_or_make
 
 MAX_REMEMBERED: Final = 4_096
 """How many tasks are remembered."""
@@ -69,4 +69,4 @@ class ExtensionTasks:
 
     def known(self, caller: str, id: str) -> ExtensionTask:
         """Return the task with this id; a new entry if it is unknown."""
-        return kept(self.by_id, (caller, id), lambda: ExtensionTask(id), MAX_REMEMBERED)
+        return get_or_make(self.by_id, (caller, id), lambda: ExtensionTask(id), MAX_REMEMBERED)

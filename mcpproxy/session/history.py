@@ -50,10 +50,11 @@ class SentRequest:
     request names its revision itself. An ``early`` one was sent before the handshake was complete.
     ``answers_due`` is above one if its id was reused while it was pending; if that was for another method,
     ``method`` is empty, because an answer may be to either request. ``answered_seq`` is the frame of its
-    latest answer, 0 while there is none, and ``answered_ns`` the time of that frame. ``taken_back`` is set
-    when HTTP refused the frame, so that the request counts as never sent. A request is ``familiar`` if its
-    ``_meta`` was found correct in an earlier request (``History.familiar_meta``).
-    ``noted`` is what the checks of its method remember about it until it is answered.
+    latest answer, 0 while there is none, and ``answered_ns`` the time of that frame. ``refused_by_http`` is
+    set when the server refused the frame with an HTTP status, so that the request counts as never sent.
+    ``has_familiar_meta`` is set if an equal ``_meta`` was found correct in an earlier request
+    (``History.familiar_meta``). ``check_memory`` is what the checks of its method remember about the request
+    until it is answered.
     """
 
     seq: int
@@ -61,7 +62,7 @@ class SentRequest:
     id: RequestId
     method: str
     params: "JSON | Absent"
-    at_ns: int
+    sent_ns: int
     candidates: tuple[str, ...]
     stateless: bool
     early: bool = False
@@ -69,14 +70,14 @@ class SentRequest:
     answers_due: int = 1
     answered_seq: int = 0
     answered_ns: int = 0
-    taken_back: bool = False
-    familiar: bool = False
-    noted: object = None
+    refused_by_http: bool = False
+    has_familiar_meta: bool = False
+    check_memory: object = None
     weight: int = 0
     """About how many bytes it takes to remember it."""
 
 
-def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
+def keep_latest(table: dict[K, V], key: K, value: V, most: int) -> None:
     """Put ``value`` into ``table``, which keeps its latest ``most`` entries and up to an eighth more.
 
     The oldest are removed in batches. To find its first key, a dict visits every place that was emptied
@@ -90,12 +91,12 @@ def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
             del table[oldest]
 
 
-def kept(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
+def get_or_make(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
     """Return the value of ``key`` in ``table``, which ``make`` returns if it is missing."""
     found = table.get(key)
     if found is None:
         found = make()
-        keep(table, key, found, most)
+        keep_latest(table, key, found, most)
     return found
 
 
@@ -180,19 +181,19 @@ class Side:
     """What one peer has sent."""
 
     pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
-    used: UsedIds = field(default_factory=UsedIds)
-    withdrawn: UsedIds = field(default_factory=UsedIds)  # the ids of requests that were taken back
-    held: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
+    used_ids: UsedIds = field(default_factory=UsedIds)
+    refused_ids: UsedIds = field(default_factory=UsedIds)  # of requests that were refused on their way
+    held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
     closed_ns: int | None = None  # when it closed its stream
     notified_seq: int = 0  # its latest frame if that is a notification, otherwise 0
     last_answered_seq: int = 0  # the frame of its latest request that was answered
-    unreadable: bool = False  # it sent something meant as a message that could not be read
+    sent_unreadable: bool = False  # it sent something meant as a message that could not be read
     in_pieces: bool = False  # more pieces of a line too long to hold are to come
 
     @property
-    def was_read(self) -> bool:
+    def fully_read(self) -> bool:
         """Whether everything it sent could be read. A message that could not be read may contain any id."""
-        return not self.unreadable and not self.held.frames
+        return not self.sent_unreadable and not self.held_lines.frames
 
 
 @slotted()
@@ -200,7 +201,7 @@ class History:
     """The state of one session.
 
     ``protocol`` is recognised by its first messages. ``candidates`` are the revisions that it may speak: all
-    at first, the stateful ones after initialize, one after the negotiation. ``blind`` is set after a gap:
+    at first, the stateful ones after initialize, one after the negotiation. ``has_gap`` is set after a gap:
     from then on nothing is concluded from missing messages.
     ``masked`` is set if values may be masked; otherwise a text that looks like a mask was written by a peer.
     """
@@ -211,30 +212,36 @@ class History:
     state: State = State.IDLE
     candidates: tuple[str, ...] = REVISIONS
     negotiated: str | None = None
-    blind: bool = False
+    has_gap: bool = False
     masked: bool = False
     over_http: bool = False
     is_signalled: bool = False  # somebody sent the server a signal that may have ended it
-    scattered: bool = False  # over HTTP: some of its messages may be attributed to another session
+    may_lack_messages: bool = False  # over HTTP: some of its messages may be attributed to another session
     caller: str = ""  # for a stateless request over HTTP: server, a space, Authorization
 
     initialize: SentRequest | None = None  # the latest initialize request
     initialize_answered: bool = False
     initialized: bool = False
     initialized_seq: int | None = None
-    answered: deque[SentRequest] = field(
+    answered_requests: deque[SentRequest] = field(
         default_factory=lambda: deque[SentRequest](maxlen=RECENT_ANSWERS)
     )  # the latest
-    eager: SentRequest | None = None  # the first client request between the result and initialized
-    unconfirmed_seq: int | None = None  # what the client sent after the result instead of initialized
+    request_before_initialized: SentRequest | None = (
+        None  # the first client request between the result and initialized
+    )
+    instead_of_initialized_seq: int | None = (
+        None  # what the client sent after the result instead of initialized
+    )
     facts: int = 0  # the facts (see checks.engine.rows) that are true of every message from now on
 
     client_capabilities: JSONObject | None = None
-    unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
+    unmet_needs: dict[tuple[Sender, str], tuple[Need, ...]] = field(
         default_factory=dict[tuple[Sender, str], tuple[Need, ...]]
     )  # the undeclared capabilities that each peer would need for its methods
-    unmet_for_tasks: frozenset[tuple[Sender, str]] = frozenset()  # those of them that need one for tasks only
-    unserved: frozenset[str] = (
+    unmet_for_tasks_only: frozenset[tuple[Sender, str]] = (
+        frozenset()
+    )  # those of them that need one for tasks only
+    unserved_methods: frozenset[str] = (
         frozenset()
     )  # methods of the client that need a capability the server did not declare
     server_capabilities: JSONObject | None = None
@@ -245,17 +252,21 @@ class History:
     familiar_meta: bytes | None = None  # a ``_meta`` (as JSON) of a stateless request that was found correct
     familiar_candidates: tuple[str, ...] = ()  # the revision that it names
     modern_answer: "ModernAnswer | None" = None
-    supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
+    supported_versions: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # version -> frame that listed it
 
     _memories: dict[type, object] = field(default_factory=dict[type, object])
-    lasting: dict[type, object] | None = None  # over HTTP: what is remembered across stateless requests
+    stateless_memories: dict[type, object] | None = (
+        None  # over HTTP: what is remembered across stateless requests
+    )
 
     @property
     def in_both_eras(self) -> bool:
         """Whether the session has seen both a handshake and stateless requests."""
         return self.stateless_seq is not None and self.stateful_seq is not None
 
-    def own_end(self, close: Close) -> str:
+    def unprovoked_end(self, close: Close) -> str:
         """How the server ended of its own accord, on stdio; empty if somebody may have ended it."""
         ended_ns, left_ns = self.server.closed_ns, self.client.closed_ns
         if ended_ns is None or self.over_http or self.is_signalled:
@@ -293,18 +304,18 @@ class History:
 
     def forget_finished(self) -> None:
         """Forget requests that were answered. What checks say about them needs their presence."""
-        self.answered.clear()
+        self.answered_requests.clear()
         for memory in self._memories.values():
             if isinstance(memory, KeepsFinished):
                 memory.forget_finished()
 
-    def forget_families(self) -> None:
+    def forget_memories(self) -> None:
         """Forget the state of all families of checks."""
         self._memories.clear()
 
-    def beyond(self, memory: type[Memory]) -> Memory:
+    def across_requests(self, memory: type[Memory]) -> Memory:
         """Like ``of``, but over HTTP all stateless requests share the instance: key it by ``caller``."""
-        memories = self._memories if self.lasting is None else self.lasting
+        memories = self._memories if self.stateless_memories is None else self.stateless_memories
         found = memories.get(memory)
         if found is None:
             found = memories[memory] = memory()

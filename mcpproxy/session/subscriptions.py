@@ -40,12 +40,12 @@ class Subscription:
 class Subscriptions:
     """The subscriptions by id; if several have the same id, the latest.
 
-    ``forgetful`` is set when one was not seen or had to be forgotten, so that an unknown id may be valid.
+    ``forgot_some`` is set when one was not seen or had to be forgotten, so that an unknown id may be valid.
     ``modern`` is set once the server has shown that it speaks a revision that has subscriptions.
     """
 
     by_id: dict[RequestId, Subscription] = field(default_factory=dict[RequestId, Subscription])
-    forgetful: bool = False
+    forgot_some: bool = False
     modern: bool = False
 
     def add(self, subscription: Subscription) -> None:
@@ -54,7 +54,7 @@ class Subscriptions:
         self.by_id[subscription.asked.id] = subscription
         if len(self.by_id) > MAX_REMEMBERED:
             del self.by_id[next(iter(self.by_id))]
-            self.forgetful = True
+            self.forgot_some = True
 
     def retyped(self, id: JSON) -> Subscription | None:
         """Return the subscription that ``id`` would name if it had the other JSON type."""

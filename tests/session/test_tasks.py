@@ -72,7 +72,7 @@ def test_forgetting_a_subscription_is_recorded() -> None:
     known = Subscriptions()
     for id in range(subscriptions.MAX_REMEMBERED):
         known.add(Subscription(asked(id), None))
-    assert not known.forgetful
+    assert not known.forgot_some
     known.add(Subscription(asked("one more"), None))
-    assert known.forgetful
+    assert known.forgot_some
     assert 0 not in known.by_id

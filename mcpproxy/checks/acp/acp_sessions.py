@@ -47,20 +47,20 @@ class AcpSession:
 class Sessions:
     """The sessions of a connection, by id, oldest first.
 
-    ``forgetful`` is set once a session had to be dropped: from then on an unknown id is not reported.
+    ``forgot_some`` is set once a session had to be dropped: from then on an unknown id is not reported.
     ``refused`` says that the latest initialize was answered with an error. ``hasty`` is set once the client
     sent a request before the handshake was complete, which is reported once.
     """
 
     open: dict[str, AcpSession] = field(default_factory=dict[str, AcpSession])
-    forgetful: bool = False
+    forgot_some: bool = False
     refused: bool = False
     hasty: bool = False
 
     def add(self, id: str) -> AcpSession:
         session = self.open.setdefault(id, AcpSession())
         if len(self.open) > MAX_REMEMBERED:
-            self.forgetful = True
+            self.forgot_some = True
             del self.open[next(iter(self.open))]
         return session
 
@@ -77,7 +77,7 @@ def _session_id(context: MessageContext) -> str | None:
 def hasty_request(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a message about sessions before initialize has succeeded (ACP-006)."""
     message, sessions = context.message, history.of(Sessions)
-    if sessions.hasty or history.blind or context.sender != CLIENT:
+    if sessions.hasty or history.has_gap or context.sender != CLIENT:
         return
     if not message.method.startswith("session/") or history.negotiated is not None:
         return
@@ -108,9 +108,9 @@ def unknown_session(context: MessageContext[Request | Notification], history: Hi
     id = _session_id(context)
     if id is None or context.sender != CLIENT or id in sessions.open:
         return
-    if sessions.forgetful or sessions.hasty or history.blind or history.negotiated is None:
+    if sessions.forgot_some or sessions.hasty or history.has_gap or history.negotiated is None:
         return
-    if not history.server.was_read:
+    if not history.server.fully_read:
         return
     problem = f"client sent {message.method} for session {shown(id)}, which was not opened on this connection"
     at = context.at + "/params/sessionId"
@@ -147,7 +147,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
             sessions.open.pop(named, None)
     elif asked.method in ("session/load", "session/resume") and isinstance(named, str):
         session = sessions.open.get(named)
-        if session is not None and not session.busy and not sessions.forgetful:
+        if session is not None and not session.busy and not sessions.forgot_some:
             sessions.open.pop(named, None)
 
 
@@ -211,8 +211,8 @@ def _not_cancelled(
 
 def _since_cancel(session: AcpSession, context: MessageContext, history: History) -> tuple[int, int]:
     """How long ago the work was cancelled, and after how long the agent certainly knows."""
-    was_read = history.client.last_answered_seq > session.cancel_seq
-    return context.frame.observed_at_ns - session.cancel_ns, READ_NS if was_read else BUSY_NS
+    cancellation_was_read = history.client.last_answered_seq > session.cancel_seq
+    return context.frame.observed_at_ns - session.cancel_ns, READ_NS if cancellation_was_read else BUSY_NS
 
 
 def idle_state(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
@@ -226,7 +226,7 @@ def idle_state(context: MessageContext[Notification], history: History) -> Itera
     session = history.of(Sessions).open.get(id) if id is not None else None
     reason, at = member(update, "stopReason"), context.at + "/params/update/stopReason"
     if reason is None:
-        if session is not None and session.busy and not history.blind:
+        if session is not None and session.busy and not history.has_gap:
             problem = "agent became idle after its work without saying why it stopped (stopReason)"
             yield Violation("ACP-008", "A-024", problem, pointer=at)
     elif isinstance(reason, str) and reason not in acp.STOP_REASONS and not reason.startswith("_"):

@@ -53,7 +53,7 @@ def remember_offers(context: MessageContext, history: History) -> None:
 def _offers(history: History) -> Offers | None:
     """Return the declarations; ``None`` if they are not known, or if messages are missing."""
     offers = history.of(Offers)
-    return None if history.blind or offers.agent is None else offers
+    return None if history.has_gap or offers.agent is None else offers
 
 
 def _handshake(history: History) -> tuple[int, ...]:

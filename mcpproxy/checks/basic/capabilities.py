@@ -23,14 +23,14 @@ LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 def undeclared_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request for a feature that the other side did not declare (PROTO-009)."""
     message = context.message
-    unmet = _unmet(message.method, message.params, context.sender, context, history)
-    return _undeclared_request(unmet, message, context, history) if unmet else ()
+    unmet_needs = _unmet(message.method, message.params, context.sender, context, history)
+    return _undeclared_request(unmet_needs, message, context, history) if unmet_needs else ()
 
 
 def _undeclared_request(
-    unmet: tuple[Need, ...], message: Request, context: MessageContext, history: History
+    unmet_needs: tuple[Need, ...], message: Request, context: MessageContext, history: History
 ) -> Iterator[Violation]:
-    for need in unmet:
+    for need in unmet_needs:
         declarer = _declarer(need, context.sender)
         problem = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
         yield Violation(
@@ -64,14 +64,14 @@ def _requirement(method: str, need: Need, sender: Sender) -> str:
 def undeclared_notification(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification that needs a feature which was not declared (PROTO-009)."""
     message = context.message
-    unmet = _unmet(message.method, message.params, context.sender, context, history)
-    return _undeclared_notification(unmet, message, context, history) if unmet else ()
+    unmet_needs = _unmet(message.method, message.params, context.sender, context, history)
+    return _undeclared_notification(unmet_needs, message, context, history) if unmet_needs else ()
 
 
 def _undeclared_notification(
-    unmet: tuple[Need, ...], message: Notification, context: MessageContext, history: History
+    unmet_needs: tuple[Need, ...], message: Notification, context: MessageContext, history: History
 ) -> Iterator[Violation]:
-    for need in unmet:
+    for need in unmet_needs:
         declarer = _declarer(need, context.sender)
         who = "it" if declarer == context.sender else f"the {declarer}"
         problem = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
@@ -107,7 +107,7 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
 def _undeclared_service(
     unmet: tuple[Need, ...], request: SentRequest, context: MessageContext, history: History
 ) -> Iterator[Violation]:
-    for need in unmet:
+    for need in unmet_needs:
         if _is_for_service(need):
             problem = f"server answered {request.method} with a result, but never declared {need.path}"
             yield Violation(
@@ -164,8 +164,8 @@ def _unmet(
     """Return the first capability that a message needs and that was not declared; empty while that is
     unknown.
     """
-    lacking = history.unmet.get((sender, method))
-    if not lacking or history.blind or context.candidates != (history.negotiated,):
+    lacking = history.unmet_needs.get((sender, method))
+    if not lacking or history.has_gap or context.candidates != (history.negotiated,):
         return ()
     # One missing declaration is reported once, not again for its parts.
     need = first_need(lacking, params)
@@ -191,11 +191,11 @@ def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tup
     return found
 
 
-def unserved(unmet: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
+def unserved_methods(unmet_needs: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
     """Return the client's methods that need a feature which the server did not declare."""
     return frozenset(
         method
-        for (sender, method), needs in unmet.items()
+        for (sender, method), needs in unmet_needs.items()
         if sender == CLIENT and any(map(_is_for_service, needs))
     )
 

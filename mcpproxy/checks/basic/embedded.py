@@ -151,7 +151,7 @@ def rounds_before(request: Request, history: History) -> tuple[InputResult, ...]
     state, about = member(request.params, "requestState"), _about(request.params)
     return tuple(
         earlier
-        for earlier in history.beyond(InputResults).latest
+        for earlier in history.across_requests(InputResults).latest
         if earlier.caller == history.caller
         and earlier.first.method == (POLLED_BY.get(request.method) or request.method)
         and _about(earlier.first.params) == about

@@ -101,7 +101,7 @@ def _out_of_order(
 
 def _late_initialized(history: History) -> Iterator[Violation]:
     """Over HTTP, initialized is late only if an earlier request has already been answered."""
-    early = history.eager
+    early = history.request_before_initialized
     if early is not None and history.client.pending.get(early.id) is not early:
         rule, requirement = CLIENT_BEFORE_INITIALIZED
         problem = f"client sent {shortened(early.method)} before notifications/initialized"
@@ -223,7 +223,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     request = history.initialize
     if not isinstance(event, Close) or request is None or history.initialize_answered:
         return
-    if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
+    if history.has_gap or not history.server.fully_read or event.ending in ("cut", "not started"):
         return
     if history.over_http:
         return  # The HTTP exchange shows the cause: its status, its stream, its end.
@@ -251,7 +251,12 @@ def _never_answered(problem: str, request: SentRequest) -> Violation:
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a client that continued without ``notifications/initialized`` (SEQ-002)."""
-    if not isinstance(event, Close) or history.blind or not history.client.was_read or event.ending == "cut":
+    if (
+        not isinstance(event, Close)
+        or history.has_gap
+        or not history.client.fully_read
+        or event.ending == "cut"
+    ):
         return
     if (
         history.negotiated is None
@@ -259,9 +264,10 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         or history.state not in (State.NEGOTIATED, State.EAGER)
     ):
         return
-    if history.unconfirmed_seq is None:
+    if history.instead_of_initialized_seq is None:
         return  # The client disconnected right after the handshake, as a health check does.
-    problem = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
+    seq = history.instead_of_initialized_seq
+    problem = f"client never sent notifications/initialized, but went on in frame {seq}"
     yield Violation(
         "SEQ-002",
         "R-034",
@@ -270,7 +276,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         related=(),
         blame="client",
         at_most=None,
-        frame=history.unconfirmed_seq,
+        frame=history.instead_of_initialized_seq,
         candidates=(history.negotiated,),
     )
 

@@ -92,7 +92,7 @@ def request_id_reused(context: MessageContext[Request], history: History) -> Ite
     if message.id is None:
         return ()
     side = history.side(context.sender)
-    first = side.used.first_use(message.id)
+    first = side.used_ids.first_use(message.id)
     return () if first is None else _reused(message, first, side, context)
 
 
@@ -135,13 +135,13 @@ def _foreign_id(
         )
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(request.seq,))
         return
-    first = asker.used.first_use(message.id)
+    first = asker.used_ids.first_use(message.id)
     if first is not None:
-        if asker.was_read and not history.blind:
+        if asker.fully_read and not history.has_gap:
             where = f"; the request was frame {first}" if first else ""
             problem = f"{context.sender} answered request {spelled(message.id)} a second time{where}"
             yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=(first,) if first else ())
-    elif asker.was_read and not history.blind and not history.scattered:
+    elif asker.fully_read and not history.has_gap and not history.may_lack_messages:
         used = f"an id that the {other(context.sender)} never used"
         problem = f"{context.sender} answered {spelled(message.id)}, {used}"
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer)
@@ -156,7 +156,7 @@ def _no_response_id(
     pointer = context.at + "/id" if "id" in message.value else context.at
     id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
     if "id" in message.value and message.value["id"] is not None:
-        if history.blind or not asker.was_read:
+        if history.has_gap or not asker.fully_read:
             return  # It may answer a request whose id was no better.
         yield Violation(
             "PROTO-007",
@@ -165,7 +165,7 @@ def _no_response_id(
             pointer=pointer,
         )
         return
-    if history.blind or not asker.was_read or history.over_http:
+    if history.has_gap or not asker.fully_read or history.over_http:
         return  # It may answer an unreadable message. Over HTTP the exchange shows what it answers.
     if asker.notified_seq and not asker.pending:
         seq = asker.notified_seq
@@ -323,7 +323,7 @@ def _extended(context: MessageContext[Request | Notification], history: History)
     """Whether an extension may define this method: a known one, or any that a peer declared."""
     message = context.message
     declared = [history.client_capabilities, history.server_capabilities]
-    if history.stateless_seq is not None or context.stateless or history.lasting is not None:
+    if history.stateless_seq is not None or context.stateless or history.stateless_memories is not None:
         if any(message.method in names for names in methods.EXTENSIONS.values()):
             return True
         # A stateless request declares the client's capabilities in its own params.

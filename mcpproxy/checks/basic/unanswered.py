@@ -20,12 +20,12 @@ ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping)."""
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
     for asker in (CLIENT, "server"):
         side, responder = history.side(asker), other(asker)
         passed_over: list[SentRequest] = []
-        if not history.side(responder).was_read:
+        if not history.side(responder).fully_read:
             continue
         for request in side.pending.values():
             if request.seq < side.last_answered_seq and _waited(request, event):
@@ -50,7 +50,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
 
 def _left_behind(event: Close, history: History, reported: list[SentRequest]) -> Iterator[Violation]:
     """Report what the server had not answered when it exited by itself (RPC-008)."""
-    how, ended_ns = history.own_end(event), history.server.closed_ns
+    how, ended_ns = history.unprovoked_end(event), history.server.closed_ns
     if not how or ended_ns is None:
         return
     left = [

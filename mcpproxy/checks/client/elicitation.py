@@ -43,11 +43,11 @@ MAX_IDS: Final = 10_000
 class Elicitations:
     """The ids of elicitations in URL mode, each with its URL and the frame that gave it.
 
-    ``forgetful`` is set once there were more ids than are remembered.
+    ``forgot_some`` is set once there were more ids than are remembered.
     """
 
     started: dict[str, tuple[JSON, int]] = field(default_factory=dict[str, tuple[JSON, int]])
-    forgetful: bool = False
+    forgot_some: bool = False
 
 
 # The request
@@ -162,9 +162,9 @@ def unknown_completion(context: MessageContext[Notification], history: History) 
     """Report the completion of an elicitation that was never started (ELIC-009)."""
     message, known = context.message, history.of(Elicitations)
     id = member(message.params, "elicitationId")
-    if not isinstance(id, str) or id in known.started or known.forgetful or context.sender != SERVER:
+    if not isinstance(id, str) or id in known.started or known.forgot_some or context.sender != SERVER:
         return ()
-    if history.blind or not history.server.was_read:
+    if history.has_gap or not history.server.fully_read:
         return ()
     problem = f"server reported elicitation {shown(id)} as complete, which it never started"
     # Over HTTP the same client may have been asked in an earlier session.
@@ -282,7 +282,7 @@ def _remember_id(params: "JSON | Absent", context: MessageContext, history: Hist
         known.started[id] = (member(params, "url"), context.seq)
         if len(known.started) > MAX_IDS:
             del known.started[next(iter(known.started))]
-            known.forgetful = True
+            known.forgot_some = True
 
 
 _REQUEST_RULES: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")

@@ -53,7 +53,7 @@ def unannounced_change(event: Signal | Close, history: History) -> Iterator[Viol
     The notification may come after the answer that shows the change, so this is judged at the end.
     """
     roots = history.of(Roots)
-    if isinstance(event, Close) and roots.unannounced and not history.blind and history.client.was_read:
+    if isinstance(event, Close) and roots.unannounced and not history.has_gap and history.client.fully_read:
         first, second = roots.unannounced
         problem = "client listed other roots than before, but never sent notifications/roots/list_changed"
         yield Violation(
@@ -77,7 +77,7 @@ def remember_list(context: MessageContext, history: History) -> None:
     # A client may announce the change before it answers an earlier request.
     announced = roots.announced_seq > roots.asked_seq
     promised = member(history.client_capabilities, "roots", "listChanged") is True
-    if changed and promised and not announced and not history.scattered:
+    if changed and promised and not announced and not history.may_lack_messages:
         roots.unannounced = (roots.seq, context.seq)
     roots.uris, roots.asked_seq, roots.seq = uris, asked.seq, context.seq
 

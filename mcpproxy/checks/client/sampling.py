@@ -105,7 +105,13 @@ def unprompted(context: MessageContext[Request], history: History) -> Iterable[V
     """Report sampling or elicitation while no request of the client is pending (SAMP-006)."""
     message, client = context.message, history.client
     busy = any(request is not history.initialize for request in client.pending.values())
-    if busy or context.sender != SERVER or history.blind or history.scattered or not client.was_read:
+    if (
+        busy
+        or context.sender != SERVER
+        or history.has_gap
+        or history.may_lack_messages
+        or not client.fully_read
+    ):
         return ()
     if not all(defined(message.method, revision) for revision in context.candidates):
         return ()  # This revision does not have the request, which other rules report.

@@ -49,7 +49,7 @@ def asked_feature(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _asked_features(context: MessageContext, history: History) -> Iterator[Violation]:
-    earlier, now = history.beyond(ReportedDeprecations), set[str]()
+    earlier, now = history.across_requests(ReportedDeprecations), set[str]()
     for ask in asks(context):
         for rule, requirement, problem, at in _features(ask):
             if not earlier.contains(rule, history) and rule not in now:
@@ -70,7 +70,9 @@ def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
 
 def logging(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report log messages to the client (DEPR-003)."""
-    if history.negotiated is not None or history.beyond(ReportedDeprecations).contains("DEPR-003", history):
+    if history.negotiated is not None or history.across_requests(ReportedDeprecations).contains(
+        "DEPR-003", history
+    ):
         return ()
     problem = "server sent log messages (notifications/message), which are deprecated"
     return (Violation("DEPR-003", "D-003", problem, pointer=context.at + "/method"),)
@@ -97,7 +99,7 @@ def remember_reported(context: MessageContext, history: History) -> None:
         rules = {rule for ask in asks(context) for rule, *_ in _features(ask)}
     else:
         rules = {"DEPR-003"} if isinstance(context.message, Notification) else set[str]()
-    reported = history.beyond(ReportedDeprecations).rules
+    reported = history.across_requests(ReportedDeprecations).rules
     if len(reported) < MAX_RULES:
         reported.update((history.caller, rule) for rule in rules)
 

@@ -21,7 +21,7 @@ from mcpproxy.checks.stateless.servers import MAX_CALLERS, SERVER_INFO_KEY
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
-from mcpproxy.session.history import History, keep
+from mcpproxy.session.history import History, keep_latest
 from mcpproxy.session.masked_values import holds_mask
 
 TOOLS: Final = "tools/list"
@@ -102,7 +102,7 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
             receive(SeenTools(name, context.seq, revisions, _instructions(message)))
         elif (found := page(context, history)) is not None:
             tools = tuple(tool for _, _, tool in found.named)
-            whole = found.next is None and found.walk.whole and not history.blind
+            whole = found.next is None and found.walk.whole and not history.has_gap
             receive(SeenTools(name, context.seq, revisions, tools=tools, whole=whole))
 
     return RuleFamily(
@@ -138,7 +138,7 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
     def remember_reported(context: MessageContext, history: History) -> None:
         """Record the changes that were reported."""
-        reported = history.beyond(ReportedPins).reported
+        reported = history.across_requests(ReportedPins).reported
         for changed in (_changed_tools, _vanished_tools, _changed_instructions):
             for key, _ in changed(pins, context, history):
                 if len(reported) < MAX_ITEMS:
@@ -215,7 +215,7 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
 
 def _unreported(violations: KeyedViolations, history: History) -> Iterator[Violation]:
     """Yield the violations not reported before. Past the limit of what is remembered, all are reported."""
-    earlier, now = history.beyond(ReportedPins).reported, set[tuple[str, ...]]()
+    earlier, now = history.across_requests(ReportedPins).reported, set[tuple[str, ...]]()
     for change, violation in violations:
         key = (history.caller, *change)
         if key not in earlier and key not in now:
@@ -231,7 +231,7 @@ def redefined_tool(context: MessageContext, history: History) -> Iterator[Violat
     found = page(context, history)
     if found is None:
         return
-    before, caller = history.beyond(Definitions).tools, history.caller
+    before, caller = history.across_requests(Definitions).tools, history.caller
     counts = Counter(name for _, name, _ in found.named)
     for index, name, tool in found.named:
         was, seq, then = before.get((caller, found.walk.asked, name), (None, 0, ()))
@@ -255,7 +255,7 @@ def remember_definitions(context: MessageContext, history: History) -> None:
     found = page(context, history)
     if found is None:
         return
-    known, tools = listed(history, TOOLS), history.beyond(Definitions).tools
+    known, tools = listed(history, TOOLS), history.across_requests(Definitions).tools
     # The page is already recorded with its walk.
     walk = known.latest if found.next is None else known.under_way.get(found.next)
     walk = walk if walk is not None and walk.seq == context.seq else found.walk
@@ -265,7 +265,7 @@ def remember_definitions(context: MessageContext, history: History) -> None:
         if name in walk.repeated or counts[name] > 1:
             tools.pop(key, None)
         else:
-            keep(tools, key, (definition(tool), context.seq, context.candidates), MAX_ITEMS)
+            keep_latest(tools, key, (definition(tool), context.seq, context.candidates), MAX_ITEMS)
 
 
 # Which server it is
@@ -275,15 +275,15 @@ def remember_name(context: MessageContext, history: History) -> None:
     """Record the name that the server gives itself."""
     name = _own_name(context, history)
     if not isinstance(name, Absent):
-        keep(history.beyond(NamesByCaller).known, history.caller, name, MAX_CALLERS)
+        keep_latest(history.across_requests(NamesByCaller).known, history.caller, name, MAX_CALLERS)
 
 
 def _server(context: MessageContext, history: History) -> str | None:
     """Return the name of the server that answers; empty if it gives none, ``None`` if it is not known."""
     name = _own_name(context, history)
     if isinstance(name, Absent):
-        nameless = "" if context.stateless and not history.blind else None
-        return history.beyond(NamesByCaller).known.get(history.caller, nameless)
+        nameless = "" if context.stateless and not history.has_gap else None
+        return history.across_requests(NamesByCaller).known.get(history.caller, nameless)
     return name
 
 
@@ -315,7 +315,7 @@ def _instructions(message: Response) -> str | None:
 
 
 def _is_whole(found: Page, history: History) -> bool:
-    return found.next is None and found.walk.whole and not history.blind and not history.in_both_eras
+    return found.next is None and found.walk.whole and not history.has_gap and not history.in_both_eras
 
 
 FAMILY: Final = RuleFamily(

@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notifica
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract
-from mcpproxy.session.history import History, keep, kept
+from mcpproxy.session.history import History, get_or_make, keep_latest
 from mcpproxy.session.subscriptions import Subscriptions
 
 LISTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -157,7 +157,7 @@ class Lists:
 
 def listed(history: History, method: str) -> ListState:
     """Return what this session, or the caller of a stateless request, knows of the list of ``method``."""
-    return kept(history.beyond(Lists).known, (history.caller, method), ListState, MAX_LISTS)
+    return get_or_make(history.across_requests(Lists).known, (history.caller, method), ListState, MAX_LISTS)
 
 
 def page(context: MessageContext, history: History) -> Page | None:
@@ -221,11 +221,11 @@ def remember_page(context: MessageContext, history: History) -> None:
     walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
     if request.seq > known.changed_seq:  # otherwise it may have been built before the change
         for _, name, _ in found.named:
-            keep(known.items, name, walk.items[name], MAX_ITEMS)
+            keep_latest(known.items, name, walk.items[name], MAX_ITEMS)
         for name in walk.repeated:
             known.items.pop(name, None)
     if found.next is not None:
-        keep(known.under_way, found.next, walk, MAX_WALKS)
+        keep_latest(known.under_way, found.next, walk, MAX_WALKS)
     elif walk.whole:
         _remember_whole(context, history, known, walk)
 
@@ -233,7 +233,7 @@ def remember_page(context: MessageContext, history: History) -> None:
 def _remember_whole(context: MessageContext, history: History, known: ListState, walk: ListWalk) -> None:
     known.before, known.latest = known.latest, walk
     known.called = calls_answered(history)
-    keep(known.by_connection, walk.connection, walk, MAX_WALKS)
+    keep_latest(known.by_connection, walk.connection, walk, MAX_WALKS)
     # A name that several items have is ambiguous.
     known.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
     before = known.before
@@ -292,13 +292,13 @@ def remember_change(context: MessageContext[Notification], history: History) -> 
 
 def remember_call(context: MessageContext, history: History) -> None:
     """Count an answered tool call."""
-    calls, caller = history.beyond(Lists).calls, history.caller
+    calls, caller = history.across_requests(Lists).calls, history.caller
     if len(calls) == 1 and caller in calls:
         calls[caller] += 1
     else:
-        keep(calls, caller, calls.get(caller, 0) + 1, MAX_LISTS)
+        keep_latest(calls, caller, calls.get(caller, 0) + 1, MAX_LISTS)
 
 
 def calls_answered(history: History) -> int:
     """Return the number of tool calls answered so far in this session, or for this caller."""
-    return history.beyond(Lists).calls.get(history.caller, 0)
+    return history.across_requests(Lists).calls.get(history.caller, 0)

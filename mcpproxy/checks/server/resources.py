@@ -22,7 +22,7 @@ from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep_latest
 
 GRACE_NS: Final = 5_000_000_000
 """After a subscription ends, an update may still be under way for this long."""
@@ -172,7 +172,7 @@ def empty_contents(context: MessageContext[Response], history: History) -> Itera
     if not is_modern(context, history):
         return ()
     resources, templates = (listed(history, method).whole for method in RESOURCE_LISTS)
-    if history.blind or resources is None or templates is None:
+    if history.has_gap or resources is None or templates is None:
         return ()
     if max(resources.seq, templates.seq) > request.seq or uri in resources.items:
         return ()
@@ -205,12 +205,12 @@ def _may_name(template: str, uri: str) -> bool:
 class Subscribed:
     """The resources that a stateful client subscribed to, by normalized URI.
 
-    A value is the request and the time at which the subscription ended, 0 while it is open. ``forgetful`` is
-    set once there were more subscriptions than are remembered, or one could not be read.
+    A value is the request and the time at which the subscription ended, 0 while it is open. ``forgot_some``
+    is set once there were more subscriptions than are remembered, or one could not be read.
     """
 
     uris: dict[str, tuple[SentRequest, int]] = field(default_factory=dict[str, tuple[SentRequest, int]])
-    forgetful: bool = False
+    forgot_some: bool = False
 
 
 def remember_subscription(context: MessageContext, history: History) -> None:
@@ -253,7 +253,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
             ),
         )
     known, declared = history.of(Subscribed), history.server_capabilities
-    if history.blind or known.forgetful or not history.client.was_read or history.scattered:
+    if history.has_gap or known.forgot_some or not history.client.fully_read or history.may_lack_messages:
         return ()
     if declared is None or not declares(declared, "resources.subscribe"):
         return ()  # The client could not subscribe: PROTO-009 reports it.

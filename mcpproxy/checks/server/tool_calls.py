@@ -19,7 +19,7 @@ from mcpproxy.protocol.revisions import is_one_or_stateless, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep_latest
 
 MAX_CALLS: Final = 4_096
 """The number of calls that became tasks which are remembered."""
@@ -94,7 +94,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
     if isinstance(message, Response) and member(request.params, "task") is not None:
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
-            keep(history.of(Calls).tasks, task, call, MAX_CALLS)
+            keep_latest(history.of(Calls).tasks, task, call, MAX_CALLS)
 
 
 # The call
@@ -106,7 +106,7 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
     For the client this is only an info, because the server should refuse them.
     """
     params = context.contents
-    if history.blind or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
+    if history.has_gap or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
         return ()
     name = params.get("name")
     tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None

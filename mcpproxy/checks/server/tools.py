@@ -287,7 +287,7 @@ def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListStat
 
 def silent_change(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a list that changed without the notification that the server declared (TOOL-011)."""
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind:
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
         return
     for (_, method), known in history.of(Lists).known.items():
         if known.silent is None:

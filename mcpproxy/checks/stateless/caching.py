@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")

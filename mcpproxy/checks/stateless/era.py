@@ -44,7 +44,7 @@ def modern_answer(context: MessageContext) -> ModernAnswer | None:
 def remember_support(context: MessageContext, history: History) -> None:
     """Record which versions the server lists, and a proof that it speaks a stateless revision."""
     for version in listed_versions(context):
-        history.supported.setdefault(version, context.seq)
+        history.supported_versions.setdefault(version, context.seq)
     history.modern_answer = modern_answer(context) or history.modern_answer
 
 

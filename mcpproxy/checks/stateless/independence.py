@@ -92,7 +92,7 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     Nothing is reported if the repeated request may come from another client that uses the same ids.
     """
     session = exchange.session
-    if session is None or not history.lost:
+    if session is None or not history.lost_requests:
         return
     session_history = session.judge.history
     for request in exchange.requests[:1]:

@@ -14,7 +14,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
 """The requests whose result may ask for input."""

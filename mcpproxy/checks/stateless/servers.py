@@ -19,7 +19,7 @@ from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY, stateless_of
-from mcpproxy.session.history import History, kept
+from mcpproxy.session.history import History, get_or_make
 
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 

@@ -56,7 +56,7 @@ def remember_listen(context: MessageContext[Request], history: History) -> None:
     """Record the subscription that a request opens."""
     known, message = history.of(Subscriptions), context.message
     if context.asked is None:
-        known.forgetful = True
+        known.forgot_some = True
     else:
         known.add(Subscription(context.asked, as_object(member(message.params, "notifications"))))
 
@@ -121,7 +121,11 @@ def _in_params(context: MessageContext, *names: str) -> JSON:
 
 def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
     """Report a JSON body in answer to subscriptions/listen (SUB-002)."""
-    if exchange.streams or not exchange.succeeded or [r.method for r in exchange.requests] != [LISTEN]:
+    if (
+        exchange.response_is_sse
+        or not exchange.succeeded
+        or [r.method for r in exchange.requests] != [LISTEN]
+    ):
         return
     if any(isinstance(message, Response) for message in singles(frame)[0]):
         problem = "server answered subscriptions/listen with a JSON body instead of an event stream"
@@ -157,9 +161,9 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
     """Report a subscription that was neither acknowledged nor refused, although later requests were answered
     (SUB-003).
     """
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
-    if history.stateful_seq is not None or not history.server.was_read:
+    if history.stateful_seq is not None or not history.server.fully_read:
         return  # A server of the other era may stay silent.
     for found in history.of(Subscriptions).by_id.values():
         request = found.asked
@@ -221,13 +225,13 @@ def unwanted(context: MessageContext[Notification], history: History) -> Iterato
 
 def subscription_id(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification whose subscription id is missing or wrong (SUB-006)."""
-    if context.sender != SERVER or history.blind:
+    if context.sender != SERVER or history.has_gap:
         return ()
     known, given = history.of(Subscriptions), _subscription_id(context)
     message, found = context.message, belongs_to(context, history)
     if found is not None and _same(given, found.asked.id):
         return ()
-    if known.forgetful or not history.client.was_read or _imprecise(given):
+    if known.forgot_some or not history.client.fully_read or _imprecise(given):
         return ()
     if found is None and (history.over_http or (given is None and message.method != ACKNOWLEDGED)):
         return ()  # It is not on a subscription: SUB-007 reports it.
@@ -273,7 +277,7 @@ def request_scoped(context: MessageContext[Notification], history: History) -> I
     message = context.message
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
     marked = isinstance(meta, dict) and ID_KEY in meta
-    if not marked and history.lasting is None:  # On stdio only the id shows the subscription.
+    if not marked and history.stateless_memories is None:  # On stdio only the id shows the subscription.
         return ()
     found = belongs_to(context, history)
     if found is None and not marked:

@@ -99,7 +99,7 @@ def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if request is None:
         return
     name = str(member(request.params, "name"))
-    refused = history.mismatched.get((exchange.request.connection, name))
+    refused = history.header_mismatches.get((exchange.request.connection, name))
     if refused is not None and refused.headers == exchange.fields.starting(PARAM):
         problem = "client repeated a call that was refused for its headers, without listing the tools again"
         yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused.seq,))
@@ -139,7 +139,7 @@ def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors 
 
 def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a request with a version that the server did not list (PROTO-008)."""
-    answer = history.modern.get(exchange.request.connection)
+    answer = history.modern_answers.get(exchange.request.connection)
     if answer is None or not answer.stateless_versions:
         return
     for request in exchange.requests[:1]:
@@ -163,7 +163,7 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
     one of an older client.
     """
     head = exchange.response
-    if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
+    if head is None or not exchange.succeeded or "HDR-007" in exchange.broken_rules:
         return
     if exchange.server not in history.modern_servers and not shows_modern(exchange, frame):
         return
@@ -171,7 +171,7 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if _mismatched(exchange):
         problem = f"server served a request whose headers contradict its body, with {exchange.status}"
         yield Violation("HDR-007", "R-236", problem, pointer=None, related=related, frame=head.seq)
-    elif "HDR-001" in exchange.reported and exchange.server in history.modern_only:
+    elif "HDR-001" in exchange.broken_rules and exchange.server in history.modern_only:
         problem = f"server served a request without MCP-Protocol-Version, with {exchange.status}"
         related = (exchange.request.seq, history.modern_only[exchange.server])
         yield Violation(
@@ -203,7 +203,7 @@ def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame) ->
 
 def _mismatched(exchange: HttpExchange) -> bool:
     """Whether headers are wrong or missing; a missing version header alone does not count."""
-    if exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
+    if exchange.broken_rules & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
         return True
     header = exchange.fields.get(VERSION)
     named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]

@@ -61,7 +61,7 @@ def other_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
         if any("jsonrpc" in message.value for message in exchange.messages):
             problem = f"client sent a message with {shortened(exchange.method)} instead of POST"
             yield Violation("HTTP-004", "R-065", problem)
-    elif exchange.several:
+    elif exchange.has_several_texts:
         yield Violation("HTTP-004", "R-065", "client put several messages into one POST, one after the other")
 
 
@@ -92,7 +92,7 @@ COMMON_ACCEPT: Final = frozenset(
 def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a GET whose Accept header does not list text/event-stream (HTTP-006)."""
     session = exchange.session
-    if session is None or (session.late and session.id is None):
+    if session is None or (session.joined_late and session.id is None):
         return  # It may be a client of HTTP+SSE, or not an MCP client.
     listed = accepted(exchange.fields)
     if SSE_TYPE not in listed:
@@ -146,7 +146,7 @@ def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
 
 def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a body in answer to a POST that contains no request (HTTP-008, HTTP-009, RPC-015)."""
-    if not exchange.only_notifies or exchange.bodies + exchange.events > 1:
+    if not exchange.only_notifies or exchange.body_count + exchange.event_count > 1:
         return
     what, related = _posted(exchange), (exchange.request.seq,)
     messages, _ = singles(frame)
@@ -174,7 +174,7 @@ def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Fra
     head = exchange.response
     if head is None or not exchange.only_notifies or not exchange.succeeded or head.status == 202:
         return
-    if exchange.reported.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
+    if exchange.broken_rules.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
         problem = f"server answered {_posted(exchange)} with {head.status} instead of 202"
         yield Violation(
             "HTTP-008", "R-069", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
@@ -222,9 +222,9 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> C
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report an empty JSON answer (HTTP-011)."""
     head = exchange.response
-    if head is None or not exchange.succeeded or exchange.bodies or exchange.cut or not exchange.requests:
+    if head is None or not exchange.succeeded or exchange.body_count or exchange.cut or not exchange.requests:
         return
-    reported_elsewhere = "HTTP-010" in exchange.reported or exchange.initialize is not None
+    reported_elsewhere = "HTTP-010" in exchange.broken_rules or exchange.initialize is not None
     if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere:
         problem = "server answered a request with an empty body"
         yield Violation(
@@ -235,9 +235,9 @@ def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
 def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a complete HTTP answer to initialize that does not contain its response (SEQ-001)."""
     initialize = exchange.initialize
-    if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.reported:
+    if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.broken_rules:
         return
-    if exchange.unanswered and not exchange.named_events and not _unreadable(exchange):
+    if exchange.unanswered and not exchange.named_event_count and not _unreadable(exchange):
         problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
         yield Violation(
             "SEQ-001",
@@ -250,12 +250,12 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
 
 
 def _unreadable(exchange: HttpExchange) -> bool:
-    return exchange.session is not None and exchange.session.judge.history.server.unreadable
+    return exchange.session is not None and exchange.session.judge.history.server.sent_unreadable
 
 
 def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a successful answer to a GET for a stream that is not a stream (HTTP-016)."""
-    if exchange.succeeded and not exchange.streams and SSE_TYPE in accepted(exchange.fields):
+    if exchange.succeeded and not exchange.response_is_sse and SSE_TYPE in accepted(exchange.fields):
         found = exchange.response_fields.media_type
         sent = shortened(found) if found else "no Content-Type"
         problem = (
@@ -267,7 +267,7 @@ def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report GET or DELETE not answered with 405 by a server without sessions (HTTP-020)."""
     shown = history.modern_only.get(exchange.server)
-    if shown is None or history.blind or exchange.status in (401, 403, 404, 405, 429):
+    if shown is None or history.has_gap or exchange.status in (401, 403, 404, 405, 429):
         return
     if exchange.status < 500:
         problem = f"server answered {exchange.method} with {exchange.status}; its revisions only have POST"
@@ -310,7 +310,7 @@ def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
 
     Only the endpoint event shows that a GET is one of HTTP+SSE.
     """
-    if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.reported:
+    if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.broken_rules:
         yield from foreign_origin(exchange, history, None)
 
 
@@ -328,8 +328,10 @@ def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
         return
     if not frame.raw.strip():
         yield Violation("HTTP-001", "R-062", "server sent an endpoint event without a URI", at_most=None)
-    elif exchange.events > 1 and "HTTP-001" not in exchange.reported:
-        yield Violation("HTTP-001", "R-062", f"server sent the endpoint event as number {exchange.events}")
+    elif exchange.event_count > 1 and "HTTP-001" not in exchange.broken_rules:
+        yield Violation(
+            "HTTP-001", "R-062", f"server sent the endpoint event as number {exchange.event_count}"
+        )
 
 
 def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -339,8 +341,8 @@ def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     """
     if (
         not history.http_sse_sessions
-        or history.streamable
-        or history.blind
+        or history.saw_streamable_http
+        or history.has_gap
         or exchange.initialize is not None
     ):
         return

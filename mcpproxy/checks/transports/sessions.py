@@ -54,7 +54,7 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         if issued != session.id and exchange.initialize is None and SESSION in exchange.fields:
             yield Violation("PROTO-010", "R-088", "server changed the session id in the middle of a session")
     elif exchange.initialize is None:
-        if not session.late:
+        if not session.joined_late:
             yield Violation("PROTO-010", "R-088", "server issued a session id after initialize was answered")
     elif head.status >= 300:
         problem = f"server issued a session id although it refused initialize with {head.status}"
@@ -109,7 +109,7 @@ def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Fram
 def _lacks_id(exchange: HttpExchange) -> bool:
     """Whether a request has no session id, although its connection belongs to a session with one."""
     session = exchange.session
-    if session is None or session.id is None or session.late or session.ended_seq is not None:
+    if session is None or session.id is None or session.joined_late or session.ended_seq is not None:
         return False
     return exchange.initialize is None and SESSION not in exchange.fields and exchange.method != "OPTIONS"
 
@@ -120,7 +120,7 @@ def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     It may have been issued before the recording, so this waits until the server refuses it.
     """
     session = exchange.session
-    if session is None or not session.late or session.id is None or history.blind:
+    if session is None or not session.joined_late or session.id is None or history.has_gap:
         return
     if exchange.status not in (400, 404):
         return
@@ -177,8 +177,8 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
-    idle_ns = (exchange.ended_ns or 0) - session.last_ns
-    if idle_ns >= ABANDONED_NS and session.last_ns:
+    idle_ns = (exchange.ended_ns or 0) - session.last_ended_ns
+    if idle_ns >= ABANDONED_NS and session.last_ended_ns:
         problem = (
             f"client left its session {idle_ns // 60_000_000_000} min before the end and did not delete it"
         )
@@ -188,7 +188,7 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
 def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a session id in a revision without sessions (PROTO-010)."""
     head = exchange.response
-    if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
+    if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.broken_rules:
         return
     if exchange.fields.get(VERSION) not in revisions.STATELESS:
         return  # Its headers belong to the other era.
@@ -205,7 +205,12 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
 def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a missing or wrong MCP-Protocol-Version in a session (PROTO-008)."""
     session = exchange.session
-    if session is None or session.late or exchange.initialize is not None or exchange.method == "OPTIONS":
+    if (
+        session is None
+        or session.joined_late
+        or exchange.initialize is not None
+        or exchange.method == "OPTIONS"
+    ):
         return
     negotiated = _negotiated(session)
     if negotiated is None or _lacks_id(exchange):

@@ -40,13 +40,13 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
     (SSE-005).
     """
     session = exchange.session
-    if session is None or not exchange.streams or exchange.cut or not exchange.succeeded:
+    if session is None or not exchange.response_is_sse or exchange.cut or not exchange.succeeded:
         return
     if exchange.method != "POST" or exchange.initialize is not None or session.ended_seq is not None:
         return
-    if not (unanswered := exchange.unanswered) or session.judge.history.server.unreadable:
+    if not (unanswered := exchange.unanswered) or session.judge.history.server.sent_unreadable:
         return
-    resumable = exchange.named_events > 0 and not session.stateless
+    resumable = exchange.named_event_count > 0 and not session.stateless
     if resumable and session.revision not in ("2025-03-26", "2025-06-18"):
         stream = exchange.stream
         if stream is not None and stream.retry_ms is None:
@@ -63,7 +63,7 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
 def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message whose id or token shows that it belongs on another stream (HTTP-013, HTTP-017)."""
     session = exchange.session
-    if frame.event is None or session is None or exchange.replayed or exchange.elsewhere:
+    if frame.event is None or session is None or exchange.repeats_earlier_event or exchange.also_carried_by:
         return
     related = (exchange.request.seq,)
     for message in singles(frame)[0]:
@@ -124,7 +124,12 @@ def _asked_with(exchange: HttpExchange, token: int | str) -> SentRequest | None:
 
 def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message on a stream after the response that ends it (HTTP-014)."""
-    if exchange.answered_ns is None or frame.event is None or exchange.late_messages or exchange.replayed:
+    if (
+        exchange.answered_ns is None
+        or frame.event is None
+        or exchange.late_messages
+        or exchange.repeats_earlier_event
+    ):
         return
     if exchange.method == "POST" and singles(frame)[0]:
         problem = "server sent more on the stream after the response that ends it"
@@ -133,25 +138,25 @@ def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: 
 
 def lingering_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a stream that stays open after its response (HTTP-014)."""
-    if exchange.answered_ns is None or exchange.ended_ns is None or "HTTP-014" in exchange.reported:
+    if exchange.answered_ns is None or exchange.ended_ns is None or "HTTP-014" in exchange.broken_rules:
         return
     waited_ns = exchange.ended_ns - exchange.answered_ns
-    if exchange.streams and waited_ns >= LINGERING_NS:
+    if exchange.response_is_sse and waited_ns >= LINGERING_NS:
         problem = f"server left the stream open for {waited_ns / 1e9:.0f} s after the response"
         yield Violation("HTTP-014", "R-075", problem, frame=exchange.request.seq)
 
 
 def broadcast(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message that was sent on two streams (HTTP-018)."""
-    other = history.exchanges.get(exchange.elsewhere)
-    if other is not None and exchange.cursor is None and (frame.raw or exchange.seen):
+    other = history.exchanges.get(exchange.also_carried_by)
+    if other is not None and exchange.cursor is None and (frame.raw or exchange.earlier_event):
         problem = "server sent one message on two streams"
         yield Violation("HTTP-018", "R-079", problem, pointer=None, related=(other.request.seq,))
 
 
 def event_id_reused(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report an event id that two different events have (SSE-001)."""
-    if exchange.seen is not None and not exchange.replayed and frame.event is not None:
+    if exchange.earlier_event is not None and not exchange.repeats_earlier_event and frame.event is not None:
         problem = f"server gave the event id {_quoted(frame.event.id)} to two different events"
         yield Violation("SSE-001", "R-080", problem)
 
@@ -159,7 +164,7 @@ def event_id_reused(exchange: HttpExchange, history: HttpHistory, frame: Frame) 
 def unknown_cursor(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a client that resumes after an event it never received (SSE-002)."""
     last, session = exchange.last_event_id, exchange.session
-    if not last or session is None or session.late or session.forgetful or history.blind:
+    if not last or session is None or session.joined_late or session.forgot_some or history.has_gap:
         return
     if exchange.cursor is None:
         yield Violation(
@@ -169,11 +174,11 @@ def unknown_cursor(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a resumed stream with events of another stream, or already received ones (SSE-003)."""
-    cursor, stream, seen, session = exchange.cursor, exchange.stream, exchange.seen, exchange.session
+    cursor, stream, seen, session = exchange.cursor, exchange.stream, exchange.earlier_event, exchange.session
     if cursor is None or stream is None or frame.event is None or session is None:
         return
     related = (exchange.request.seq,)
-    if seen is not None and exchange.replayed:
+    if seen is not None and exchange.repeats_earlier_event:
         if seen.stream is not stream:
             problem = f"server replayed event {_quoted(frame.event.id)} of another stream"
             yield Violation("SSE-003", "R-082", problem, pointer=None, related=related)
@@ -192,7 +197,7 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
 def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a stream whose events have ids but whose first event is not empty with an id (SSE-004)."""
     event, session = frame.event, exchange.session
-    if event is None or session is None or exchange.events != 1 or exchange.method != "POST":
+    if event is None or session is None or exchange.event_count != 1 or exchange.method != "POST":
         return
     if exchange.initialize is None and VERSION not in exchange.fields:
         return  # Without a version header the server may treat it as a request of 2025-03-26.
@@ -204,7 +209,13 @@ def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame) 
 def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a client that reconnects sooner than ``retry`` allows (SSE-006)."""
     cursor, stream = exchange.cursor, exchange.stream
-    if cursor is None or stream is None or stream.retry_ms is None or stream.closed_ns is None or stream.left:
+    if (
+        cursor is None
+        or stream is None
+        or stream.retry_ms is None
+        or stream.closed_ns is None
+        or stream.left_by_client
+    ):
         return
     waited_ns = exchange.request.observed_at_ns - stream.closed_ns
     if waited_ns < stream.retry_ms * 1_000_000 - EARLY_NS:
@@ -227,7 +238,7 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Ch
 
 def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a stream without the header ``X-Accel-Buffering: no`` (SSE-008)."""
-    if exchange.streams and exchange.server in history.modern_servers:
+    if exchange.response_is_sse and exchange.server in history.modern_servers:
         values = [value.lower() for value in exchange.response_fields.all("x-accel-buffering")]
         if values != ["no"]:
             problem = "server began a stream without X-Accel-Buffering: no"

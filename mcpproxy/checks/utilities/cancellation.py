@@ -30,7 +30,7 @@ from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, seconds
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep_latest
 
 GRACE_NS: Final = 5_000_000_000
 """A peer has read a message after this long, even if it is busy or the message waited in a pipe."""
@@ -97,7 +97,9 @@ class Cancellations:
         """The latest request of ``asker`` with this id, answered or not, if it is remembered."""
         if (pending := history.pending(asker, id)) is not None:
             return pending
-        return next((a for a in reversed(history.answered) if a.id == id and a.sender == asker), None)
+        return next(
+            (a for a in reversed(history.answered_requests) if a.id == id and a.sender == asker), None
+        )
 
 
 # The cancellation itself
@@ -171,7 +173,7 @@ def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterato
 def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
     problem = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
     twin = twin_of(id)
-    if twin is not None and history.side(context.sender).used.first_use(twin) is not None:
+    if twin is not None and history.side(context.sender).used_ids.first_use(twin) is not None:
         problem = f"{problem}: it used {spelled(twin)}"
     broken = FOREIGN_REQUEST if is_stateless(context.candidates) else UNKNOWN_REQUEST
     return _violation(context, broken, problem)
@@ -180,9 +182,9 @@ def _never_used(context: MessageContext, history: History, id: RequestId) -> Vio
 def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
     """Whether ``asker`` has used the id, or may have used it before the recording."""
     side = history.side(asker)
-    if history.blind or history.scattered or not side.was_read:
+    if history.has_gap or history.may_lack_messages or not side.fully_read:
         return True
-    return side.used.first_use(id) is not None or side.withdrawn.first_use(id) is not None
+    return side.used_ids.first_use(id) is not None or side.refused_ids.first_use(id) is not None
 
 
 def _is_task(asked: SentRequest, history: History) -> bool:
@@ -218,7 +220,7 @@ def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
 
     There the cancellation may overtake its request, so this is judged at the end.
     """
-    if not isinstance(event, Close) or not history.over_http or history.lasting is not None:
+    if not isinstance(event, Close) or not history.over_http or history.stateless_memories is not None:
         return
     for found in history.of(Cancellations).seen.values():
         if found.asked is None and not _may_be_known(history, found.sender, found.id):
@@ -274,8 +276,8 @@ def _late(
     if found is None or found.asked is not asked:
         return
     waited_ns = context.frame.observed_at_ns - found.at_ns
-    was_read = not history.over_http and history.side(asked.sender).last_answered_seq > found.seq
-    if waited_ns >= (READ_NS if was_read else GRACE_NS):
+    cancellation_was_read = not history.over_http and history.side(asked.sender).last_answered_seq > found.seq
+    if waited_ns >= (READ_NS if cancellation_was_read else GRACE_NS):
         problem = f"{context.sender} {verb} {_named(asked)} {seconds(waited_ns)} after it was cancelled"
         # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
         level = None if is_stateless(context.candidates) else "info"
@@ -284,15 +286,15 @@ def _late(
 
 def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
     """RPC-008: the asker waited long, and then cancelled"""
-    if not isinstance(event, Close) or history.blind or history.over_http:
+    if not isinstance(event, Close) or history.has_gap or history.over_http:
         return
     for found in history.of(Cancellations).seen.values():
         asked = found.asked
         if asked is None or asked.answered_seq or not asked.method or asked.method == LISTEN:
             continue
         responder = other(asked.sender)
-        waited_ns = found.at_ns - asked.at_ns
-        if waited_ns < GIVEN_UP_NS or found.sender != asked.sender or not history.side(responder).was_read:
+        waited_ns = found.at_ns - asked.sent_ns
+        if waited_ns < GIVEN_UP_NS or found.sender != asked.sender or not history.side(responder).fully_read:
             continue
         if _is_task(asked, history) or (asked.stateless and history.stateful_seq is not None):
             continue  # A probe of the other era may stay unanswered.
@@ -317,7 +319,7 @@ def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
 
 def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a server that exits without ending an open subscription (CANC-008)."""
-    if not isinstance(event, Close) or event.exit_code != 0 or history.blind or history.over_http:
+    if not isinstance(event, Close) or event.exit_code != 0 or history.has_gap or history.over_http:
         return
     ended_ns, left_ns = history.server.closed_ns, history.client.closed_ns
     if ended_ns is None or (left_ns is not None and left_ns <= ended_ns):
@@ -361,7 +363,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
         asked = subscription if subscription is not None and subscription.method == LISTEN else None
     found = Cancelled(asked, sender, id, context.seq, context.frame.observed_at_ns)
     asker = sender if asked is None else asked.sender
-    keep(history.of(Cancellations).seen, (asker, id), found, MAX_REMEMBERED)
+    keep_latest(history.of(Cancellations).seen, (asker, id), found, MAX_REMEMBERED)
 
 
 FAMILY: Final = RuleFamily(

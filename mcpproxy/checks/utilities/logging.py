@@ -87,7 +87,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
     """Report log messages that no request asked for (LOG-004), that are below the level which the request
     asked for (LOG-005), or that follow the response to it (LOG-006).
     """
-    if history.negotiated is not None or history.stateless_seq is None or history.blind:
+    if history.negotiated is not None or history.stateless_seq is None or history.has_gap:
         return
     client, level = history.client, _level(context)
     under_way = list(client.pending.values())
@@ -98,7 +98,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
     if context.frame.exchange and not under_way and client.last_answered_seq:
         problem = f"{about} after the response to its request"
         yield Violation("LOG-006", "R-171", problem, pointer=at, related=(client.last_answered_seq,))
-    elif not client.was_read:
+    elif not client.fully_read:
         return
     elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
         problem = f"{about}, but no request under way asked for them with {LEVEL_KEY}"

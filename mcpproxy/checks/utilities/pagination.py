@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import Sender, other
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
 
@@ -41,11 +41,11 @@ class Cursors:
     """The cursors of one list, stored as hashes because they may be long.
 
     ``before`` maps each cursor to the cursor of the request that was answered with it, ``None`` on the first
-    page. ``forgetful`` is set once there were more cursors than are remembered.
+    page. ``forgot_some`` is set once there were more cursors than are remembered.
     """
 
     before: dict[int, int | None] = field(default_factory=dict[int, int | None])
-    forgetful: bool = False
+    forgot_some: bool = False
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
         """Whether ``cursor`` is ``start``, or one of those that led to it."""
@@ -58,8 +58,8 @@ class Cursors:
 
     def add(self, cursor: str, sent: str | None) -> None:
         """Remember that ``cursor`` was returned for ``sent``."""
-        keep(self.before, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
-        self.forgetful = self.forgetful or len(self.before) >= MAX_CURSORS
+        keep_latest(self.before, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
+        self.forgot_some = self.forgot_some or len(self.before) >= MAX_CURSORS
 
 
 @slotted()
@@ -76,7 +76,7 @@ def unknown_cursor(context: MessageContext[Request], history: History) -> Iterab
     if sent is None or not _is_unknown(context, history, sent):
         return ()
     message, sender = context.message, context.sender
-    pages, giver = history.beyond(Pages), other(sender)
+    pages, giver = history.across_requests(Pages), other(sender)
     problem = (
         f"{sender} sent {message.method} with the cursor {shown(sent)}, which the {giver} never gave for it"
     )
@@ -147,15 +147,15 @@ def _cursor(params: "JSON | Absent") -> str | None:
 def _is_unknown(context: MessageContext[Request], history: History, cursor: str) -> bool:
     """Whether a request has a cursor that was certainly never issued for this list."""
     message = context.message
-    if history.blind or history.scattered or not history.side(other(context.sender)).was_read:
+    if history.has_gap or history.may_lack_messages or not history.side(other(context.sender)).fully_read:
         return False
-    found = history.beyond(Pages).lists.get((history.caller, context.sender, message.method))
-    return found is None or not (found.forgetful or hash(cursor) in found.before)
+    found = history.across_requests(Pages).lists.get((history.caller, context.sender, message.method))
+    return found is None or not (found.forgot_some or hash(cursor) in found.before)
 
 
 def _cursors(asked: SentRequest, history: History) -> Cursors:
     key: Key = (history.caller, asked.sender, asked.method)
-    return kept(history.beyond(Pages).lists, key, Cursors, MAX_LISTS)
+    return get_or_make(history.across_requests(Pages).lists, key, Cursors, MAX_LISTS)
 
 
 def remember_unknown(context: MessageContext[Request], history: History) -> None:

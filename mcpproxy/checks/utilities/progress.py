@@ -17,7 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, RequestId, Re
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
-from mcpproxy.session.history import History, SentRequest, UsedIds, keep
+from mcpproxy.session.history import History, SentRequest, UsedIds, keep_latest
 
 RACE_NS: Final = 1_000_000_000
 """Over HTTP, a notification this soon after an answer on another stream may have been sent before it."""
@@ -64,7 +64,7 @@ class Tracked:
     @property
     def in_flight(self) -> bool:
         asked = self.asked
-        return not (asked.answered_seq or asked.cancelled or asked.taken_back)
+        return not (asked.answered_seq or asked.cancelled or asked.refused_by_http)
 
 
 @slotted()
@@ -113,9 +113,9 @@ def _given_token(
         yield Violation("PROG-001", "R-116", f"{problem}, not a string or an integer", pointer=pointer)
         return
     known = history.of(ProgressTokens).tracked[context.sender].get(token)
-    if known is None or not known.in_flight or history.blind:
+    if known is None or not known.in_flight or history.has_gap:
         return
-    if history.side(other(context.sender)).was_read:
+    if history.side(other(context.sender)).fully_read:
         first = f"{shortened(known.asked.method)} in frame {known.asked.seq}"
         problem = (
             f"{context.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
@@ -147,7 +147,7 @@ def remember_token(context: MessageContext[Request], history: History) -> None:
     before = tracked.pop(token, None)
     if context.asked is not None:
         shared = before is not None and before.in_flight
-        keep(tracked, token, Tracked(token, context.asked, context.frame.exchange, shared), MAX_TOKENS)
+        keep_latest(tracked, token, Tracked(token, context.asked, context.frame.exchange, shared), MAX_TOKENS)
 
 
 # Progress notifications
@@ -181,7 +181,7 @@ def _without_open_request(
         yield _violation(context, TASK, problem, of_task.asked.seq)
     elif known is None:
         yield from _unknown(context, history, token)
-    elif not known.shared and not known.asked.taken_back:
+    elif not known.shared and not known.asked.refused_by_http:
         yield from _too_late(context, history, known) or _no_advance(context, known)
 
 
@@ -195,12 +195,12 @@ def _unknown(context: MessageContext, history: History, token: RequestId) -> Ite
     given = history.of(ProgressTokens).given[asker]
     if (
         given.first_use(token) is not None
-        or history.blind
-        or history.scattered
-        or history.lasting is not None
+        or history.has_gap
+        or history.may_lack_messages
+        or history.stateless_memories is not None
     ):
         return
-    if not history.side(asker).was_read or (context.sender == CLIENT and is_stateless(context.candidates)):
+    if not history.side(asker).fully_read or (context.sender == CLIENT and is_stateless(context.candidates)):
         return
     problem = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
     twin = twin_of(token)
@@ -302,7 +302,7 @@ def remember_task(context: MessageContext, history: History) -> None:
         known.task = True
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
-            keep(history.of(ProgressTokens).tasks, (asked.sender, task), known, MAX_TOKENS)
+            keep_latest(history.of(ProgressTokens).tasks, (asked.sender, task), known, MAX_TOKENS)
 
 
 def remember_status(context: MessageContext, history: History) -> None:

@@ -42,7 +42,7 @@ def needless_mark(
 def unmarked_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a request without a mark that can only be for the one waiting task (TASK-010)."""
     message, tasks = context.message, history.of(Tasks)
-    if not tasks.by_id or history.blind or not in_force(context):
+    if not tasks.by_id or history.has_gap or not in_force(context):
         return
     waiting = tasks.open(context.sender)
     if (

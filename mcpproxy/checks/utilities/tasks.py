@@ -152,9 +152,9 @@ def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]
     if task is None or task.hurried or not in_force(context):
         return
     before, wait_ms = task.poll, task.poll_ms
-    if before is None or wait_ms is None or not before.answered_seq or before.taken_back:
+    if before is None or wait_ms is None or not before.answered_seq or before.refused_by_http:
         return
-    waited_ns = context.frame.observed_at_ns - before.at_ns
+    waited_ns = context.frame.observed_at_ns - before.sent_ns
     if waited_ns < wait_ms * 900_000 - EARLY_NS:
         problem = (
             f"{context.sender} polled task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
@@ -260,7 +260,7 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
 
 def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]:
     """TASK-013: a task that tasks/get found before all were listed, and that nobody asked for again"""
-    if not isinstance(event, Close) or history.blind:
+    if not isinstance(event, Close) or history.has_gap:
         return
     for runner in (CLIENT, SERVER):
         for task in history.of(Tasks).unlisted(runner):

@@ -146,7 +146,7 @@ def _misshapen(
         else:
             continue
         yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/{name}")
-    known = history.beyond(ExtensionTasks).get(history.caller, task.get("taskId"))
+    known = history.across_requests(ExtensionTasks).get(history.caller, task.get("taskId"))
     if known is None or state is None or not known.state.final or state is known.state:
         return
     if is_later(context.answers, instant(task.get("lastUpdatedAt")), known.seq, known.updated):
@@ -166,7 +166,7 @@ def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> It
     asked, message = context.answers, context.message
     if not context.stateless or asked is None or member(as_object(message.error), "code") != -32602:
         return
-    task = history.beyond(ExtensionTasks).get(history.caller, member(asked.params, "taskId"))
+    task = history.across_requests(ExtensionTasks).get(history.caller, member(asked.params, "taskId"))
     if task is None or task.fetched or task.dropped or not 0 < task.made_seq < asked.seq:
         return
     lives_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
@@ -205,11 +205,15 @@ def plain_answer(context: MessageContext[Response], history: History) -> Iterato
 def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
     message = context.message
-    task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
+    task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
     if not context.stateless or task is None or task.hurried or task.poll is None or task.poll_ms is None:
         return
-    waited_ns = context.frame.observed_at_ns - task.poll.at_ns
-    if task.poll.answered_seq and not task.poll.taken_back and waited_ns < task.poll_ms * 900_000 - EARLY_NS:
+    waited_ns = context.frame.observed_at_ns - task.poll.sent_ns
+    if (
+        task.poll.answered_seq
+        and not task.poll.refused_by_http
+        and waited_ns < task.poll_ms * 900_000 - EARLY_NS
+    ):
         waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
         problem = f"client polled task {_named(task.id)} again after {waited}"
         yield Violation(
@@ -223,7 +227,9 @@ def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[V
 def reused_key(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a key of inputRequests that is used for two requests (TASKX-005)."""
     task, pointer = _task(context)
-    known = history.beyond(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
+    known = (
+        history.across_requests(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
+    )
     questions = as_object(member(task, "inputRequests"))
     if known is None or questions is None:
         return
@@ -251,7 +257,7 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
 def off_subscription(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a task notification that no subscription asked for (TASKX-006)."""
     message = context.message
-    if context.sender != SERVER or history.blind:
+    if context.sender != SERVER or history.has_gap:
         return
     found, id = belongs_to(context, history), member(message.params, "taskId")
     if found is None:
@@ -319,7 +325,7 @@ def remember_task(context: MessageContext, history: History) -> None:
     id = member(task, "taskId") if task is not None else None
     if task is None or not isinstance(id, str):
         return
-    known, asked = history.beyond(ExtensionTasks).known(history.caller, id), context.answers
+    known, asked = history.across_requests(ExtensionTasks).known(history.caller, id), context.answers
     state, updated = reported(task.get("status")), instant(task.get("lastUpdatedAt"))
     later = known.state is TaskState.UNSEEN or is_later(asked, updated, known.seq, known.updated)
     if asked is not None and asked.method == "tools/call":
@@ -355,7 +361,7 @@ def _remember_questions(
 def remember_call(context: MessageContext[Request], history: History) -> None:
     """Record that the client polls a task, answers its input requests, or cancels it."""
     message = context.message
-    task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
+    task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
     if task is None or not context.stateless:
         return
     match message.method:
