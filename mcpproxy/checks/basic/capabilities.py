@@ -100,12 +100,12 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
     request = context.answers
     if request is None or request.sender != CLIENT or request.stateless:
         return ()
-    unmet = _unmet(request.method, request.params, request.sender, context, history)
-    return _undeclared_service(unmet, request, context, history) if unmet else ()
+    unmet_needs = _unmet(request.method, request.params, request.sender, context, history)
+    return _undeclared_service(unmet_needs, request, context, history) if unmet_needs else ()
 
 
 def _undeclared_service(
-    unmet: tuple[Need, ...], request: SentRequest, context: MessageContext, history: History
+    unmet_needs: tuple[Need, ...], request: SentRequest, context: MessageContext, history: History
 ) -> Iterator[Violation]:
     for need in unmet_needs:
         if _is_for_service(need):

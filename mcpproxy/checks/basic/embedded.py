@@ -176,7 +176,7 @@ def _remember_round(context: MessageContext, history: History) -> None:
     if request is not None and isinstance(message, Response) and may_ask(context):
         by_key = {ask.key: ask for ask in asks(context)}
         state = member(message.result, "requestState")
-        history.beyond(InputResults).latest.append(
+        history.across_requests(InputResults).latest.append(
             InputResult(request, history.caller, by_key, state, context.seq)
         )
 

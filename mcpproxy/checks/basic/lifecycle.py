@@ -227,7 +227,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
         return
     if history.over_http:
         return  # The HTTP exchange shows the cause: its status, its stream, its end.
-    if how := history.own_end(event):
+    if how := history.unprovoked_end(event):
         said = f"server {how} without answering initialize ({spelled(request.id)})"
         yield _never_answered(said, request)
         return
@@ -236,7 +236,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
         return  # The server exited before it could answer; its exit status says more.
     until = event.observed_at_ns if gone is None else gone
-    waited_ns = until - request.at_ns
+    waited_ns = until - request.sent_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
         problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before the end"
@@ -319,8 +319,13 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
     version = member(message.result, "protocolVersion")
     yield from _handshake_version(version, context, "/result/protocolVersion")
     requested = member(request.params, "protocolVersion") if request else None
-    if request and isinstance(requested, str) and requested in history.supported and version != requested:
-        listed = history.supported[requested]
+    if (
+        request
+        and isinstance(requested, str)
+        and requested in history.supported_versions
+        and version != requested
+    ):
+        listed = history.supported_versions[requested]
         problem = (
             f"server answered version {shortened(str(version))} to a request for {requested}, "
             f"which it listed as supported in frame {listed}"

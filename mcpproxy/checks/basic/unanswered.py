@@ -58,7 +58,7 @@ def _left_behind(event: Close, history: History, reported: list[SentRequest]) ->
         for request in history.client.pending.values()
         if not request.cancelled
         and request.method not in MAY_STAY_UNANSWERED
-        and request.at_ns < ended_ns
+        and request.sent_ns < ended_ns
         and not (request.stateless and history.stateful_seq is not None)
         and not any(request is one for one in reported)
     ]
@@ -78,7 +78,7 @@ def _left_behind(event: Close, history: History, reported: list[SentRequest]) ->
 
 
 def _waited(request: SentRequest, event: Close) -> bool:
-    return event.observed_at_ns - request.at_ns >= ANSWER_TIMEOUT_NS
+    return event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
 
 
 FAMILY: Final = RuleFamily(events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),))

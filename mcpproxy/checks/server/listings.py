@@ -218,7 +218,7 @@ def remember_page(context: MessageContext, history: History) -> None:
             walk.repeated.add(name)
         walk.items[name] = ListedItem(value, context.seq, fresh_until_ns)
     walk.seq, walk.at_ns = context.seq, context.frame.observed_at_ns
-    walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
+    walk.whole &= len(walk.items) <= MAX_ITEMS and not history.has_gap
     if request.seq > known.changed_seq:  # otherwise it may have been built before the change
         for _, name, _ in found.named:
             keep_latest(known.items, name, walk.items[name], MAX_ITEMS)

@@ -23,7 +23,7 @@ UNRELATED_CODES: Final = (-32601, -32603)
 def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report an unknown prompt or a missing argument that was not refused with -32602 (PROM-003)."""
     request = context.answers
-    if request is None or request.cancelled or history.blind:
+    if request is None or request.cancelled or history.has_gap:
         return ()
     known, name = listed(history, "prompts/list"), member(request.params, "name")
     if known.changed_seq > request.seq or not isinstance(name, str):

@@ -218,10 +218,10 @@ def remember_subscription(context: MessageContext, history: History) -> None:
     request, uri = context.asked, member(context.message.value, "params", "uri")
     known = history.of(Subscribed)
     if request is None or not isinstance(uri, str):
-        known.forgetful = True
+        known.forgot_some = True
     elif request.method == "resources/subscribe":
-        keep(known.uris, normalized_uri(uri), (request, 0), MAX_SUBSCRIBED)
-        known.forgetful |= len(known.uris) == MAX_SUBSCRIBED
+        keep_latest(known.uris, normalized_uri(uri), (request, 0), MAX_SUBSCRIBED)
+        known.forgot_some |= len(known.uris) == MAX_SUBSCRIBED
     elif before := known.uris.get(normalized_uri(uri)):
         known.uris[normalized_uri(uri)] = (before[0], context.frame.observed_at_ns)
 
@@ -260,7 +260,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     now_ns = context.frame.observed_at_ns
     over = 0  # the frame that asked for a subscription which is over
     for subscribed, (request, ended_ns) in known.uris.items():
-        if _is_below(uri, subscribed) and not request.taken_back:
+        if _is_below(uri, subscribed) and not request.refused_by_http:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
                 return ()
             over = request.seq

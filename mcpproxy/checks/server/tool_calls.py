@@ -62,7 +62,7 @@ class Calls:
 def remember_call(context: MessageContext, history: History) -> None:
     """Record the tool that a call names, if its answer may need a check."""
     request, params = context.asked, context.contents
-    if request is None or history.blind or not isinstance(params, dict):
+    if request is None or history.has_gap or not isinstance(params, dict):
         return
     name = params.get("name")
     if not isinstance(name, str):
@@ -72,13 +72,13 @@ def remember_call(context: MessageContext, history: History) -> None:
     if tool is None:
         whole = known.whole
         if whole is not None and name not in whole.items:
-            request.noted = ToolCall(request, name, None, whole.seq, known, known.changes, stale=False)
+            request.check_memory = ToolCall(request, name, None, whole.seq, known, known.changes, stale=False)
         return
     revisions = context.candidates
     unsure = not is_one_or_stateless(revisions)
     if "outputSchema" in tool.value or unsure or _misfits(tool, params, revisions[0]):
         stale = context.frame.observed_at_ns > tool.fresh_until_ns
-        request.noted = ToolCall(
+        request.check_memory = ToolCall(
             request, name, tool, unlisted=0, known=known, changes=known.changes, stale=stale
         )
     tool.forget()
@@ -87,10 +87,10 @@ def remember_call(context: MessageContext, history: History) -> None:
 def remember_answer(context: MessageContext, history: History) -> None:
     """Forget a finished call, or keep it under the id of the task that it became."""
     request, message = context.answers, context.message
-    call = request.noted if request is not None else None
+    call = request.check_memory if request is not None else None
     if request is None or not isinstance(call, ToolCall):
         return
-    request.noted = None
+    request.check_memory = None
     if isinstance(message, Response) and member(request.params, "task") is not None:
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
@@ -284,9 +284,9 @@ def refused_arguments(context: MessageContext[ErrorResponse], history: History) 
 def _call(context: MessageContext, history: History) -> ToolCall | None:
     """Return the call that an answer belongs to, unless a change of the list was announced since."""
     request = context.answers
-    if request is None or history.blind:
+    if request is None or history.has_gap:
         return None
-    call = request.noted
+    call = request.check_memory
     if request.method == "tasks/result":
         task = member(request.params, "taskId")
         call = history.of(Calls).tasks.get(task) if isinstance(task, str) else None

@@ -281,7 +281,7 @@ def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListStat
     found, request = page(context, history), context.answers
     if found is None or request is None or found.next is not None or not found.walk.whole:
         return
-    if not history.blind and not history.in_both_eras:
+    if not history.has_gap and not history.in_both_eras:
         yield listed(history, request.method), found.walk, found.names()
 
 

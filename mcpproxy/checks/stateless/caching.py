@@ -111,7 +111,7 @@ def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violat
     cursor, scope = member(request.params, "cursor") if request else None, result.get("cacheScope")
     if request is None or not isinstance(cursor, str) or scope not in SCOPES:
         return ()
-    scopes = history.beyond(Caching).scopes
+    scopes = history.across_requests(Caching).scopes
     previous_scope, seq = scopes.get((history.caller, request.method, cursor), (None, 0))
     if previous_scope is None or previous_scope == scope:
         return ()
@@ -130,21 +130,21 @@ def remember_scope(context: MessageContext, history: History) -> None:
     cursor, scope = result.get("nextCursor"), result.get("cacheScope")
     if request is None or not isinstance(cursor, str) or scope not in SCOPES:
         return
-    scopes, key = history.beyond(Caching).scopes, (history.caller, request.method, cursor)
+    scopes, key = history.across_requests(Caching).scopes, (history.caller, request.method, cursor)
     recorded_scope, _ = scopes.get(key, (scope, 0))
-    keep(scopes, key, (str(scope) if recorded_scope == scope else None, context.seq), MAX_REMEMBERED)
+    keep_latest(scopes, key, (str(scope) if recorded_scope == scope else None, context.seq), MAX_REMEMBERED)
 
 
 def public_results(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a public result that differs between callers with different credentials (CACHE-004)."""
     request, result = _stateless_result(context)
-    if request is None or history.lasting is None:
+    if request is None or history.stateless_memories is None:
         return ()
     result_now = _public_result(context, request, result)
     if result_now is None:
         return ()
     server, _, authorization = history.caller.partition(" ")
-    results = history.beyond(Caching).public_results.get((server, _request_hash(request)), {})
+    results = history.across_requests(Caching).public_results.get((server, _request_hash(request)), {})
     earlier = results.get(authorization)
     for other_authorization, other in results.items():
         if other_authorization == authorization or other.digest == result_now.digest:
@@ -173,15 +173,15 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
 def remember_public(context: MessageContext, history: History) -> None:
     """Record a public result and the caller that received it, over HTTP."""
     request, result = _stateless_result(context)
-    if request is None or history.lasting is None:
+    if request is None or history.stateless_memories is None:
         return
     result_now = _public_result(context, request, result)
     if result_now is None:
         return
     server, _, authorization = history.caller.partition(" ")
-    by_request, key = history.beyond(Caching).public_results, (server, _request_hash(request))
-    by_authorization = kept(by_request, key, dict[str, PublicResult], MAX_REMEMBERED)
-    keep(by_authorization, authorization, result_now, MAX_CALLERS)
+    by_request, key = history.across_requests(Caching).public_results, (server, _request_hash(request))
+    by_authorization = get_or_make(by_request, key, dict[str, PublicResult], MAX_REMEMBERED)
+    keep_latest(by_authorization, authorization, result_now, MAX_CALLERS)
 
 
 def _stateless_result(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:

@@ -34,7 +34,9 @@ def _only_stateless(history: History) -> bool:
     """Whether the connection has stateless requests and no handshake, neither complete nor under way."""
     is_opening = history.initialize is not None and not history.initialize_answered
     return (
-        history.stateless_seq is not None and history.negotiated is None and not (is_opening or history.blind)
+        history.stateless_seq is not None
+        and history.negotiated is None
+        and not (is_opening or history.has_gap)
     )
 
 
@@ -55,7 +57,7 @@ def earlier_server_requests(history: History) -> tuple[Violation, ...]:
 
 
 def _server_request(method: str, pointer: str, frame: int | None, candidates: tuple[str, ...]) -> Violation:
-    """Return the violation of a request from a modern server; ``frame`` is its frame if not the current one."""
+    """Return the violation of a modern server that sent a request; ``frame`` is ``None`` for this frame."""
     problem = f"server sent the request {shortened(method)}; in this revision it sends none"
     pointer += "/method"
     return Violation(

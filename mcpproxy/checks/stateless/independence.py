@@ -96,7 +96,7 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         return
     session_history = session.judge.history
     for request in exchange.requests[:1]:
-        lost = None if request.id is None else history.lost.get((session_history.caller, request.id))
+        lost = None if request.id is None else history.lost_requests.get((session_history.caller, request.id))
         if lost is None or lost.asked.method != request.method:
             continue
         lost_request = lost.asked
@@ -115,7 +115,7 @@ def _is_unique(id: str | int, history: History) -> bool:
     """Whether an id is so long or so large that only one client of the caller can have used it."""
     if isinstance(id, str):
         return len(id) >= 16
-    ids = history.beyond(NumericIdsByCaller).by_caller.get(history.caller)
+    ids = history.across_requests(NumericIdsByCaller).by_caller.get(history.caller)
     return ids is not None and ids.are_increasing and id > ids.first
 
 
@@ -126,7 +126,7 @@ def _without_meta(params: object) -> "JSON":
 
 def remember_numeric_id(message: Request, history: History) -> None:
     """Record the id of a request over HTTP, if the id is a number."""
-    by_caller, id = history.beyond(NumericIdsByCaller).by_caller, message.id
+    by_caller, id = history.across_requests(NumericIdsByCaller).by_caller, message.id
     if not isinstance(id, int):
         return
     if (ids := by_caller.get(history.caller)) is not None:

@@ -158,7 +158,7 @@ def retry(context: MessageContext[Request], history: History) -> Iterable[Violat
     if not context.stateless or not isinstance(params, dict):
         return ()
     if "requestState" in params:
-        may_have_missed_rounds = history.blind or history.scattered
+        may_have_missed_rounds = history.has_gap or history.may_lack_messages
         return _retry_with_state(message, params, context, rounds(history), may_have_missed_rounds)
     if "inputResponses" in params:
         return _retry_without_state(message, params, context, rounds(history), history)
@@ -225,7 +225,7 @@ def _retry_without_state(
                 related=(seq,),
                 at_most="warning",
             )
-        elif not history.over_http and not history.blind:
+        elif not history.over_http and not history.has_gap:
             # Over HTTP another instance of the server may have asked for the input.
             problem = f"client sent {request.method} with inputResponses that no result asked for"
             yield Violation("MRTR-009", "R-261", problem, pointer=pointer + "/inputResponses", at_most="info")

@@ -90,7 +90,7 @@ class AllRounds:
 
 def rounds(history: History) -> Rounds:
     """Return the rounds of the caller that sent the current message; on stdio there is one caller."""
-    return kept(history.beyond(AllRounds).by_caller, history.caller, Rounds, MAX_CALLERS)
+    return get_or_make(history.across_requests(AllRounds).by_caller, history.caller, Rounds, MAX_CALLERS)
 
 
 def without_retry_members(params: "JSON | Absent") -> JSONObject:
@@ -132,7 +132,7 @@ def remember_retry(context: MessageContext[Request], history: History) -> None:
         of_same_request = known_rounds.of_same_request(message, context.frame.connection)
         matching = [round_ for round_ in of_same_request if round_.state is None]
     if matching:
-        keep(known_rounds.continued, context.seq, matching[-1], MAX_ROUNDS)
+        keep_latest(known_rounds.continued, context.seq, matching[-1], MAX_ROUNDS)
 
 
 def remember_round(context: MessageContext[Response], history: History) -> None:

@@ -86,7 +86,7 @@ class Servers:
 
 def server(history: History) -> KnownServer:
     """Return what is known about the server of this session, or of this stateless request."""
-    return kept(history.beyond(Servers).by_caller, history.caller, KnownServer, MAX_CALLERS)
+    return get_or_make(history.across_requests(Servers).by_caller, history.caller, KnownServer, MAX_CALLERS)
 
 
 def is_modern_answer(context: MessageContext) -> bool:

@@ -169,7 +169,7 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
         request = found.asked
         if found.begun or found.ended_seq or request.cancelled or request.answers_due != 1:
             continue
-        waited = event.observed_at_ns - request.at_ns >= ANSWER_TIMEOUT_NS
+        waited = event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
         if waited and request.seq < history.client.last_answered_seq:
             problem = f"server never acknowledged {_name(found)}, but answered later requests"
             yield Violation(
