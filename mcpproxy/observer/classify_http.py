@@ -141,7 +141,9 @@ def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
     if stream is None or session is None or session.stateless or not isinstance(token, int | str):
         return False
     known = session.judge.history.of(ProgressTokens).tracked[CLIENT].get(token)
-    return known is not None and known.in_flight and not known.shared and known.asked.id in stream.request_ids
+    return (
+        known is not None and known.in_flight and not known.shared and known.request.id in stream.request_ids
+    )
 
 
 def _is_awaited(exchange: HttpExchange, message: Message) -> bool:

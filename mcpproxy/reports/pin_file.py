@@ -109,7 +109,7 @@ def collect_pins(trace: Trace) -> CollectedPins:
             raise TraceError(trace.path, None, fact, "record a session from its start")
         collected_pins.add(_pins_in(answer, answer.server, trace.path), f"frame {answer.seq}")
     with_list = {page.server for page in pages if page.server is not None}
-    with_whole_list = {page.server for page in pages if page.whole}
+    with_whole_list = {page.server for page in pages if page.ends_whole_list}
     collected_pins.partial = with_list - with_whole_list
     collected_pins.pins = {
         server: pins for server, pins in collected_pins.pins.items() if server in with_list
