@@ -10,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.meta import asked_meta
+from mcpproxy.checks.basic.meta import meta_of_params
 from mcpproxy.checks.engine import rows
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import (
@@ -138,7 +138,7 @@ def _correct_meta(context: MessageContext[Request], history: History) -> bytes |
     violations = (
         *unlisted_version(context.message, context, history),
         *_elicitation_modes(declared, context),
-        *asked_meta(context, history),
+        *meta_of_params(context, history),
     )
     return None if violations else text
 
