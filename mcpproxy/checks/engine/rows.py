@@ -55,7 +55,7 @@ ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
 Fact: TypeAlias = int
 """Something that is known about a message before any check runs. Each fact is one bit of a number.
 
-Facts are plain integers and not an ``enum.Flag``, which takes longer to test, and nearly every frame is tested.
+Facts are plain integers and not an ``enum.Flag``, which takes longer to test for each frame.
 """
 
 IRREGULAR: Final[Fact] = 1
