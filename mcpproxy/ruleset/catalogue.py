@@ -41,7 +41,7 @@ def load() -> Catalogue:
 
 
 def read(folder: str) -> Catalogue:
-    """Return the catalogue of ``folder``, which has a file for each family (``proto.toml``: ``PROTO-001`` …)."""
+    """Return the catalogue of ``folder``, which has one file for each family (such as ``proto.toml``)."""
     files = _RuleFiles(folder)
     return Catalogue(_LazyTable(files, "rules"), _LazyTable(files, "requirements"))
 
