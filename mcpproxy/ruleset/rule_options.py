@@ -74,7 +74,7 @@ class RuleOptions:
 
         rules = ruleset.load(self.folders, on_fault)
         selection = Selection.of(rules.catalogue, self.select, self.ignore, self.extend)
-        return rules.and_also(selection.wanted or ()), selection
+        return rules.extended(selection.wanted or ()), selection
 
     def refuse_unfit(self) -> None:
         """Check that the rules in ``folders`` were named by this user, and have not changed since.
@@ -86,15 +86,15 @@ class RuleOptions:
             return
         import hmac
 
-        named = ", ".join(self.folders)
+        folders = ", ".join(self.folders)
         if not self.seal or not hmac.compare_digest(self.seal, self.expected_seal()):
             raise UnfitRuleOptionsError(
-                f"the rules in {named} are code that a journal from elsewhere names: not run"
+                f"the rules in {folders} are code that a journal from elsewhere names: not run"
             )
         if not all(map(os.path.isdir, self.folders)):
-            raise UnfitRuleOptionsError(f"the rules in {named} are gone")
+            raise UnfitRuleOptionsError(f"the rules in {folders} are gone")
         if _digest(self.folders) != self.digest:
-            raise UnfitRuleOptionsError(f"the rules in {named} have changed since")
+            raise UnfitRuleOptionsError(f"the rules in {folders} have changed since")
 
     def expected_seal(self, *, may_make_key: bool = False) -> str:
         """Return the seal of these options, which only this user can compute; empty without a key."""
@@ -185,14 +185,14 @@ def _digest(folders: Iterable[str]) -> str:
     return file_hash.hexdigest()
 
 
-def _key(may_make: bool) -> bytes:
-    """Return the user's secret key, or empty bytes without one. ``may_make`` creates a missing key."""
+def _key(may_make_key: bool) -> bytes:
+    """Return the user's secret key, or empty bytes without one. ``may_make_key`` creates a missing key."""
     path = os.path.join(paths.state_dir(), _KEY_FILE)
     for _ in range(2):
         try:
             key = files.read(path, _KEY_BYTES)
         except FileNotFoundError:
-            if not may_make:
+            if not may_make_key:
                 return b""
         except OSError:
             return b""

@@ -37,7 +37,7 @@ class Ruleset:
             lists_all=lists_all,
         )
 
-    def and_also(self, wanted: Container[str], families: Iterable[RuleFamily] = ()) -> "Ruleset":
+    def extended(self, wanted: Container[str], families: Iterable[RuleFamily] = ()) -> "Ruleset":
         """Return this ruleset with the opt-in rules whose codes are in ``wanted``, and with ``families``."""
         added = (*_opt_in_families(wanted), *families)
         return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *added))) if added else self

@@ -73,8 +73,8 @@ def _undeclared_notification(
 ) -> Iterator[Violation]:
     for need in undeclared:
         declarer = _declarer(need, context.sender)
-        who = "it" if declarer == context.sender else f"the {declarer}"
-        problem = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
+        declarer_name = "it" if declarer == context.sender else f"the {declarer}"
+        problem = f"{context.sender} sent {message.method}, but {declarer_name} never declared {need.path}"
         yield Violation(
             "PROTO-009",
             _notification_requirement(need),
@@ -184,8 +184,8 @@ def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tup
             undeclared = tuple(
                 need
                 for need in needs(method, revision)
-                if (declared := history.capabilities(_declarer(need, sender))) is not None
-                and not declares(declared, need.path)
+                if (capabilities := history.capabilities(_declarer(need, sender))) is not None
+                and not declares(capabilities, need.path)
             )
             if undeclared:
                 unmet[sender, method] = undeclared

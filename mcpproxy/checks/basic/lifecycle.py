@@ -68,6 +68,7 @@ def handshake_order(context: MessageContext, history: History) -> Iterable[Viola
     if step is None:
         return ()
     breaks = TRANSITIONS[history.state][step].breaks
+    # EAGER: the client has sent a request before notifications/initialized.
     if breaks is None and history.state is not State.EAGER:
         return ()
     return _out_of_order(step, breaks, context, history)
@@ -100,9 +101,9 @@ def _out_of_order(
 
 
 def _late_initialized(history: History) -> Iterator[Violation]:
-    """Report a request before this initialized, over HTTP (SEQ-003).
+    """Report a request that the client sent before this notifications/initialized, over HTTP (SEQ-003).
 
-    Because one POST may overtake another, this is certain only if the request was answered before.
+    One POST may overtake another, so the order is certain only if the request was answered before.
     """
     request = history.request_before_initialized
     if request is not None and history.client.pending.get(request.id) is not request:

@@ -72,8 +72,8 @@ def meta_of_params(context: MessageContext[Request | Notification], history: His
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
         return ()
-    declared = meta.get(CAPABILITIES_KEY)
-    if meta.keys() <= KNOWN_KEYS and not (isinstance(declared, dict) and "extensions" in declared):
+    capabilities = meta.get(CAPABILITIES_KEY)
+    if meta.keys() <= KNOWN_KEYS and not (isinstance(capabilities, dict) and "extensions" in capabilities):
         return ()
     return _meta_of_params(context, meta, context.at + "/params/_meta")
 
@@ -119,8 +119,8 @@ def server_extensions(context: MessageContext, history: History) -> Iterable[Vio
     """Report extension names without a valid prefix in a server's capabilities (META-005)."""
     if not context.stateless:
         return ()
-    declared = member(context.message.value, "result", "capabilities")
-    return _extension_names(context, declared, context.at + "/result/capabilities")
+    capabilities = member(context.message.value, "result", "capabilities")
+    return _extension_names(context, capabilities, context.at + "/result/capabilities")
 
 
 def _extension_names(context: MessageContext, capabilities: JSON, pointer: str) -> Iterator[Violation]:

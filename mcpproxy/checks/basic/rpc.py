@@ -327,19 +327,19 @@ def _unknown_notification(
 def _may_be_extension(context: MessageContext[Request | Notification], history: History) -> bool:
     """Whether an extension may define this method: a known extension, or one that a peer declares."""
     message = context.message
-    declared = [history.client_capabilities, history.server_capabilities]
+    capability_sets = [history.client_capabilities, history.server_capabilities]
     if history.stateless_seq is not None or context.stateless or history.stateless_memories is not None:
         if any(message.method in names for names in methods.EXTENSIONS.values()):
             return True
         # A stateless request declares the client's capabilities in its own params.
         pending_params = (request.params for request in history.client.pending.values())
-        declared += [
+        capability_sets += [
             as_object(member(params, "_meta", CAPABILITIES_KEY))
             for params in (message.params, *pending_params)
         ]
     return any(
         capabilities.get("experimental") or capabilities.get("extensions")
-        for capabilities in declared
+        for capabilities in capability_sets
         if capabilities
     )
 

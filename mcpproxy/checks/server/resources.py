@@ -241,12 +241,12 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     pointer = context.at + "/params/uri"
     if history.stateless_seq is not None:
         return _update_on_other_subscription(uri, pointer, context, history)
-    subscribed, declared = history.of(SubscribedResources), history.server_capabilities
+    subscribed, capabilities = history.of(SubscribedResources), history.server_capabilities
     if history.has_gap or subscribed.forgot_some:
         return ()
     if not history.client.fully_read or history.may_lack_messages:
         return ()
-    if declared is None or not declares(declared, "resources.subscribe"):
+    if capabilities is None or not declares(capabilities, "resources.subscribe"):
         return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
     ended_seq = 0  # the request for a subscription that has ended

@@ -61,7 +61,7 @@ WITH_FULL_SCHEMA: Final = since("2025-11-25")
 """The revisions in which a tool's schemas are JSON Schema at any depth; earlier ones define only the root."""
 
 
-def tool_name(context: MessageContext, history: History) -> Iterator[Violation]:
+def missing_name(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a tool without a string name (PROTO-003)."""
     for pointer, tool in _tools(context):
         if not isinstance(tool, dict):
@@ -167,8 +167,9 @@ def _schema_flaws(
         problem = f"in {schema}, {where}{flaw.what}" if where else f"{schema} {flaw.what}"
         at_most: Severity | None = None
         is_nested = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
-        is_undefined = is_nested and not all(r in WITH_FULL_SCHEMA for r in context.candidates)
-        if flaw.kind == "boolean-property" or is_undefined:
+        # The revisions without full JSON Schema say nothing about nested schemas.
+        is_unspecified = is_nested and not all(r in WITH_FULL_SCHEMA for r in context.candidates)
+        if flaw.kind == "boolean-property" or is_unspecified:
             at_most = "warning"
         yield Violation(
             *requirements[flaw.kind], problem, pointer=f"{pointer}/{name}{flaw.pointer}", at_most=at_most
@@ -194,13 +195,13 @@ def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
 NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def tool_names(context: MessageContext, history: History) -> Iterable[Violation]:
+def listed_names(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report duplicate tool names and names of an unusual form (TOOL-009, TOOL-010)."""
     tools_page = page(context, history)
-    return _tool_names(context, tools_page) if tools_page is not None else ()
+    return _listed_names(context, tools_page) if tools_page is not None else ()
 
 
-def _tool_names(context: MessageContext, tools_page: Page) -> Iterator[Violation]:
+def _listed_names(context: MessageContext, tools_page: Page) -> Iterator[Violation]:
     names_on_page: set[str] = set()
     for index, name, tool in tools_page.items:
         pointer = f"{context.at}/result/tools/{index}/name"
@@ -344,15 +345,15 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROTO-003",), tool_name, (Response,), ("tools/list",)),
-        Check(("PROTO-003",), tool_name, (Request,), ("sampling/createMessage",)),
+        Check(("PROTO-003",), missing_name, (Response,), ("tools/list",)),
+        Check(("PROTO-003",), missing_name, (Request,), ("sampling/createMessage",)),
         Check(
             ("PROTO-004", "SCHEMA-001", "SCHEMA-002", "SCHEMA-003", "SCHEMA-004", "SCHEMA-005"),
             tool_schemas,
             (Response,),
             ("tools/list",),
         ),
-        Check(("TOOL-009", "TOOL-010"), tool_names, (Response,), ("tools/list",), sender=SERVER),
+        Check(("TOOL-009", "TOOL-010"), listed_names, (Response,), ("tools/list",), sender=SERVER),
         Check(("TOOL-012",), changed_order, (Response,), ("tools/list",), sender=SERVER, within=STATELESS),
         Check(("TOOL-013",), dependent_list, (Response,), tuple(LISTS), sender=SERVER, within=STATELESS),
     ),

@@ -31,7 +31,7 @@ class EarlyServerRequests:
 
 
 def _only_stateless(history: History) -> bool:
-    """Whether the connection has stateless requests and no handshake, neither complete nor under way."""
+    """Whether the connection has stateless requests and certainly no handshake, complete or under way."""
     is_opening = history.initialize is not None and not history.initialize_answered
     return (
         history.stateless_seq is not None
@@ -47,16 +47,20 @@ def server_request(context: MessageContext, history: History) -> Iterable[Violat
         return ()
     if _is_for_clients_only(message.method):
         return ()
-    return (_server_request(message.method, context.at, None, context.candidates),)
+    return (_server_request_violation(message.method, context.at, None, context.candidates),)
 
 
 def earlier_server_requests(history: History) -> tuple[Violation, ...]:
     """Report the requests that a server sent before it showed that it is modern (STAT-006)."""
     requests = history.of(EarlyServerRequests).requests if _only_stateless(history) else []
-    return tuple(_server_request(request.method, "", request.seq, request.candidates) for request in requests)
+    return tuple(
+        _server_request_violation(request.method, "", request.seq, request.candidates) for request in requests
+    )
 
 
-def _server_request(method: str, pointer: str, frame: int | None, candidates: tuple[str, ...]) -> Violation:
+def _server_request_violation(
+    method: str, pointer: str, frame: int | None, candidates: tuple[str, ...]
+) -> Violation:
     """Return the violation of a modern server that sent a request; ``frame`` is ``None`` for this frame."""
     problem = f"server sent the request {shortened(method)}; in this revision it sends none"
     pointer += "/method"

@@ -30,7 +30,7 @@ from mcpproxy.checks.stateless.servers import (
     remember_refusal,
     remember_server,
     server,
-    texts,
+    strings_in,
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
@@ -42,7 +42,7 @@ from mcpproxy.session.history import History
 
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a modern server that does not know server/discover (DISC-001)."""
+    """Report the first answer of a modern server that server/discover is an unknown method (DISC-001)."""
     known_server, message, request = server(history), context.message, context.answers
     is_unknown = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
     if request is None or not is_certainly_stateless(request.params):
@@ -90,13 +90,16 @@ def listed_versions(context: MessageContext[Response], history: History) -> Iter
     """Report a list of versions that is empty or lacks the version of the request (DISC-002)."""
     message, request = context.message, context.answers
     assert request is not None
-    listed, named = member(message.result, "supportedVersions"), member(request.params, "_meta", VERSION_KEY)
-    versions = texts(listed)
-    if listed == []:
+    version_list, version = (
+        member(message.result, "supportedVersions"),
+        member(request.params, "_meta", VERSION_KEY),
+    )
+    versions = strings_in(version_list)
+    if version_list == []:
         problem = "server listed no supported version at all"
-    elif isinstance(named, str) and named not in versions and any(v in STATELESS for v in versions):
+    elif isinstance(version, str) and version not in versions and any(v in STATELESS for v in versions):
         problem = (
-            f"server answered a request in version {shortened(named)}, which it does not list as supported"
+            f"server answered a request in version {shortened(version)}, which it does not list as supported"
         )
     else:
         return ()  # A server that lists only revisions with a handshake may answer like this.
@@ -117,13 +120,13 @@ def unlisted_version(message: Request, context: MessageContext, history: History
     known_server = server(history)
     if history.over_http or (known_server.discovered is None and known_server.version_refusal is None):
         return
-    named = member(message.params, "_meta", VERSION_KEY)
+    version = member(message.params, "_meta", VERSION_KEY)
     requirement, seq, versions = _latest_list(known_server)
-    if message.method == "server/discover" or not isinstance(named, str) or named in versions:
+    if message.method == "server/discover" or not isinstance(version, str) or version in versions:
         return
     if any(version in STATELESS for version in versions):
-        listed = shortened(", ".join(versions))
-        problem = f"client requested version {shortened(named)}; frame {seq} lists {listed}"
+        version_list = shortened(", ".join(versions))
+        problem = f"client requested version {shortened(version)}; frame {seq} lists {version_list}"
         pointer = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
         yield Violation(
             "PROTO-008",

@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.checks.stateless.servers import texts
+from mcpproxy.checks.stateless.servers import strings_in
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.exchanges import HttpExchange, singles
@@ -30,13 +30,13 @@ def modern_answer(context: MessageContext) -> ModernAnswer | None:
     if isinstance(message, Response) and request.method == "server/discover":
         return ModernAnswer(
             context.seq,
-            texts(member(message.result, "supportedVersions")),
+            strings_in(member(message.result, "supportedVersions")),
             request_candidates=context.candidates,
         )
     if isinstance(message, ErrorResponse):
         error = as_object(message.error)
         if member(error, "code") in MODERN_CODES:
-            versions = texts(member(error, "data", "supported"))
+            versions = strings_in(member(error, "data", "supported"))
             return ModernAnswer(context.seq, versions, refused=True, request_candidates=context.candidates)
     return None
 
@@ -58,7 +58,7 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
         if isinstance(message, Response) and exchange.requests:
             if exchange.requests[0].method != "server/discover":
                 return member(message.result, "resultType") is not None
-            versions = texts(member(message.result, "supportedVersions"))
+            versions = strings_in(member(message.result, "supportedVersions"))
             return any(version in STATELESS for version in versions)
         if isinstance(message, ErrorResponse):
             code = member(message.value, "error", "code")
@@ -70,9 +70,9 @@ def listed_versions(context: MessageContext) -> tuple[str, ...]:
     """Return the versions that a server names as supported, in a DiscoverResult or an error's data."""
     message = context.message
     if isinstance(message, Response) and context.answers and context.answers.method == "server/discover":
-        return texts(member(message.result, "supportedVersions"))
+        return strings_in(member(message.result, "supportedVersions"))
     if isinstance(message, ErrorResponse):
-        return texts(member(as_object(message.error), "data", "supported"))
+        return strings_in(member(as_object(message.error), "data", "supported"))
     return ()
 
 

@@ -76,11 +76,11 @@ def other_version_code(context: MessageContext, history: History) -> Iterable[Vi
     code, request = _code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
-    named, discovered = member(request.params, "_meta", VERSION_KEY), server(history).discovered
-    if discovered is None or not isinstance(named, str) or named in discovered.versions:
+    version, discovered = member(request.params, "_meta", VERSION_KEY), server(history).discovered
+    if discovered is None or not isinstance(version, str) or version in discovered.versions:
         return ()
     problem = (
-        f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+        f"server refused version {shortened(version)}, which it does not list, with {code} instead of -32022"
     )
     return (
         Violation(

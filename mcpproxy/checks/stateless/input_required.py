@@ -94,11 +94,11 @@ def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Vi
     """
     request = context.answers
     assert request is not None
-    declared = as_object(member(request.params, "_meta", CAPABILITIES_KEY))
-    if declared is None:
+    capabilities = as_object(member(request.params, "_meta", CAPABILITIES_KEY))
+    if capabilities is None:
         return  # STAT-001 reports it.
     for ask in asks(context):
-        need = _first_undeclared(ask, declared, stateless_of(context.candidates)[0])
+        need = _first_undeclared(ask, capabilities, stateless_of(context.candidates)[0])
         if need is None:
             continue
         problem = f"server asked for {ask.method}, but frame {request.seq} does not declare {need.path}"
@@ -115,7 +115,7 @@ def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Vi
                 "MRTR-004", "R-256", problem, pointer=ask.at, related=(request.seq, earlier_declarations[-1])
             )
         else:
-            declares_parent = need.path.partition(".")[0] in declared
+            declares_parent = need.path.partition(".")[0] in capabilities
             yield Violation(
                 *(MISSING_PART[need.condition] if declares_parent else MISSING_CAPABILITY),
                 problem,
@@ -124,12 +124,12 @@ def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Vi
             )
 
 
-def _first_undeclared(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
+def _first_undeclared(ask: Ask, capabilities: JSONObject, revision: str) -> Need | None:
     """Return the first capability that an input request needs and that is not declared."""
     for need in needs(ask.method, revision):
-        if not applies(need, as_object(ask.params)) or declares(declared, need.path):
+        if not applies(need, as_object(ask.params)) or declares(capabilities, need.path):
             continue
-        elicitation = as_object(declared.get("elicitation"))
+        elicitation = as_object(capabilities.get("elicitation"))
         if need.condition == "form" and elicitation and "url" not in elicitation:
             continue  # The client declared neither form nor url, which is the client's fault.
         return need  # The parts of a missing capability are not reported as well.
@@ -284,8 +284,8 @@ def _check_retry(
         yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=related, at_most="warning")
         return
     if all(round_.method_by_key.keys() - responses.keys() for round_ in possible_rounds):
-        missing = next(key for key in latest.method_by_key if key not in responses)
-        problem = f"client did not answer the input request {shortened(missing)} of frame {latest.seq}"
+        unanswered_key = next(key for key in latest.method_by_key if key not in responses)
+        problem = f"client did not answer the input request {shortened(unanswered_key)} of frame {latest.seq}"
         yield Violation(
             "MRTR-007",
             "R-259",
@@ -342,16 +342,16 @@ def _unfit_responses(
     """Report input responses that were not requested, or that are results of another method."""
     seq = possible_rounds[-1].seq
     for key, value in responses.items():
-        requested = {round_.method_by_key.get(key) for round_ in possible_rounds}
+        requested_methods = {round_.method_by_key.get(key) for round_ in possible_rounds}
         was_requested_earlier = any(key in round_.earlier_keys for round_ in possible_rounds)
-        if requested == {None} and not was_requested_earlier:
+        if requested_methods == {None} and not was_requested_earlier:
             problem = f"client answered {shortened(key)}, which frame {seq} did not ask for"
             yield Violation(
                 "MRTR-007", "R-259", problem, pointer=pointer + token(key), related=(seq,), at_most="info"
             )
         method = method_shown_by(value)
-        if method and requested != {None} and method not in requested:
-            expected = " or ".join(sorted(str(name) for name in requested if name))
+        if method and requested_methods != {None} and method not in requested_methods:
+            expected = " or ".join(sorted(str(name) for name in requested_methods if name))
             problem = f"client answered {shortened(key)} with a result of {method}; it was {expected}"
             yield Violation("MRTR-008", "R-260", problem, pointer=pointer + token(key), related=(seq,))
 

@@ -106,16 +106,16 @@ def _target(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
 def remember_declared(context: MessageContext[Request], history: History) -> None:
     """Record the capabilities that a request declares."""
     message = context.message
-    declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
-    if context.stateless and declared:
+    capabilities = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
+    if context.stateless and capabilities:
         declarations, connection = rounds(history).declarations, context.frame.connection
-        known = [
-            capabilities
-            for known_connection, _, capabilities in declarations
+        known_capabilities = [
+            earlier_capabilities
+            for known_connection, _, earlier_capabilities in declarations
             if known_connection == connection
         ]
-        if declared not in known:
-            declarations.append((connection, context.seq, declared))
+        if capabilities not in known_capabilities:
+            declarations.append((connection, context.seq, capabilities))
 
 
 def remember_retry(context: MessageContext[Request], history: History) -> None:

@@ -68,23 +68,27 @@ def request_meta(context: MessageContext[Request], history: History) -> Iterable
     if not context.stateless:
         return ()
     meta = as_object(message.params.get("_meta") if isinstance(message.params, dict) else None) or {}
-    declared = meta.get(CAPABILITIES_KEY)
-    if meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta and isinstance(declared, dict):
+    capabilities = meta.get(CAPABILITIES_KEY)
+    if meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta and isinstance(capabilities, dict):
         # Nearly all requests are complete: the checks that cannot find anything are not called.
         unlisted = unlisted_version(message, context, history)
-        return (*unlisted, *_elicitation_modes(declared, context)) if "elicitation" in declared else unlisted
+        return (
+            (*unlisted, *_elicitation_modes(capabilities, context))
+            if "elicitation" in capabilities
+            else unlisted
+        )
     return (
         *_incomplete_request(message, context),
         *_anonymous_client(message, context, history),
         *unlisted_version(message, context, history),
-        *_elicitation_modes(as_object(declared) or {}, context),
+        *_elicitation_modes(as_object(capabilities) or {}, context),
     )
 
 
 def _incomplete_request(message: Request, context: MessageContext) -> Iterator[Violation]:
     """Report a request without its protocol version or the client's capabilities (STAT-001)."""
-    if lacks := missing_meta(message.params):
-        problem = f"client sent {shortened(message.method)} without {lacks} in _meta"
+    if missing_member := missing_meta(message.params):
+        problem = f"client sent {shortened(message.method)} without {missing_member} in _meta"
         yield Violation("STAT-001", "R-210", problem, pointer=context.at + "/params/_meta")
 
 
@@ -102,9 +106,9 @@ def _anonymous_client(message: Request, context: MessageContext, history: Histor
         yield Violation("STAT-003", "R-212", problem, pointer=pointer, related=related, at_most="info")
 
 
-def _elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator[Violation]:
+def _elicitation_modes(capabilities: JSONObject, context: MessageContext) -> Iterator[Violation]:
     """Report an elicitation capability that has members, but neither form nor url (PROTO-009)."""
-    modes = as_object(declared.get("elicitation"))
+    modes = as_object(capabilities.get("elicitation"))
     if modes and "form" not in modes and "url" not in modes:
         pointer = context.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
         problem = "client declared elicitation with members, but neither the form nor the url mode"
@@ -128,16 +132,16 @@ def remember_request(context: MessageContext[Request], history: History) -> None
 def _correct_meta(context: MessageContext[Request], history: History) -> bytes | None:
     """Return a request's ``_meta`` as JSON; ``None`` if it has a fault or must be checked in each request."""
     meta = as_object(member(context.contents, "_meta")) or {}
-    declared = meta.get(CAPABILITIES_KEY)
+    capabilities = meta.get(CAPABILITIES_KEY)
     is_complete = meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta
-    if not is_complete or not isinstance(declared, dict) or context.known & MISSHAPEN:
+    if not is_complete or not isinstance(capabilities, dict) or context.known & MISSHAPEN:
         return None
     text = compact_json(meta)
     if not text or any(name in text for name in _CHECKED_EACH_TIME):
         return None
     violations = (
         *unlisted_version(context.message, context, history),
-        *_elicitation_modes(declared, context),
+        *_elicitation_modes(capabilities, context),
         *meta_of_params(context, history),
     )
     return None if violations else text
@@ -167,16 +171,16 @@ OTHER_REFUSALS: Final = (-32600, -32603, -32021)
 def _incomplete_accepted(
     context: MessageContext, request: SentRequest, history: History
 ) -> Iterator[Violation]:
-    message, lacks, method = context.message, missing_meta(request.params), shortened(request.method)
+    message, missing_member, method = context.message, missing_meta(request.params), shortened(request.method)
     if isinstance(message, Response):
         # A server of a revision with a handshake may serve the request too, but its result has no type.
         is_fault = isinstance(member(message.result, "resultType"), str)
-        problem = f"server served {method}, although the request lacks {lacks}"
+        problem = f"server served {method}, although the request lacks {missing_member}"
         pointer = "/result"
     else:
         code = _code(message)
         is_fault = code in OTHER_REFUSALS and server(history).modern_seq > 0
-        problem = f"server refused {method}, which lacks {lacks}, with {code} instead of -32602"
+        problem = f"server refused {method}, which lacks {missing_member}, with {code} instead of -32602"
         pointer = "/error/code"
     if is_fault:
         yield Violation("STAT-002", "R-211", problem, pointer=context.at + pointer, related=(request.seq,))
@@ -186,12 +190,13 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
     """Report a refusal of a request with an incomplete ``_meta`` whose HTTP status is not 400 (STAT-002)."""
     if exchange.status == 400 or not exchange.requests or exchange.server not in history.modern_servers:
         return
-    if not (lacks := missing_meta(exchange.requests[0].params)):
+    if not (missing_member := missing_meta(exchange.requests[0].params)):
         return
     for message in singles(frame)[0]:
         if isinstance(message, ErrorResponse) and _code(message) == -32602:
+            status = exchange.status
             problem = (
-                f"server refused a request that lacks {lacks} with status {exchange.status} instead of 400"
+                f"server refused a request that lacks {missing_member} with status {status} instead of 400"
             )
             yield Violation(
                 "STAT-002", "R-211", problem, pointer="/error/code", related=(exchange.request.seq,)
@@ -231,8 +236,8 @@ def _result_type(
         problem = f"server answered {method} with {fault}"
         yield Violation("STAT-004", "R-213", problem, pointer=pointer, related=(request.seq,))
         return
-    declared = member(request.params, "_meta", CAPABILITIES_KEY)
-    if type_ == "task" or member(declared, "extensions") or member(declared, "experimental"):
+    capabilities = member(request.params, "_meta", CAPABILITIES_KEY)
+    if type_ == "task" or member(capabilities, "extensions") or member(capabilities, "experimental"):
         return  # An extension may define this type. `tasks_extension` checks tasks.
     problem = (
         f'server answered {method} with the resultType "{shortened(type_)}", which the client cannot know'

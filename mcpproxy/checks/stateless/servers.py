@@ -96,7 +96,7 @@ def is_modern_answer(context: MessageContext) -> bool:
         return False
     if isinstance(message, Response) and (result := as_object(message.result)) is not None:
         if request.method == "server/discover":
-            return any(version in STATELESS for version in texts(result.get("supportedVersions")))
+            return any(version in STATELESS for version in strings_in(result.get("supportedVersions")))
         if result.get("resultType") in (*RESULT_TYPES, "task") or "ttlMs" in result:
             return True
         return member(result, "_meta", SERVER_INFO_KEY) is not None
@@ -107,7 +107,7 @@ def is_modern_answer(context: MessageContext) -> bool:
             case -32021:
                 return isinstance(member(data, "requiredCapabilities"), dict)
             case -32022:
-                return any(version in STATELESS for version in texts(member(data, "supported")))
+                return any(version in STATELESS for version in strings_in(member(data, "supported")))
             case _:
                 return False
     return False
@@ -118,7 +118,7 @@ def is_modern(context: MessageContext, history: History) -> bool:
     return server(history).modern_seq > 0 or is_modern_answer(context)
 
 
-def texts(value: "JSON") -> tuple[str, ...]:
+def strings_in(value: "JSON") -> tuple[str, ...]:
     """Return the strings among the items of ``value``; empty if it is not an array."""
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
@@ -182,7 +182,7 @@ def remember_refusal(context: MessageContext, history: History) -> None:
     if not context.stateless or request is None or not isinstance(message, ErrorResponse):
         return
     error = as_object(message.error)
-    code, supported = member(error, "code"), texts(member(error, "data", "supported"))
+    code, supported = member(error, "code"), strings_in(member(error, "data", "supported"))
     if code == -32022 and supported:
         server(history).version_refusal = (context.seq, supported)
         history.familiar_meta = None  # The version in it may be one that this list does not have.
@@ -194,7 +194,7 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
     """Record the content of a DiscoverResult."""
     message = context.message
     capabilities = as_object(member(message.result, "capabilities"))
-    versions = texts(member(message.result, "supportedVersions"))
+    versions = strings_in(member(message.result, "supportedVersions"))
     if capabilities is None or not any(version in STATELESS for version in versions):
         return
     ttl_ms = member(message.result, "ttlMs")

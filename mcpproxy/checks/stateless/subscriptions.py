@@ -198,14 +198,18 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
     acknowledged = as_object(_in_params(context, "notifications"))
     if subscription is None or acknowledged is None or subscription.wanted is None:
         return
-    wanted = subscription.wanted
+    requested_filter = subscription.wanted
     pointer = context.at + "/params/notifications/"
     for name in WANTED_BY.values():
-        if name not in LISTED and acknowledged.get(name) is True and wanted.get(name) in (None, False):
+        if (
+            name not in LISTED
+            and acknowledged.get(name) is True
+            and requested_filter.get(name) in (None, False)
+        ):
             problem = f"server acknowledged {name}, which {_name(subscription)} did not ask for"
             yield _violation(subscription, ("SUB-004", "R-246"), problem, pointer + name)
     for name in LISTED:
-        asked_for = {normalized_uri(item) for item in _texts(wanted.get(name))}
+        asked_for = {normalized_uri(item) for item in _texts(requested_filter.get(name))}
         for item in _texts(acknowledged.get(name)):
             if normalized_uri(item) not in asked_for:
                 problem = (
@@ -248,14 +252,15 @@ def subscription_id(context: MessageContext[Notification], history: History) -> 
         return ()  # The notification is not on a subscription: SUB-007 reports it.
     pointer = context.at + "/params/_meta" + token(ID_KEY)
     sent = f"server sent {message.method}"
-    meant = subscription or subscriptions.retyped(sent_id)
+    meant_subscription = subscription or subscriptions.retyped(sent_id)
     if sent_id is None:
         problem = f"{sent} without the id of its subscription"
-    elif meant is not None:
-        problem = f"{sent} under the id {_spelled(sent_id)}; the subscription has {spelled(meant.asked.id)}"
+    elif meant_subscription is not None:
+        expected_id = spelled(meant_subscription.asked.id)
+        problem = f"{sent} under the id {_spelled(sent_id)}; the subscription has {expected_id}"
     else:
         problem = f"{sent} under the id {_spelled(sent_id)}, which no subscription has"
-    return (_violation(meant, ("SUB-006", "R-248"), problem, pointer),)
+    return (_violation(meant_subscription, ("SUB-006", "R-248"), problem, pointer),)
 
 
 def without_subscription(context: MessageContext[Notification], history: History) -> Iterable[Violation]:

@@ -36,17 +36,20 @@ Violations = Iterator[Violation]
 def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a version header that is missing or differs from the body (HDR-001, HDR-002, PROTO-008)."""
     for request in exchange.requests[:1]:
-        named, header = member(request.params, "_meta", VERSION_KEY), exchange.fields.get(VERSION)
-        if header is None:
+        body_version, header_version = (
+            member(request.params, "_meta", VERSION_KEY),
+            exchange.fields.get(VERSION),
+        )
+        if header_version is None:
             yield Violation("HDR-001", "R-230", "client sent a request without MCP-Protocol-Version")
-        elif not isinstance(named, str) or header == named:
+        elif not isinstance(body_version, str) or header_version == body_version:
             continue  # STAT-001 reports a body without a version.
         else:
             problem = (
-                f"client sent MCP-Protocol-Version: {shortened(header)} with a request whose _meta says "
-                f"{shortened(named)}"
+                f"client sent MCP-Protocol-Version: {shortened(header_version)} "
+                f"with a request whose _meta says {shortened(body_version)}"
             )
-            if header in REVISIONS and named in REVISIONS:
+            if header_version in REVISIONS and body_version in REVISIONS:
                 yield Violation("PROTO-008", "R-231", problem, pointer="/params/_meta")
             else:
                 yield Violation("HDR-002", "R-231", problem, pointer="/params/_meta")
@@ -73,12 +76,12 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     """
     for request in exchange.requests[:1]:
         source = MCP_NAME_SOURCE.get(request.method)
-        named = member(request.params, source) if source else None
-        if source is None or not isinstance(named, str):
+        name = member(request.params, source) if source else None
+        if source is None or not isinstance(name, str):
             continue
         header, pointer = exchange.fields.get("mcp-name"), f"/params/{source}"
         if header is None:
-            problem = f"client sent {request.method} without Mcp-Name: {shortened(named)}"
+            problem = f"client sent {request.method} without Mcp-Name: {shortened(name)}"
             yield Violation("HDR-004", "R-233", problem, pointer=pointer)
         elif len(exchange.fields.all("mcp-name")) > 1:
             yield Violation(
@@ -86,8 +89,8 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
             )
         elif fault := encoding_fault(header):
             yield Violation("HDR-006", "R-235", f"client sent an Mcp-Name that {fault}", pointer=pointer)
-        elif decoded(header) not in (named, named.strip(" \t")):
-            problem = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(header)}"
+        elif decoded(header) not in (name, name.strip(" \t")):
+            problem = f"client sent {request.method} of {shortened(name)} with Mcp-Name: {shortened(header)}"
             yield Violation("HDR-004", "R-233", problem, pointer=pointer)
 
 
@@ -105,29 +108,29 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if refused is not None and refused.headers == exchange.fields.starting(PARAM_PREFIX):
         problem = "client repeated a call that was refused for its headers, without listing the tools again"
         yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused.seq,))
-    required = _required_headers(exchange, history, name)
-    if required is None:
+    listed_headers = _required_headers(exchange, history, name)
+    if listed_headers is None:
         return  # The recording has no list with this tool for this client.
-    if required.faults:
+    if listed_headers.faults:
         problem = f"client called {shortened(name)}, whose header annotations are invalid"
         yield Violation("HDR-009", "R-238", problem, pointer="/params/name")
         return
     arguments = member(request.params, "arguments")
-    for path, header in required.headers:
-        value, sent = argument(arguments, path), exchange.fields.all(PARAM_PREFIX + header.lower())
+    for path, header in listed_headers.headers:
+        value, header_values = argument(arguments, path), exchange.fields.all(PARAM_PREFIX + header.lower())
         pointer = "/params/arguments/" + "/".join(path)
-        text = decoded(sent[0]) if len(sent) == 1 else None
-        if len(sent) == 1 and (fault := encoding_fault(sent[0])):
+        text = decoded(header_values[0]) if len(header_values) == 1 else None
+        if len(header_values) == 1 and (fault := encoding_fault(header_values[0])):
             yield Violation(
                 "HDR-006", "R-235", f"client sent an Mcp-Param-{header} that {fault}", pointer=pointer
             )
-        elif value is None and sent:
+        elif value is None and header_values:
             problem = f"client sent Mcp-Param-{header} without the argument {'.'.join(path)}"
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
-        elif value is not None and not sent:
+        elif value is not None and not header_values:
             problem = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
-        elif value is not None and is_masked(sent[0]) and names_secret(header):
+        elif value is not None and is_masked(header_values[0]) and names_secret(header):
             continue  # The recording masks the header, so it cannot be compared with the argument.
         elif value is not None and (text is None or not same(text, value)):
             problem = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
@@ -146,13 +149,19 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     if answer is None or not answer.stateless_versions:
         return
     for request in exchange.requests[:1]:
-        named = member(request.params, "_meta", VERSION_KEY)
-        if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
-            listed = shortened(", ".join(answer.versions))
-            problem = f"client requested version {shortened(named)}; frame {answer.seq} lists {listed}"
-            broken = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
+        version = member(request.params, "_meta", VERSION_KEY)
+        if (
+            isinstance(version, str)
+            and version not in answer.versions
+            and request.method != "server/discover"
+        ):
+            version_list = shortened(", ".join(answer.versions))
+            problem = (
+                f"client requested version {shortened(version)}; frame {answer.seq} lists {version_list}"
+            )
+            requirement = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
             yield Violation(
-                *broken, problem, pointer=None, related=(answer.seq,), candidates=answer.candidates
+                *requirement, problem, pointer=None, related=(answer.seq,), candidates=answer.candidates
             )
 
 
@@ -209,8 +218,8 @@ def _has_mismatch(exchange: HttpExchange) -> bool:
     if exchange.broken_rules & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
         return True
     header = exchange.fields.get(VERSION)
-    named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
-    return header is not None and any(isinstance(name, str) and name != header for name in named)
+    body_versions = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
+    return header is not None and any(isinstance(name, str) and name != header for name in body_versions)
 
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
@@ -239,14 +248,17 @@ def unsupported_version(context: MessageContext[ErrorResponse], history: History
     error = as_object(message.error)
     if request is None or not request.stateless or member(error, "code") != -32022:
         return
-    named, data = member(request.params, "_meta", VERSION_KEY), member(error, "data")
-    supported, requested = member(data, "supported"), member(data, "requested")
-    if not isinstance(supported, list) or not isinstance(requested, str):
+    version, data = member(request.params, "_meta", VERSION_KEY), member(error, "data")
+    supported_versions, requested_version = member(data, "supported"), member(data, "requested")
+    if not isinstance(supported_versions, list) or not isinstance(requested_version, str):
         problem = "server refused a version without saying which was requested and which are supported"
-    elif isinstance(named, str) and requested != named:
-        problem = f"server refused version {shortened(requested)}; the request asked for {shortened(named)}"
-    elif named in supported:
-        problem = f"server refused version {shortened(str(named))}, which it lists as supported"
+    elif isinstance(version, str) and requested_version != version:
+        problem = (
+            f"server refused version {shortened(requested_version)}; "
+            f"the request asked for {shortened(version)}"
+        )
+    elif version in supported_versions:
+        problem = f"server refused version {shortened(str(version))}, which it lists as supported"
     else:
         return
     yield Violation("PROTO-008", "R-219", problem, pointer=context.at + "/error/data", related=(request.seq,))
@@ -258,13 +270,13 @@ def missing_capability(context: MessageContext[ErrorResponse], history: History)
     error = as_object(message.error)
     if request is None or not request.stateless or member(error, "code") != -32021:
         return
-    required = member(error, "data", "requiredCapabilities")
-    declared = as_object(member(request.params, "_meta", CAPABILITIES_KEY))
-    if not isinstance(required, dict):
+    required_capabilities = member(error, "data", "requiredCapabilities")
+    capabilities = as_object(member(request.params, "_meta", CAPABILITIES_KEY))
+    if not isinstance(required_capabilities, dict):
         problem = "server refused because of missing capabilities without an object that names them"
-    elif not required:
+    elif not required_capabilities:
         problem = "server refused because of missing capabilities and named none"
-    elif declared is not None and _covers(declared, required):
+    elif capabilities is not None and _covers(capabilities, required_capabilities):
         problem = "server refused because of missing capabilities that the request declares"
     else:
         return

@@ -71,12 +71,12 @@ def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     if values in COMMON_ACCEPT:
         return
     accepted_ranges = accepted(exchange.fields)
-    missing = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in accepted_ranges]
-    if missing:
+    missing_types = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in accepted_ranges]
+    if missing_types:
         fault = f'has Accept "{shortened(", ".join(values))}"' if values else "has no Accept"
-        problem = f"client sent a POST that {fault}; it must list {' and '.join(missing)}"
+        problem = f"client sent a POST that {fault}; it must list {' and '.join(missing_types)}"
         # A warning only, if wildcards such as */* accept all that is not listed.
-        is_accepted = all(_wildcards(type_) & accepted_ranges for type_ in missing)
+        is_accepted = all(_wildcards(type_) & accepted_ranges for type_ in missing_types)
         yield Violation("HTTP-005", "R-066", problem, at_most="warning" if is_accepted else None)
 
 
@@ -125,9 +125,9 @@ def _wildcards(type_: str) -> set[str]:
 def post_content_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a POST whose Content-Type is not application/json (HTTP-007)."""
     if exchange.body is not None and (media_type := exchange.fields.media_type) != JSON_TYPE:
-        named = f"as {shortened(media_type)}" if media_type else "without a Content-Type"
+        type_name = f"as {shortened(media_type)}" if media_type else "without a Content-Type"
         yield Violation(
-            "HTTP-007", "R-068", f"client sent a message {named}; servers expect application/json"
+            "HTTP-007", "R-068", f"client sent a message {type_name}; servers expect application/json"
         )
 
 
@@ -142,8 +142,10 @@ def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     if exchange.status in (202, 204, 205):
         problem = f"server answered a request with {exchange.status}, a status without an answer"
     elif media_type not in (JSON_TYPE, SSE_TYPE):
-        sent = shortened(media_type) if media_type else "no Content-Type"
-        problem = f"server answered a request with {sent}; it must be application/json or text/event-stream"
+        type_name = shortened(media_type) if media_type else "no Content-Type"
+        problem = (
+            f"server answered a request with {type_name}; it must be application/json or text/event-stream"
+        )
     else:
         return
     yield Violation("HTTP-010", "R-071", problem, related=(exchange.request.seq,))
@@ -269,10 +271,9 @@ def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
     """Report a GET for a stream whose successful answer is not a stream (HTTP-016)."""
     if exchange.succeeded and not exchange.response_is_sse and SSE_TYPE in accepted(exchange.fields):
         media_type = exchange.response_fields.media_type
-        sent = shortened(media_type) if media_type else "no Content-Type"
-        problem = (
-            f"server answered a GET for an event stream with {exchange.status} and {sent}; 405 refuses it"
-        )
+        type_name = shortened(media_type) if media_type else "no Content-Type"
+        status = exchange.status
+        problem = f"server answered a GET for an event stream with {status} and {type_name}; 405 refuses it"
         yield Violation("HTTP-016", "R-077", problem, pointer=None, related=(exchange.request.seq,))
 
 

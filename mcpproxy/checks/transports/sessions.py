@@ -46,12 +46,12 @@ Violations = Iterator[Violation]
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a session id that the server issues in another response than that to initialize (PROTO-010)."""
-    issued, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
-    if issued is None or session is None or head is None:
+    issued_id, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
+    if issued_id is None or session is None or head is None:
         return
     if session.id is not None:
         # A request without a session id may not belong to this session, even on the same connection.
-        if issued != session.id and exchange.initialize is None and SESSION in exchange.fields:
+        if issued_id != session.id and exchange.initialize is None and SESSION in exchange.fields:
             yield Violation("PROTO-010", "R-088", "server changed the session id in the middle of a session")
     elif exchange.initialize is None:
         if not session.joined_late:
@@ -72,21 +72,21 @@ def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 def invalid_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a session id that is empty, not visible ASCII, not unique or easy to guess (PROTO-010)."""
-    issued, session = exchange.response_fields.get(SESSION), exchange.session
-    if issued is None or session is None or exchange.initialize is None or not exchange.succeeded:
+    issued_id, session = exchange.response_fields.get(SESSION), exchange.session
+    if issued_id is None or session is None or exchange.initialize is None or not exchange.succeeded:
         return
-    id_facts = as_mask(issued)
-    if id_facts.length == 0:
+    mask = as_mask(issued_id)
+    if mask.length == 0:
         yield Violation("PROTO-010", "R-089", "server issued an empty session id")
         return
-    if not id_facts.visible:
+    if not mask.visible:
         problem = "server issued a session id with characters other than visible ASCII"
         yield Violation("PROTO-010", "R-089", problem)
-    earlier_session = history.sessions.get(issued)
+    earlier_session = history.sessions.get(issued_id)
     if earlier_session is not None and earlier_session is not session:
         yield Violation("PROTO-010", "R-090", "server issued a session id that it has issued before")
-    elif id_facts.length < MIN_ID_BYTES:
-        problem = f"server issued a session id of {id_facts.length} bytes, which is easy to guess"
+    elif mask.length < MIN_ID_BYTES:
+        problem = f"server issued a session id of {mask.length} bytes, which is easy to guess"
         yield Violation("PROTO-010", "R-090", problem)
 
 
@@ -124,8 +124,13 @@ def foreign_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         return
     if exchange.status not in (400, 404):
         return
-    own = history.by_connection.get(exchange.request.connection)
-    if own is not None and own.id is not None and own.ended_seq is None and session.ended_seq is None:
+    connection_session = history.by_connection.get(exchange.request.connection)
+    if (
+        connection_session is not None
+        and connection_session.id is not None
+        and connection_session.ended_seq is None
+        and session.ended_seq is None
+    ):
         problem = "client sent a session id that is not the one it was given"
         yield Violation(
             "PROTO-010",
@@ -215,13 +220,13 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     negotiated = _negotiated(session)
     if negotiated is None or _lacks_id(exchange):
         return  # Without its session id the request may not belong to this session.
-    named = exchange.fields.get(VERSION)
-    if named is None:
+    version = exchange.fields.get(VERSION)
+    if version is None:
         problem = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"
         yield Violation("PROTO-008", "R-096", problem)
-    elif named != negotiated:
+    elif version != negotiated:
         problem = (
-            f"client sent MCP-Protocol-Version: {shortened(named)} in a session that speaks {negotiated}"
+            f"client sent MCP-Protocol-Version: {shortened(version)} in a session that speaks {negotiated}"
         )
         yield Violation("PROTO-008", "R-097", problem)
 
@@ -232,16 +237,16 @@ def _negotiated(session: HttpSession) -> str | None:
 
 def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a server that accepts a protocol version which was never published (PROTO-008)."""
-    named, session = exchange.fields.get(VERSION), exchange.session
-    if named is None or named in REVISIONS or session is None or not exchange.succeeded:
+    version, session = exchange.fields.get(VERSION), exchange.session
+    if version is None or version in REVISIONS or session is None or not exchange.succeeded:
         return
-    if named.lower().startswith("draft"):
+    if version.lower().startswith("draft"):
         return
     problem = (
-        f"server accepted MCP-Protocol-Version: {shortened(named)}, which is not a revision; 400 refuses it"
+        f"server accepted MCP-Protocol-Version: {shortened(version)}, which is not a revision; 400 refuses it"
     )
     # A version with the form of a date may be a revision that this program does not know.
-    is_date = _DATE.fullmatch(named) is not None
+    is_date = _DATE.fullmatch(version) is not None
     candidates = None if session.revision else WITH_VERSION_HEADER
     yield Violation(
         "PROTO-008",
@@ -249,7 +254,7 @@ def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Fra
         problem,
         pointer=None,
         related=(exchange.request.seq,),
-        at_most="info" if is_later(named) else "warning" if is_date else None,
+        at_most="info" if is_later(version) else "warning" if is_date else None,
         candidates=candidates,
     )
 

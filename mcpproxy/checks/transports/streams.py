@@ -176,15 +176,20 @@ def unknown_cursor(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a resumed stream that repeats events of another stream, or received ones (SSE-003)."""
-    cursor, stream, seen, session = exchange.cursor, exchange.stream, exchange.earlier_event, exchange.session
+    cursor, stream, earlier_event, session = (
+        exchange.cursor,
+        exchange.stream,
+        exchange.earlier_event,
+        exchange.session,
+    )
     if cursor is None or stream is None or frame.event is None or session is None:
         return
     related = (exchange.request.seq,)
-    if seen is not None and exchange.repeats_earlier_event:
-        if seen.stream is not stream:
+    if earlier_event is not None and exchange.repeats_earlier_event:
+        if earlier_event.stream is not stream:
             problem = f"server replayed event {_quoted(frame.event.id)} of another stream"
             yield Violation("SSE-003", "R-082", problem, pointer=None, related=related)
-        elif seen.position <= cursor.position and seen.exchange != exchange.number:
+        elif earlier_event.position <= cursor.position and earlier_event.exchange != exchange.number:
             problem = f"server replayed event {_quoted(frame.event.id)}, which the client has received"
             yield Violation("SSE-003", "R-082", problem, pointer=None, related=related, at_most="warning")
         return
