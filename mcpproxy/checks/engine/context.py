@@ -15,6 +15,7 @@ from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
+# ``M`` and ``M_co`` are kinds of message, such as ``Request``; by default any kind.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # the one in ``typing`` has no defaults before Python 3.13
 
@@ -58,6 +59,7 @@ class MessageContext(Generic[M_co]):
     (``checks.engine.rows``). ``MessageContext`` alone is any message.
 
     - ``candidates`` are the revisions that may apply to the message.
+    - ``stateless`` says whether the message belongs to a revision without a handshake.
     - ``answers`` is the request that the message answers, ``None`` if it is not a response or the request is
       unknown.
     - ``at`` is the JSON Pointer of the message in the frame: empty, or the index in a batch (``/0``).
@@ -92,6 +94,8 @@ class MessageContext(Generic[M_co]):
 
 
 CheckFunction: TypeAlias = Callable[[MessageContext[M], History], Iterable[Violation]]
+"""A check of a message."""
+
 HttpCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Iterator[Violation]]
 """A check of an HTTP exchange. The frame is the body or event being judged, ``None`` at other moments."""
 
@@ -99,6 +103,7 @@ ContentCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame], I
 """A check of a body or event of an HTTP exchange."""
 
 EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Iterator[Violation]]
+"""A check of a signal, or of the end of the recording."""
 
 
 def spelled(id: "RequestId | None") -> str:

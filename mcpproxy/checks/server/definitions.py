@@ -83,9 +83,9 @@ def canonical(value: JSON) -> str:
 
 
 def _add_separators(stack: list[tuple[str, Value]], count: int, bracket: str) -> None:
-    """Put ``bracket`` before the uppermost entry of ``stack``, and commas before the next ``count`` - 1.
+    """Add the opening bracket and the commas of an object or array whose ``count`` entries end ``stack``.
 
-    Without entries (``count`` is 0) the uppermost entry is the closing bracket.
+    The first entry is the last one in ``stack``. If ``count`` is 0, the closing bracket is the last one.
     """
     for index in range(len(stack) - count, len(stack) - 1):
         text_before, value = stack[index]
@@ -107,7 +107,7 @@ def _number(number: int | float) -> str:
     except OverflowError:
         double = float("inf")
     if double in (float("inf"), float("-inf")) or double != double:
-        # No double has this value. The text is not canonical, but equal numbers still give equal texts.
+        # The number is too large for a double. Its text is not canonical JSON, but serves for comparison.
         return "null" if isinstance(number, float) else hex(number)
     mantissa, _, exponent = repr(double).partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")

@@ -236,7 +236,7 @@ def structured_text(context: MessageContext[Response], history: History) -> Iter
         return ()
     name = shown(member(request.params, "name"))
     problem = f"server answered {name} with structuredContent and {fault}"
-    # An example in the specification of 2026-07-28 has prose beside structured content.
+    # Only an info from 2026-07-28 on, because an example in that specification has prose instead of the JSON.
     at_most: Severity | None = "info" if context.stateless else None
     return (Violation("TOOL-004", "R-141", problem, pointer=context.at + "/result/content", at_most=at_most),)
 

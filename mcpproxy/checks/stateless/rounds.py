@@ -35,10 +35,10 @@ _CHANGED_BY_RETRY: Final = ("_meta", "inputResponses", "requestState")
 class Round:
     """A result that asked for input.
 
-    ``request`` is the request that it answered. Each entry of its ``inputRequests`` has a key:
-    ``method_by_key`` has the method of each entry, ``None`` if the method is not a string. ``state`` is its
-    ``requestState``. ``earlier_keys`` are the keys of all rounds that led to this one. ``next`` is the round
-    with which the server answered the retry, if it did.
+    ``request`` is the request that the result answered. ``method_by_key`` has the method of each entry of the
+    result's ``inputRequests``, ``None`` if the method is not a string. ``state`` is the result's
+    ``requestState``. ``earlier_keys`` are the keys of all rounds that led to this one. If the server answered
+    the retry with another round, that is ``next``.
     """
 
     seq: int

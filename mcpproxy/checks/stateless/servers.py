@@ -35,7 +35,7 @@ class Discovered:
     """The content of a DiscoverResult.
 
     ``seq`` is its frame and ``fresh_until_ns`` the time until which it is valid. ``lacks`` maps each method
-    that needs an undeclared capability to that capability.
+    that needs a capability which the server did not declare to that capability.
     """
 
     seq: int

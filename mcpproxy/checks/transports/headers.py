@@ -1,6 +1,7 @@
 """Stateless requests over HTTP: the headers that repeat values of the body, and the statuses of errors.
 
-An intermediary acts on the headers and a server on the body, so headers and body must agree.
+An intermediary acts on the headers and a server on the body, so headers and body must agree. A POST should
+contain one message, so only the first request of an exchange is compared.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
