@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, as_object,
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
-from mcpproxy.checks.stateless.subscriptions import belongs_to, normalized_uri
+from mcpproxy.checks.stateless.subscriptions import normalized_uri, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
@@ -265,7 +265,7 @@ def _update_on_other_subscription(
     uri: str, pointer: str, context: MessageContext[Notification], history: History
 ) -> Iterable[Violation]:
     """Report an update on a subscription of subscriptions/listen that names other resources (RES-006)."""
-    subscription = belongs_to(context, history)
+    subscription = subscription_of(context, history)
     if subscription is None or not subscription.wanted:
         return ()  # SUB-007 reports an update without a subscription.
     uris = subscription.wanted.get("resourceSubscriptions")

@@ -41,7 +41,7 @@ WANTED_BY: Final[Mapping[str, str]] = {
 }
 """Notifications that are sent only on subscriptions, and the filter member that requests each."""
 
-LISTED: Final = ("resourceSubscriptions", "taskIds")
+LIST_MEMBERS: Final = ("resourceSubscriptions", "taskIds")
 """The filter members that are lists; the others are booleans."""
 
 REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
@@ -64,7 +64,7 @@ def remember_listen(context: MessageContext[Request], history: History) -> None:
 
 def remember_delivery(context: MessageContext, history: History) -> None:
     """Record a notification on a subscription."""
-    subscription = belongs_to(context, history)
+    subscription = subscription_of(context, history)
     if subscription is None:
         return
     subscription.begun = True
@@ -86,7 +86,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
         subscription.cancelled_ns = context.frame.observed_at_ns
 
 
-def remember_era(context: MessageContext, history: History) -> None:
+def remember_modern_server(context: MessageContext, history: History) -> None:
     """Record that the server speaks a stateless revision, as a result with a type shows."""
     message = context.message
     if (
@@ -97,7 +97,7 @@ def remember_era(context: MessageContext, history: History) -> None:
         history.of(Subscriptions).modern = True
 
 
-def belongs_to(context: MessageContext, history: History) -> Subscription | None:
+def subscription_of(context: MessageContext, history: History) -> Subscription | None:
     """Return the subscription that a notification belongs to, as its id shows, or over HTTP its stream."""
     if context.sender != SERVER:
         return None
@@ -135,7 +135,7 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> I
 
 def unacknowledged(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification on a subscription that was not acknowledged yet (SUB-003)."""
-    subscription = belongs_to(context, history)
+    subscription = subscription_of(context, history)
     if subscription is None or subscription.begun or subscription.ended_seq:
         return ()
     message = context.message
@@ -194,7 +194,7 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
 
 def filter_beyond_request(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report an acknowledgement of notifications that the subscription did not ask for (SUB-004)."""
-    subscription = belongs_to(context, history)
+    subscription = subscription_of(context, history)
     acknowledged = as_object(_in_params(context, "notifications"))
     if subscription is None or acknowledged is None or subscription.wanted is None:
         return
@@ -202,13 +202,13 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
     pointer = context.at + "/params/notifications/"
     for name in WANTED_BY.values():
         if (
-            name not in LISTED
+            name not in LIST_MEMBERS
             and acknowledged.get(name) is True
             and requested_filter.get(name) in (None, False)
         ):
             problem = f"server acknowledged {name}, which {_name(subscription)} did not ask for"
             yield _violation(subscription, ("SUB-004", "R-246"), problem, pointer + name)
-    for name in LISTED:
+    for name in LIST_MEMBERS:
         asked_for = {normalized_uri(item) for item in _texts(requested_filter.get(name))}
         for item in _texts(acknowledged.get(name)):
             if normalized_uri(item) not in asked_for:
@@ -224,7 +224,7 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
 
 def unrequested_type(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a notification of a type that its subscription did not ask for (SUB-005)."""
-    subscription, message = belongs_to(context, history), context.message
+    subscription, message = subscription_of(context, history), context.message
     if subscription is None or subscription.wanted is None or subscription.ended_seq:
         return
     name = WANTED_BY[message.method]
@@ -238,12 +238,12 @@ def unrequested_type(context: MessageContext[Notification], history: History) ->
         )
 
 
-def subscription_id(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
+def wrong_subscription_id(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification whose subscription id is missing or wrong (SUB-006)."""
     if context.sender != SERVER or history.has_gap:
         return ()
     subscriptions, sent_id = history.of(Subscriptions), _subscription_id(context)
-    message, subscription = context.message, belongs_to(context, history)
+    message, subscription = context.message, subscription_of(context, history)
     if subscription is not None and _is_same_id(sent_id, subscription.asked.id):
         return ()
     if subscriptions.forgot_some or not history.client.fully_read or _is_imprecise(sent_id):
@@ -295,7 +295,7 @@ def message_of_request(context: MessageContext[Notification], history: History) 
     has_id = isinstance(meta, dict) and ID_KEY in meta
     if not has_id and history.stateless_memories is None:  # On stdio only the id shows the subscription.
         return ()
-    subscription = belongs_to(context, history)
+    subscription = subscription_of(context, history)
     if subscription is None and not has_id:
         return ()
     if context.sender != SERVER:
@@ -316,16 +316,16 @@ def message_of_request(context: MessageContext[Notification], history: History) 
 
 def after_the_end(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification on a subscription that is over (SUB-010)."""
-    subscription = None if history.over_http else belongs_to(context, history)
+    subscription = None if history.over_http else subscription_of(context, history)
     if subscription is None:
         return ()
     message = context.message
     now_ns = context.frame.observed_at_ns
     since_ns = now_ns - subscription.cancelled_ns if subscription.cancelled_ns is not None else 0
     if subscription.ended_seq:
-        ended, when = subscription.ended_seq, "after its end"
+        end_seq, when = subscription.ended_seq, "after its end"
     elif since_ns >= GRACE_NS:
-        ended, when = subscription.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
+        end_seq, when = subscription.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
     else:
         return ()
     problem = f"server sent {message.method} on {_name(subscription)} {when}"
@@ -335,7 +335,7 @@ def after_the_end(context: MessageContext[Notification], history: History) -> It
             "R-252",
             problem,
             pointer=context.at,
-            related=(ended,),
+            related=(end_seq,),
             candidates=subscription.asked.candidates,
         ),
     )
@@ -400,7 +400,7 @@ LISTINGS: Final = ("server/discover", "tools/list", "prompts/list", "resources/l
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("SUB-006",), subscription_id, (Notification,), DELIVERED),
+        Check(("SUB-006",), wrong_subscription_id, (Notification,), DELIVERED),
         Check(
             ("SUB-003",),
             unacknowledged,
@@ -426,6 +426,6 @@ FAMILY: Final = RuleFamily(
         StateUpdate(remember_listen, (Request,), (LISTEN,)),
         StateUpdate(remember_delivery, (Notification,), DELIVERED),
         StateUpdate(remember_cancellation, (Notification,), ("notifications/cancelled",)),
-        StateUpdate(remember_era, (Response,), LISTINGS),
+        StateUpdate(remember_modern_server, (Response,), LISTINGS),
     ),
 )

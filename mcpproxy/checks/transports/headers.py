@@ -105,10 +105,10 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if request is None:
         return
     name = str(member(request.params, "name"))
-    refused = history.header_mismatches.get((exchange.request.connection, name))
-    if refused is not None and refused.headers == exchange.fields.starting(PARAM_PREFIX):
+    refused_call = history.header_mismatches.get((exchange.request.connection, name))
+    if refused_call is not None and refused_call.headers == exchange.fields.starting(PARAM_PREFIX):
         problem = "client repeated a call that was refused for its headers, without listing the tools again"
-        yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused.seq,))
+        yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused_call.seq,))
     listed_headers = _required_headers(exchange, history, name)
     if listed_headers is None:
         return  # The recording has no list with this tool for this client.
@@ -220,7 +220,9 @@ def _has_mismatch(exchange: HttpExchange) -> bool:
         return True
     header = exchange.fields.get(VERSION)
     body_versions = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
-    return header is not None and any(isinstance(name, str) and name != header for name in body_versions)
+    return header is not None and any(
+        isinstance(version, str) and version != header for version in body_versions
+    )
 
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
