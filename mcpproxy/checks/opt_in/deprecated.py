@@ -54,10 +54,10 @@ def _unreported_features(context: MessageContext, history: History) -> Iterator[
     """Report each deprecated feature in the requests of a message that was not reported before."""
     earlier, in_this_message = history.across_requests(ReportedDeprecations), set[str]()
     for ask in asks(context):
-        for rule, requirement, problem, at in _features(ask):
+        for rule, requirement, problem, pointer in _features(ask):
             if not earlier.contains(rule, history) and rule not in in_this_message:
                 in_this_message.add(rule)
-                yield Violation(rule, requirement, problem, pointer=at)
+                yield Violation(rule, requirement, problem, pointer=pointer)
 
 
 def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:

@@ -161,6 +161,7 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
 
 def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+    """Yield the tools on this page that are not pinned or differ from their pin (PIN-001, PIN-002)."""
     tools_page = page(context, history)
     if pins is None or tools_page is None:
         return
@@ -190,6 +191,7 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
 
 
 def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+    """Yield the pinned tools that a whole list lacks (PIN-003)."""
     tools_page = page(context, history)
     if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
         return
@@ -203,6 +205,7 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
 
 
 def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+    """Yield the violation of instructions that differ from the pinned ones (PIN-004)."""
     request, message = context.answers, context.message
     if pins is None or request is None or request.method not in OPENINGS or not isinstance(message, Response):
         return
@@ -294,8 +297,9 @@ def _server(context: MessageContext, history: History) -> str | None:
     """Return the name of the server that answers; empty if it gives none, ``None`` if it is unknown."""
     name = _own_name(context, history)
     if isinstance(name, Absent):
-        nameless = "" if context.stateless and not history.has_gap else None
-        return history.across_requests(NamesByCaller).names.get(history.caller, nameless)
+        # A stateless server may give no name. A stateful server gives its name in the handshake only.
+        if_never_given = "" if context.stateless and not history.has_gap else None
+        return history.across_requests(NamesByCaller).names.get(history.caller, if_never_given)
     return name
 
 

@@ -250,7 +250,7 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
     initialize = exchange.initialize
     if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.broken_rules:
         return
-    if exchange.unanswered and not exchange.named_event_count and not _unreadable(exchange):
+    if exchange.unanswered and not exchange.event_id_count and not _unreadable(exchange):
         problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
         yield Violation(
             "SEQ-001",

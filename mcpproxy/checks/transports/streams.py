@@ -46,7 +46,7 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
         return
     if not (unanswered := exchange.unanswered) or session.judge.history.server.sent_unreadable:
         return
-    resumable = exchange.named_event_count > 0 and not session.stateless
+    resumable = exchange.event_id_count > 0 and not session.stateless
     if resumable and session.revision not in ("2025-03-26", "2025-06-18"):
         stream = exchange.stream
         if stream is not None and stream.retry_ms is None:

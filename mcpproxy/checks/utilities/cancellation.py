@@ -1,7 +1,8 @@
 """Cancellation: which requests a peer may cancel, and which messages may still follow.
 
 The answer to a request and the cancellation of the request may cross on the way, which neither side can
-prevent. So an answer within ``GRACE_NS`` of the cancellation is not reported, nor is the reverse.
+prevent. So an answer soon after the cancellation is not reported, and a cancellation soon after the answer is
+not reported either (``GRACE_NS``).
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
@@ -23,7 +24,7 @@ from mcpproxy.checks.engine.rows import (
     RuleFamily,
     StateUpdate,
 )
-from mcpproxy.checks.utilities.progress import ProgressTokens, twin_of
+from mcpproxy.checks.utilities.progress import ProgressTokens, with_other_type
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
@@ -63,7 +64,7 @@ METHOD: Final = "notifications/cancelled"
 LISTEN: Final = "subscriptions/listen"
 
 OPTIONAL_ID: Final = "2025-11-25"
-"""The revision whose schema allows a cancellation without an id, although its text does not."""
+"""The revision whose schema allows a cancellation without an id; the text of the specification does not."""
 
 UNKNOWN_REQUEST: Final = ("CANC-001", "R-106")
 ANSWERED_REQUEST: Final = ("CANC-002", "R-107")
@@ -98,12 +99,12 @@ class Cancellations:
         default_factory=dict[tuple[Sender, RequestId], Cancelled]
     )
 
-    def request(self, history: History, asker: Sender, id: RequestId) -> SentRequest | None:
-        """Return the latest request of ``asker`` with this id; ``None`` if it is unknown or forgotten."""
-        if (pending := history.pending(asker, id)) is not None:
+    def request(self, history: History, requestor: Sender, id: RequestId) -> SentRequest | None:
+        """Return the latest request of ``requestor`` with this id; ``None`` if it is unknown or forgotten."""
+        if (pending := history.pending(requestor, id)) is not None:
             return pending
         for request in reversed(history.answered_requests):
-            if request.id == id and request.sender == asker:
+            if request.id == id and request.sender == requestor:
                 return request
         return None
 
@@ -124,7 +125,7 @@ def cancellation(context: MessageContext[Notification], history: History) -> Ite
     elif context.sender == SERVER and is_stateless(context.candidates):
         yield from _by_stateless_server(context, history, id)
     else:
-        yield from _by_requester(context, history, id)
+        yield from _by_requestor(context, history, id)
 
 
 def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation]:
@@ -143,7 +144,7 @@ def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation
 def _by_stateless_server(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
     """Report a server that cancels a request other than a subscription (CANC-007)."""
     request = history.of(Cancellations).request(history, CLIENT, id)
-    if request is None and (history.over_http or _may_be_known(history, CLIENT, id)):
+    if request is None and (history.over_http or _may_have_used(history, CLIENT, id)):
         return
     if request is None:
         problem = f"server cancelled request {spelled(id)}, an id that the client never used"
@@ -153,8 +154,10 @@ def _by_stateless_server(context: MessageContext, history: History, id: RequestI
         yield _violation(context, FOREIGN_REQUEST, problem, request.seq)
 
 
-def _by_requester(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
-    """Report a peer that cancels a request which it must not cancel, or no longer, or which it never sent."""
+def _by_requestor(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
+    """Report a peer that cancels initialize, a task, an answered request, or a request that it never sent
+    (CANC-001, CANC-002, CANC-003, CANC-006, CANC-007).
+    """
     sender, cancellations = context.sender, history.of(Cancellations)
     request, initialize = cancellations.request(history, sender, id), history.initialize
     if request is not None and request is initialize:
@@ -174,23 +177,23 @@ def _by_requester(context: MessageContext, history: History, id: RequestId) -> I
             yield _violation(
                 context, ANSWERED_REQUEST, problem, request.seq, request.answered_seq, at_most=at_most
             )
-    elif request is None and not history.over_http and not _may_be_known(history, sender, id):
+    elif request is None and not history.over_http and not _may_have_used(history, sender, id):
         yield _never_used(context, history, id)
 
 
 def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
     """Return the violation of a cancellation with an id that its sender never used."""
     problem = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
-    twin = twin_of(id)
-    if twin is not None and history.side(context.sender).used_ids.first_use(twin) is not None:
-        problem = f"{problem}: it used {spelled(twin)}"
+    retyped_id = with_other_type(id)
+    if retyped_id is not None and history.side(context.sender).used_ids.first_use(retyped_id) is not None:
+        problem = f"{problem}: it used {spelled(retyped_id)}"
     requirement = FOREIGN_REQUEST if is_stateless(context.candidates) else UNKNOWN_REQUEST
     return _violation(context, requirement, problem)
 
 
-def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
-    """Whether ``asker`` has used the id, or may have used it in a message that was not seen or read."""
-    side = history.side(asker)
+def _may_have_used(history: History, requestor: Sender, id: RequestId) -> bool:
+    """Whether ``requestor`` has used the id, or may have used it in a message that was not seen or read."""
+    side = history.side(requestor)
     if history.has_gap or history.may_lack_messages or not side.fully_read:
         return True
     return side.used_ids.first_use(id) is not None or side.refused_ids.first_use(id) is not None
@@ -236,7 +239,7 @@ def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
     if not isinstance(event, Close) or not history.over_http or history.stateless_memories is not None:
         return
     for cancelled in history.of(Cancellations).by_request.values():
-        if cancelled.request is None and not _may_be_known(history, cancelled.sender, cancelled.id):
+        if cancelled.request is None and not _may_have_used(history, cancelled.sender, cancelled.id):
             problem = (
                 f"{cancelled.sender} cancelled request {spelled(cancelled.id)}, an id that it never used"
             )
@@ -254,7 +257,7 @@ def cancelled_over_http(
 ) -> Iterator[Violation]:
     """Report a notification of cancellation over HTTP, where closing the stream cancels (CANC-009)."""
     body = exchange.body
-    if body is not None and any(m.value.get("method") == METHOD for m in exchange.messages):
+    if body is not None and any(message.value.get("method") == METHOD for message in exchange.messages):
         problem = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
         yield Violation("CANC-009", "R-114", problem, pointer="/method", frame=body.seq)
 
@@ -390,8 +393,8 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
         subscription = history.pending(CLIENT, id)
         request = subscription if subscription is not None and subscription.method == LISTEN else None
     cancelled = Cancelled(request, sender, id, context.seq, context.frame.observed_at_ns)
-    requester = sender if request is None else request.sender
-    keep_latest(history.of(Cancellations).by_request, (requester, id), cancelled, MAX_REMEMBERED)
+    requestor = sender if request is None else request.sender
+    keep_latest(history.of(Cancellations).by_request, (requestor, id), cancelled, MAX_REMEMBERED)
 
 
 FAMILY: Final = RuleFamily(

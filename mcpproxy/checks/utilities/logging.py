@@ -37,7 +37,7 @@ class LogLevel:
     """The level that logging/setLevel has set, and the frame and exchange of the response that accepted it.
 
     ``level`` is empty while no level is set or the level is uncertain. ``was_requested`` is set once a
-    stateless request has set a level, and thereby asked for log messages.
+    stateless request has set a level, which asks for log messages.
     """
 
     level: str = ""
@@ -105,7 +105,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
         yield Violation("LOG-006", "R-171", problem, pointer=pointer, related=(client.last_answered_seq,))
     elif not client.fully_read:
         return
-    elif not (level_setters := [request for request in pending if _wanted(request) is not None]):
+    elif not (level_setters := [request for request in pending if _level_set_by(request) is not None]):
         problem = f"{described}, but no request under way asked for them with {LEVEL_KEY}"
         # On stdio it may be a late message of an earlier request that set a level.
         may_be_late = history.of(LogLevel).was_requested
@@ -128,14 +128,14 @@ def _on_subscription(context: MessageContext[Notification], pending: list[SentRe
 
 def _lowest(level_setters: list[SentRequest]) -> str:
     """Return the least severe of the levels that these requests set; empty if one of them is not a level."""
-    levels = [_wanted(request) for request in level_setters]
+    levels = [_level_set_by(request) for request in level_setters]
     valid_levels = [level for level in levels if isinstance(level, str) and level in LEVELS]
     return min(valid_levels, key=_severity) if len(valid_levels) == len(levels) else ""
 
 
 def _accepted_unknown(request: SentRequest, context: MessageContext) -> Iterable[Violation]:
     """Report a result in answer to a request that sets an unknown level (LOG-001)."""
-    level = _wanted(request)
+    level = _level_set_by(request)
     if not isinstance(level, str) or level in LEVELS:
         return ()
     problem = (
@@ -185,7 +185,7 @@ def _severity(level: str) -> int:
     return LEVELS.index(level)
 
 
-def _wanted(request: SentRequest) -> JSON:
+def _level_set_by(request: SentRequest) -> JSON:
     """Return the level that a request sets, valid or not; ``None`` if it sets none."""
     if request.stateless:
         return _requested(request.params)
@@ -208,7 +208,7 @@ def remember_level(context: MessageContext, history: History) -> None:
     request, session_level = context.answers, history.of(LogLevel)
     if request is None or request.stateless:
         return
-    level = _wanted(request)
+    level = _level_set_by(request)
     has_rival = any(rival.method == "logging/setLevel" for rival in history.client.pending.values())
     is_certain = (
         isinstance(level, str) and level in LEVELS and request.seq > session_level.seq and not has_rival
@@ -219,7 +219,7 @@ def remember_level(context: MessageContext, history: History) -> None:
 
 def remember_request(context: MessageContext, history: History) -> None:
     """Record that a stateless request asked for log messages."""
-    if context.stateless and context.asked is not None and _wanted(context.asked) is not None:
+    if context.stateless and context.asked is not None and _level_set_by(context.asked) is not None:
         history.of(LogLevel).was_requested = True
         history.facts |= LOG_LEVEL_GIVEN
 

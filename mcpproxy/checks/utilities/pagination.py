@@ -40,8 +40,8 @@ Key = tuple[str, Sender, str]
 class Cursors:
     """The cursors of one list, stored as hashes because they may be long.
 
-    ``previous`` maps each cursor to the one in the request whose answer gave it, ``None`` if that request was
-    for the first page. ``forgot_some`` is set once there were more cursors than are remembered.
+    ``previous`` maps each cursor in an answer to the cursor in its request, ``None`` if the request was for
+    the first page. ``forgot_some`` is set once there were more cursors than are remembered.
     """
 
     previous: dict[int, int | None] = field(default_factory=dict[int, int | None])
@@ -49,9 +49,9 @@ class Cursors:
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
         """Whether following ``cursor`` from page to page comes to ``start``, or the two are equal."""
-        wanted, current = hash(cursor), None if start is None else hash(start)
+        cursor_hash, current = hash(cursor), None if start is None else hash(start)
         for _ in range(MAX_STEPS):
-            if current is None or current == wanted:
+            if current is None or current == cursor_hash:
                 return current is not None
             current = self.previous.get(current)
         return False

@@ -1,9 +1,9 @@
 """Progress: the tokens that requests define, and the notifications that use them.
 
-A token belongs to the latest request that has it; client and server have separate tokens. A token is valid
-until its request is answered, or until the task ends that the request became. The order of messages is
-certain only within one pipe or one stream. So over HTTP, a notification that comes soon after the answer on
-another stream is not reported.
+A token belongs to the latest request that has it. Client and server have separate tokens. A token is valid
+until its request is answered. If the request became a task, the token is valid until the end of the task. The
+order of messages is certain only within one pipe or one stream. So over HTTP, a notification that comes soon
+after the answer on another stream is not reported.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
 """
@@ -175,7 +175,10 @@ def reported_progress(context: MessageContext, history: History) -> Iterable[Vio
 def _without_open_request(
     context: MessageContext, history: History, token: RequestId, tracked: Tracked | None
 ) -> Iterator[Violation]:
-    """Check progress with a token that belongs to a task, or to no request in flight."""
+    """Check progress with a token that belongs to a task, or to no request in flight.
+
+    Progress of a task must have the token of the request that became the task.
+    """
     token_of_task = _of_task(context, history.of(ProgressTokens))
     is_open = tracked is not None and tracked.in_flight
     if token_of_task is not None and token_of_task is not tracked and not is_open:
@@ -193,11 +196,12 @@ def _without_open_request(
 def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
     """Report a token that no request had.
 
-    Nothing is reported if the request with the token may not have been seen or could not be read. Nor is a
-    token in a stateless session over HTTP, where only the stream says which request the progress is of.
+    Nothing is reported if the request with the token may not have been seen or could not be read. In a
+    stateless session over HTTP nothing is reported either, because the stream shows which request the
+    progress is of.
     """
-    asker = other(context.sender)
-    used = history.of(ProgressTokens).used[asker]
+    requestor = other(context.sender)
+    used = history.of(ProgressTokens).used[requestor]
     if (
         used.first_use(token) is not None
         or history.has_gap
@@ -205,16 +209,18 @@ def _unknown(context: MessageContext, history: History, token: RequestId) -> Ite
         or history.stateless_memories is not None
     ):
         return
-    if not history.side(asker).fully_read or (context.sender == CLIENT and is_stateless(context.candidates)):
+    if not history.side(requestor).fully_read or (
+        context.sender == CLIENT and is_stateless(context.candidates)
+    ):
         return
-    problem = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
-    twin = twin_of(token)
-    if twin is not None and used.first_use(twin) is not None:
-        problem = f"{problem}: it gave {spelled(twin)}"
+    problem = f"{context.sender} reported progress under {spelled(token)}, which the {requestor} never gave"
+    retyped_token = with_other_type(token)
+    if retyped_token is not None and used.first_use(retyped_token) is not None:
+        problem = f"{problem}: it gave {spelled(retyped_token)}"
     yield _violation(context, UNKNOWN, problem)
 
 
-def twin_of(token: RequestId) -> RequestId | None:
+def with_other_type(token: RequestId) -> RequestId | None:
     """Return the token or id as the other JSON type (``"7"`` for ``7``); ``None`` if that is not possible."""
     if isinstance(token, int):
         return str(token) if token.bit_length() < 64 else None
@@ -232,12 +238,11 @@ def _too_late(context: MessageContext, history: History, tracked: Tracked) -> li
     # If two requests have the same id, the second answer is still due.
     if not ended_seq or request.answers_due > 0:
         return []
-    if history.over_http and (
-        context.frame.exchange
-        == tracked.exchange  # HTTP-014 reports messages after the answer on one stream.
-        or context.frame.observed_at_ns - ended_ns < RACE_NS
-    ):
-        return []
+    if history.over_http:
+        if context.frame.exchange == tracked.exchange:
+            return []  # HTTP-014 reports messages that follow the answer on the same stream.
+        if context.frame.observed_at_ns - ended_ns < RACE_NS:
+            return []
     request_name = f"{shortened(request.method)} ({spelled(request.id)})"
     problem = f"{context.sender} reported progress of {request_name} after "
     problem += (

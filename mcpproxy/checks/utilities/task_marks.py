@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
-from mcpproxy.checks.utilities.task_reports import has_task_member, in_force, named
+from mcpproxy.checks.utilities.task_reports import has_task_member, has_task_revision, named
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
 from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import other
@@ -32,7 +32,7 @@ def needless_mark(
     else:
         assert context.answers is not None
         value, described, part = message.result, f"the answer to {context.answers.method}", "result"
-    if member(value, "_meta", RELATED) is not None and in_force(context):
+    if member(value, "_meta", RELATED) is not None and has_task_revision(context):
         problem = f"{context.sender} marked {described} as belonging to a task, which it already names"
         yield Violation("TASK-010", "R-199", problem, pointer=f"{context.at}/{part}/_meta", at_most="warning")
 
@@ -43,9 +43,10 @@ def unmarked_request(context: MessageContext[Request], history: History) -> Iter
     It must if its sender runs one task only, that task waits for input, and no other request is pending.
     """
     message, tasks = context.message, history.of(Tasks)
-    if not tasks.by_id or history.has_gap or not in_force(context):
+    if not tasks.by_id or history.has_gap or not has_task_revision(context):
         return
     open_tasks = tasks.open(context.sender)
+    # If the table is full, another open task may have been forgotten.
     if (
         len(open_tasks) != 1
         or open_tasks[0].state is not TaskState.INPUT_REQUIRED
@@ -76,7 +77,12 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
     """Report the answer to a marked request if it does not repeat the mark (TASK-010)."""
     request, message = context.answers, context.message
     task_id = member(request.params, "_meta", RELATED, "taskId") if request else None
-    if request is None or task_id is None or not isinstance(message, Response) or not in_force(context):
+    if (
+        request is None
+        or task_id is None
+        or not isinstance(message, Response)
+        or not has_task_revision(context)
+    ):
         return ()
     if has_task_member(context) or member(message.result, "_meta", RELATED, "taskId") == task_id:
         return ()
@@ -88,12 +94,16 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
 def unmarked_progress(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report progress without a mark for a request that became a task (TASK-010)."""
     tokens = history.of(Tasks).tokens
-    if not tokens or history.over_http or not in_force(context):
+    if not tokens or history.over_http or not has_task_revision(context):
         return ()
     message = context.message
     token = member(message.params, "progressToken")
     task = tokens.get((context.sender, type(token), token)) if isinstance(token, int | str) else None
-    if task is None or task.unmarked or member(message.params, "_meta", RELATED, "taskId") is not None:
+    if (
+        task is None
+        or task.unmarked_reported
+        or member(message.params, "_meta", RELATED, "taskId") is not None
+    ):
         return ()
     problem = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
     related = (task.made_by.seq,) if task.made_by else ()
@@ -108,4 +118,4 @@ def remember_progress(context: MessageContext[Notification], history: History) -
     """Record that ``unmarked_progress`` has reported a task, because it reports each task once."""
     for _ in unmarked_progress(context, history):
         token = member(context.message.params, "progressToken")
-        history.of(Tasks).tokens[context.sender, type(token), token].unmarked = True
+        history.of(Tasks).tokens[context.sender, type(token), token].unmarked_reported = True

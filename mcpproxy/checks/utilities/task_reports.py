@@ -13,7 +13,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import TASKS
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
-from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, instant, reported
+from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import History
 from mcpproxy.session.task_table import MAX_REMEMBERED, Task, Tasks, is_later
@@ -45,8 +45,8 @@ class TaskReport:
     creates: bool = False
 
 
-def in_force(context: MessageContext) -> bool:
-    """Whether a message belongs to the revision that has these tasks."""
+def has_task_revision(context: MessageContext) -> bool:
+    """Whether a message is certainly of the revision that has these tasks."""
     return context.candidates == (REVISION,)
 
 
@@ -65,7 +65,7 @@ def reports(context: MessageContext, history: History) -> list[TaskReport]:
             values = [(f"/result/tasks/{index}", item) for index, item in enumerate(items[:MAX_REMEMBERED])]
         else:
             values = [("/result", message.result)]
-    if not values or not in_force(context):
+    if not values or not has_task_revision(context):
         return []
     tasks, creates = history.of(Tasks), request is not None and request.method in CAN_BE_TASKS
     task_reports: list[TaskReport] = []
@@ -74,44 +74,44 @@ def reports(context: MessageContext, history: History) -> list[TaskReport]:
         id = task.get("taskId") if task else None
         if task is not None and isinstance(id, str):
             earlier = tasks.get(context.sender, id)
-            state = reported(task.get("status"))
+            state = state_of_status(task.get("status"))
             task_reports.append(TaskReport(task, id, state, context.at + pointer, earlier, creates))
     return task_reports
 
 
-def _is_newer(context: MessageContext, report: TaskReport, known: Task) -> bool:
-    """Whether a report was certainly made after the reports that ``known`` is from."""
-    updated = instant(report.value.get("lastUpdatedAt"))
-    return is_later(context.answers, updated, known.seq, known.updated)
+def _is_newer(context: MessageContext, report: TaskReport, task: Task) -> bool:
+    """Whether a report was certainly made after the report from which ``known.state`` is."""
+    updated = parse_time(report.value.get("lastUpdatedAt"))
+    return is_later(context.answers, updated, task.seq, task.updated)
 
 
 def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     """Report a status that must not follow the earlier one."""
-    known = report.earlier
-    if known is None or report.state is None or not _is_newer(context, report, known):
+    task = report.earlier
+    if task is None or report.state is None or not _is_newer(context, report, task):
         return
-    if known.state.final and context.answers is not None and context.answers.method == "tasks/cancel":
+    if task.state.final and context.answers is not None and context.answers.method == "tasks/cancel":
         return  # ``cancelled`` in ``tasks.py`` reports this cancellation.
-    breaks = TRANSITIONS[known.state][report.state].breaks
+    breaks = TRANSITIONS[task.state][report.state].breaks
     if breaks is not None:
         earlier_state = (
-            "over, because it had a result" if known.state is TaskState.SETTLED else known.state.value
+            "over, because it had a result" if task.state is TaskState.SETTLED else task.state.value
         )
         report_text = f"reported task {named(report.id)} as {report.state.value}"
         problem = f"{context.sender} {report_text}; it was {earlier_state}"
-        yield Violation(*breaks, problem, pointer=report.pointer + "/status", related=(known.seq,))
+        yield Violation(*breaks, problem, pointer=report.pointer + "/status", related=(task.seq,))
 
 
 def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     """Report invalid timestamps, and a creation time that changes."""
     for name in ("createdAt", "lastUpdatedAt"):
         text = report.value.get(name)
-        if isinstance(text, str) and instant(text) is None:
+        if isinstance(text, str) and parse_time(text) is None:
             problem = (
                 f"{context.sender} reported {name} of a task as {shown(text)}, which is not an ISO 8601 time"
             )
             yield Violation("TASK-007", "R-196", problem, pointer=f"{report.pointer}/{name}")
-    created = instant(report.value.get("createdAt"))
+    created = parse_time(report.value.get("createdAt"))
     earlier_created = report.earlier.created if report.earlier and not report.creates else None
     if (
         created is not None
@@ -124,20 +124,20 @@ def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
 
 def reused_id(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     """Report a task id that a second task gets while the first task may still exist."""
-    known = report.earlier
-    if known is None or known.made_by in (None, context.answers) or known.deleted:
+    task = report.earlier
+    if task is None or task.made_by in (None, context.answers) or task.deleted:
         return
-    if known.expires_ns is not None and context.frame.observed_at_ns >= known.expires_ns:
+    if task.expires_ns is not None and context.frame.observed_at_ns >= task.expires_ns:
         return
-    if known.state is not TaskState.CANCELLED:  # A cancelled task may be deleted at once.
+    if task.state is not TaskState.CANCELLED:  # A cancelled task may be deleted at once.
         problem = f"{context.sender} gave out task id {named(report.id)} a second time"
-        related = (known.made_by.seq,) if known.made_by else ()
+        related = (task.made_by.seq,) if task.made_by else ()
         yield Violation("TASK-005", "R-194", problem, pointer=report.pointer + "/taskId", related=related)
 
 
 def task_created(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report faults in the answer that creates a task (TASK-004, TASK-005, TASK-007)."""
-    return _task_created(context, history) if in_force(context) and has_task_member(context) else ()
+    return _task_created(context, history) if has_task_revision(context) and has_task_member(context) else ()
 
 
 def _task_created(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -173,7 +173,7 @@ def named(id: str) -> str:
 
 def remember_created(context: MessageContext, history: History) -> None:
     """Record the task that an answer creates."""
-    if in_force(context) and has_task_member(context):
+    if has_task_revision(context) and has_task_member(context):
         remember_reports(context, history)
 
 
@@ -189,13 +189,14 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if report.creates:
             _remember_creation(context, tasks, task, report)
         if report.state is not None:
+            # If it is not certain that the report is newer, it counts as newer if its step is allowed.
             is_newer = _is_newer(context, report, task)
             step = TRANSITIONS[task.state][report.state]
             if is_newer or (step.breaks is None and not report.creates) or task.state is TaskState.UNSEEN:
                 task.state, task.seq = step.to, context.seq
-                task.updated = instant(report.value.get("lastUpdatedAt"))
+                task.updated = parse_time(report.value.get("lastUpdatedAt"))
         if task.created is None:
-            task.created = instant(report.value.get("createdAt"))
+            task.created = parse_time(report.value.get("createdAt"))
         task.deleted = False
         poll_ms = report.value.get("pollInterval")
         if isinstance(poll_ms, int | float) and not isinstance(poll_ms, bool):
@@ -221,7 +222,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
     """Record that a task has ended: the receiver has answered tasks/result."""
     request = context.answers
     task = history.of(Tasks).get(context.sender, member(request.params, "taskId")) if request else None
-    if task is not None and in_force(context):
+    if task is not None and has_task_revision(context):
         step = TRANSITIONS[task.state][TaskState.SETTLED]
         task.state, task.seq, task.poll = step.to, context.seq, None
 

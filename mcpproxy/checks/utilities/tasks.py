@@ -28,7 +28,7 @@ from mcpproxy.checks.utilities.task_reports import (
     REVISION,
     STATUS,
     has_task_member,
-    in_force,
+    has_task_revision,
     named,
     remember_answer,
     remember_created,
@@ -62,8 +62,14 @@ UNKNOWN_TASK: Final = pattern(
 )
 """Finds an error message that says that a task is unknown."""
 
+NS_PER_MS_NEEDED: Final = 900_000
+"""For each millisecond of the poll interval, the requestor must wait this many nanoseconds.
+
+That is nine tenths of the interval: requestors round it, and clocks differ.
+"""
+
 EARLY_NS: Final = 50_000_000
-"""A poll may come early by this much, because clocks and networks are not exact."""
+"""A poll may come early by this much in addition, because the network delays messages unequally."""
 
 
 # Requests that become tasks
@@ -73,7 +79,7 @@ def task_support(context: MessageContext[Request], history: History) -> Iterable
     """Report a tool call that asks for a task although its tool forbids that, or the reverse (TASK-002)."""
     message = context.message
     support = _support(history, message.params)
-    if support not in ("required", "forbidden") or not in_force(context):
+    if support not in ("required", "forbidden") or not has_task_revision(context):
         return ()
     asks_for_task, tool = "task" in (as_object(message.params) or {}), _tool(message.params)
     if asks_for_task == (support == "required") or not _declared(context.sender, message.method, history):
@@ -86,7 +92,7 @@ def task_support(context: MessageContext[Request], history: History) -> Iterable
 def answered_call(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report an answer that is a task although none was expected, or the reverse (TASK-002, TASK-003)."""
     request = context.answers
-    if request is None or not in_force(context):
+    if request is None or not has_task_revision(context):
         return ()
     asks_for_task = isinstance(request.params, dict) and "task" in request.params
     if not asks_for_task and not has_task_member(context) and _support(history, request.params) != "required":
@@ -155,7 +161,7 @@ def _tool(params: object) -> str:
 def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a requestor that polls more often than pollInterval allows (TASK-014)."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
-    if task is None or task.hurried or not in_force(context):
+    if task is None or task.hurry_reported or not has_task_revision(context):
         return
     previous_poll, wait_ms = task.poll, task.poll_ms
     if (
@@ -166,7 +172,7 @@ def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]
     ):
         return
     waited_ns = context.frame.observed_at_ns - previous_poll.sent_ns
-    if waited_ns < wait_ms * 900_000 - EARLY_NS:
+    if waited_ns < wait_ms * NS_PER_MS_NEEDED - EARLY_NS:
         problem = (
             f"{context.sender} polled task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
             f" its pollInterval is {wait_ms:g}"
@@ -186,7 +192,7 @@ def result_of_task(context: MessageContext[Response], history: History) -> Itera
         request is None
         or not isinstance(id, str)
         or not isinstance(message.result, dict)
-        or not in_force(context)
+        or not has_task_revision(context)
     ):
         return
     receiver, related, pointer = context.sender, (request.seq,), context.at + "/result"
@@ -218,7 +224,7 @@ def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a receiver that accepts to cancel a finished task, or accepts without cancelling (TASK-011)."""
     request, message = context.answers, context.message
     task = history.of(Tasks).get(context.sender, member(request.params, "taskId")) if request else None
-    if request is None or not isinstance(message, Response) or not in_force(context):
+    if request is None or not isinstance(message, Response) or not has_task_revision(context):
         return
     status = member(message.result, "status")
     if task is not None and task.state.final and task.seq < request.seq:
@@ -240,7 +246,12 @@ def refusal_code(context: MessageContext[ErrorResponse], history: History) -> It
     request, message = context.answers, context.message
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
-    if request is None or code in (-32602, -32601) or not isinstance(code, int) or not in_force(context):
+    if (
+        request is None
+        or code in (-32602, -32601)
+        or not isinstance(code, int)
+        or not has_task_revision(context)
+    ):
         return
     pointer, related = context.at + "/error/code", (request.seq,)
     text = text if isinstance(text, str) else ""
@@ -266,7 +277,13 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
     listing = tasks.listed.get(context.sender)
     id = member(request.params, "taskId") if request else None
     task = tasks.get(context.sender, id)
-    if request is None or listing is None or task is None or task.id in listing.ids or not in_force(context):
+    if (
+        request is None
+        or listing is None
+        or task is None
+        or task.id in listing.ids
+        or not has_task_revision(context)
+    ):
         return
     if 0 < task.first_got_seq < listing.start_seq and listing.end_seq < request.seq:
         problem = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
@@ -306,7 +323,11 @@ def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]
 def remember_tools(context: MessageContext, history: History) -> None:
     """Record the taskSupport of each tool; ``None`` if the tool was listed with different values."""
     message = context.message
-    tools = member(message.result, "tools") if isinstance(message, Response) and in_force(context) else None
+    tools = (
+        member(message.result, "tools")
+        if isinstance(message, Response) and has_task_revision(context)
+        else None
+    )
     support = history.of(Tasks).support
     for tool in tools if isinstance(tools, list) else []:
         name, task_support = member(tool, "name"), member(tool, "execution", "taskSupport")
@@ -327,14 +348,14 @@ def remember_poll(context: MessageContext, history: History) -> None:
     """Record the latest poll of a task, and whether a poll that came too early was reported."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
     if task is not None:
-        task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+        task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
         task.poll = context.asked
 
 
 def remember_listing(context: MessageContext, history: History) -> None:
     """Record a page of tasks/list, which is the first page or continues the unfinished listing."""
     request, message, tasks = context.answers, context.message, history.of(Tasks)
-    if request is None or not isinstance(message, Response) or not in_force(context):
+    if request is None or not isinstance(message, Response) or not has_task_revision(context):
         return
     receiver, cursor = context.sender, member(request.params, "cursor")
     listing = TaskListing(request.seq) if cursor is None else tasks.listing.pop(receiver, None)

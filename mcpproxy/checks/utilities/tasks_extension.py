@@ -15,7 +15,7 @@ from mcpproxy.checks.stateless.subscriptions import ID_KEY, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.methods import kind_of, names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
-from mcpproxy.protocol.task_lifecycle import TaskState, instant, reported
+from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
 from mcpproxy.session.frame import SERVER
@@ -35,8 +35,14 @@ REQUESTS: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "
 FRESH_MS: Final = 60_000
 """The server must know a new task for at least this long, or for its time to live if that is shorter."""
 
+NS_PER_MS_NEEDED: Final = 900_000
+"""For each millisecond of the poll interval, the client must wait this many nanoseconds.
+
+That is nine tenths of the interval: clients round it, and clocks differ.
+"""
+
 EARLY_NS: Final = 50_000_000
-"""A poll may come early by this much, because clocks and networks are not exact."""
+"""A poll may come early by this much in addition, because the network delays messages unequally."""
 
 
 def _declares(params: object) -> bool:
@@ -82,13 +88,16 @@ def task_served(context: MessageContext, history: History) -> Iterable[Violation
 # The shape of a task
 
 Test = Callable[[JSON], bool]
+"""Returns whether a member has the right type."""
 
 
 def _is_time(value: JSON) -> bool:
-    return instant(value) is not None
+    """Whether ``value`` is an ISO 8601 time."""
+    return parse_time(value) is not None
 
 
 def _is_error(value: JSON) -> bool:
+    """Whether ``value`` is a JSON-RPC error object."""
     code = member(value, "code")
     is_integer = isinstance(code, int) and not isinstance(code, bool)
     return is_integer and isinstance(member(value, "message"), str)
@@ -96,7 +105,7 @@ def _is_error(value: JSON) -> bool:
 
 MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
     "taskId": ("a string", lambda value: isinstance(value, str)),
-    "status": ("one of the five statuses", lambda value: reported(value) is not None),
+    "status": ("one of the five statuses", lambda value: state_of_status(value) is not None),
     "createdAt": ("an ISO 8601 time", _is_time),
     "lastUpdatedAt": ("an ISO 8601 time", _is_time),
     "ttlMs": ("a number or null", lambda value: value is None or _number(value) is not None),
@@ -140,7 +149,7 @@ def _misshapen(
 ) -> Iterator[Violation]:
     """Compare a task with ``MEMBERS`` and ``MEMBERS_BY_STATUS``, and its status with the earlier one."""
     required = [(name, expected, test) for name, (expected, test) in MEMBERS.items()]
-    state = reported(task.get("status"))
+    state = state_of_status(task.get("status"))
     if state in MEMBERS_BY_STATUS and (context.answers is None or context.answers.method == "tasks/get"):
         required.append(MEMBERS_BY_STATUS[state])
     for name, expected, test in required:
@@ -156,7 +165,7 @@ def _misshapen(
     earlier = history.across_requests(ExtensionTasks).get(history.caller, task.get("taskId"))
     if earlier is None or state is None or not earlier.state.final or state is earlier.state:
         return
-    if is_later(context.answers, instant(task.get("lastUpdatedAt")), earlier.seq, earlier.updated):
+    if is_later(context.answers, parse_time(task.get("lastUpdatedAt")), earlier.seq, earlier.updated):
         problem = f"server reported task {_named(earlier.id)} as {state.value}; it was {earlier.state.value}"
         yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(earlier.seq,))
 
@@ -175,13 +184,17 @@ def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> It
     if not context.stateless or request is None or member(as_object(message.error), "code") != -32602:
         return
     task = history.across_requests(ExtensionTasks).get(history.caller, member(request.params, "taskId"))
-    if task is None or task.fetched or task.dropped or not 0 < task.made_seq < request.seq:
+    if task is None or task.fetched or task.dropped or not 0 < task.created_seq < request.seq:
         return
     min_lifetime_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
-    if context.frame.observed_at_ns - task.made_ns < min_lifetime_ms * 1_000_000:
+    if context.frame.observed_at_ns - task.created_ns < min_lifetime_ms * 1_000_000:
         problem = f"server does not know task {_named(task.id)}, which it has just made"
         yield Violation(
-            "TASKX-003", "R-269", problem, pointer=context.at + "/error", related=(task.made_seq, request.seq)
+            "TASKX-003",
+            "R-269",
+            problem,
+            pointer=context.at + "/error",
+            related=(task.created_seq, request.seq),
         )
 
 
@@ -223,13 +236,19 @@ def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[V
     """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
     message = context.message
     task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
-    if not context.stateless or task is None or task.hurried or task.poll is None or task.poll_ms is None:
+    if (
+        not context.stateless
+        or task is None
+        or task.hurry_reported
+        or task.poll is None
+        or task.poll_ms is None
+    ):
         return
     waited_ns = context.frame.observed_at_ns - task.poll.sent_ns
     if (
         task.poll.answered_seq
         and not task.poll.refused_by_http
-        and waited_ns < task.poll_ms * 900_000 - EARLY_NS
+        and waited_ns < task.poll_ms * NS_PER_MS_NEEDED - EARLY_NS
     ):
         waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
         problem = f"client polled task {_named(task.id)} again after {waited}"
@@ -288,8 +307,12 @@ def off_subscription(context: MessageContext[Notification], history: History) ->
             problem = "server sent notifications/tasks outside of any subscription"
             yield Violation("TASKX-006", "R-272", problem, pointer=context.at + "/method", at_most="warning")
         return
-    wanted = subscription.wanted.get("taskIds") if subscription.wanted is not None else None
-    if subscription.wanted is None or (isinstance(wanted, list) and id in wanted) or not isinstance(id, str):
+    task_ids = subscription.wanted.get("taskIds") if subscription.wanted is not None else None
+    if (
+        subscription.wanted is None
+        or (isinstance(task_ids, list) and id in task_ids)
+        or not isinstance(id, str)
+    ):
         return
     problem = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
     yield Violation(
@@ -355,15 +378,16 @@ def remember_task(context: MessageContext, history: History) -> None:
     id = member(task_object, "taskId") if task_object is not None else None
     if task_object is None or not isinstance(id, str):
         return
-    task, request = history.across_requests(ExtensionTasks).known(history.caller, id), context.answers
-    state, updated = reported(task_object.get("status")), instant(task_object.get("lastUpdatedAt"))
+    task, request = history.across_requests(ExtensionTasks).get_or_add(history.caller, id), context.answers
+    state, updated = state_of_status(task_object.get("status")), parse_time(task_object.get("lastUpdatedAt"))
     is_newer = task.state is TaskState.UNSEEN or is_later(request, updated, task.seq, task.updated)
     if request is not None and request.method == "tools/call":
-        task.made_seq, task.made_ns = context.seq, context.frame.observed_at_ns
+        task.created_seq, task.created_ns = context.seq, context.frame.observed_at_ns
     elif request is not None:
         task.fetched = True
     else:
         task.poll = None  # After a notification about the task, the client may poll at once.
+    # A final state is only replaced by a report that is certainly newer.
     if state is not None and (is_newer or not task.state.final):
         task.state, task.seq, task.updated = state, context.seq, updated
     task.ttl_ms, task.poll_ms = (
@@ -400,7 +424,7 @@ def remember_call(context: MessageContext[Request], history: History) -> None:
         return
     match message.method:
         case "tasks/get":
-            task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+            task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
             task.poll = context.asked
         case "tasks/update":
             for key in as_object(member(message.params, "inputResponses")) or {}:
