@@ -1,4 +1,6 @@
-"""Icons: the URIs of their images. ``shapes`` checks which members an icon has.
+"""Icons: the URIs of their images, which clients only use if the scheme is http, https or data.
+
+``shapes`` checks which members an icon has.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#icons
 """

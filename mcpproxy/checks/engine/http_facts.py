@@ -1,7 +1,7 @@
 """Facts that are known about an HTTP exchange before any check runs. Each is one bit of a number.
 
 Most exchanges are correct, and a check that is not called takes no time. So the row of a check may name facts
-in ``given``. Unless one of them holds, the check cannot find anything and is not called. The facts only save
+in ``given``. If none of them holds, the check cannot find anything and is not called. The facts only save
 time: the check itself tests everything again.
 """
 

@@ -48,9 +48,9 @@ def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     scheme, token = credential(authorization)
     if scheme != "bearer" or is_masked(token):
         return
-    expires_at_s, now = _expiry(token), _date(exchange.response_fields.get("date") or "")
-    if expires_at_s is not None and now is not None and expires_at_s < now:
-        problem = f"server accepted a token that had expired {now - expires_at_s:.0f} s before"
+    expires_s, answered_s = _expiry(token), _date(exchange.response_fields.get("date") or "")
+    if expires_s is not None and answered_s is not None and expires_s < answered_s:
+        problem = f"server accepted a token that had expired {answered_s - expires_s:.0f} s before"
         yield Violation(
             "AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,), at_most="warning"
         )
@@ -77,8 +77,8 @@ def _expiry(token: str) -> float | None:
         claims: JSON = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         return None
-    expires_at_s = member(claims, "exp")
-    return float(expires_at_s) if isinstance(expires_at_s, int | float) and abs(expires_at_s) < 1e15 else None
+    expires_s = member(claims, "exp")
+    return float(expires_s) if isinstance(expires_s, int | float) and abs(expires_s) < 1e15 else None
 
 
 def _date(value: str) -> float | None:

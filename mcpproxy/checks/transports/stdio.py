@@ -79,7 +79,7 @@ def terminated_before_eof(event: Signal | Close, history: History) -> Iterator[V
             related=(),
             blame="client",
             at_most=None,
-            frame=0,
+            frame=0,  # A signal is not a frame.
             candidates=history.candidates,
         )
 
@@ -99,7 +99,7 @@ def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
                 related=(),
                 blame=SERVER,
                 at_most=None,
-                frame=0,
+                frame=0,  # The end of a process is not a frame.
                 candidates=history.candidates,
             )
 
