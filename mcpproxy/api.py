@@ -273,7 +273,7 @@ def check(
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
     known = ruleset.load(Path(folder) for folder in folders)
     selection = Selection.of(known.catalogue, _texts(select), _texts(ignore), option="")
-    judged = judging.judge(opening.open_trace(path), known.and_also(selection.wanted or ()), selection)
+    judged = judging.judge(opening.open_trace(path), known.extended(selection.wanted or ()), selection)
     return Report(
         path=judged.path,
         findings=judged.findings,

@@ -148,7 +148,7 @@ def judged(rule: Rule, revision: str | None) -> list[Finding]:
         "PIN": pin_checks({"files": Approved(("2025-11-25",), None, {"read": read})}),
     }
     more = [family for name, family in families.items() if rule.code.startswith(name)]
-    observer = Observer(BUILT_IN, Ruleset(BUILT_IN).and_also({rule.code}, more).dispatch, revision=revision)
+    observer = Observer(BUILT_IN, Ruleset(BUILT_IN).extended({rule.code}, more).dispatch, revision=revision)
     found: list[Finding] = []
     for seq, (sender, text) in enumerate(wire(rule), start=1):
         raw = text.replace(r"\xEF\xBB\xBF", "\N{ZERO WIDTH NO-BREAK SPACE}").encode()

@@ -81,7 +81,7 @@ class ReportedPins:
 class Definitions:
     """Each tool as it was last listed: its definition, the frame, and the revisions that may apply.
 
-    The key is the caller, the parameters of the list (see ``ListWalk.asked``) and the name of the tool.
+    The key is the caller, the parameters of the list (see ``ListWalk.list_params``) and the name of the tool.
     """
 
     tools: dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]] = field(
@@ -102,8 +102,8 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
         if request is not None and request.method in OPENINGS:
             receive(SeenTools(server, context.seq, revisions, _instructions(message)))
         elif (tools_page := page(context, history)) is not None:
-            tools = tuple(tool for _, _, tool in tools_page.named)
-            is_whole = tools_page.next is None and tools_page.walk.whole and not history.has_gap
+            tools = tuple(tool for _, _, tool in tools_page.items)
+            is_whole = tools_page.next_cursor is None and tools_page.walk.is_whole and not history.has_gap
             receive(SeenTools(server, context.seq, revisions, tools=tools, ends_whole_list=is_whole))
 
     return RuleFamily(
@@ -175,7 +175,7 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
                 Violation("PIN-002", "X-009", problem, pointer=context.at + "/result/tools"),
             )
         return
-    for index, name, tool in tools_page.named:
+    for index, name, tool in tools_page.items:
         pointer, current = f"{context.at}/result/tools/{index}", definition(tool)
         if (pinned := approved.tools.get(name)) is not None:
             for change in changes(pinned, current, context.candidates, approved.revisions):
@@ -196,7 +196,7 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
     if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
         return
     approved = _approved(pins, _server(context, history), context, history)
-    names = tools_page.names()
+    names = tools_page.names_so_far()
     if approved is None or (history.masked and holds_mask([*names])):
         return
     for name in sorted(approved.tools.keys() - set(names)):
@@ -245,10 +245,10 @@ def redefined_tool(context: MessageContext, history: History) -> Iterator[Violat
     if tools_page is None:
         return
     earlier_definitions, caller = history.across_requests(Definitions).tools, history.caller
-    counts = Counter(name for _, name, _ in tools_page.named)
-    for index, name, tool in tools_page.named:
+    counts = Counter(name for _, name, _ in tools_page.items)
+    for index, name, tool in tools_page.items:
         earlier, seq, earlier_revisions = earlier_definitions.get(
-            (caller, tools_page.walk.asked, name), (None, 0, ())
+            (caller, tools_page.walk.list_params, name), (None, 0, ())
         )
         if earlier is None or name in tools_page.walk.items or counts[name] > 1:
             continue
@@ -272,11 +272,11 @@ def remember_definitions(context: MessageContext, history: History) -> None:
         return
     lists, definitions = listed(history, TOOLS), history.across_requests(Definitions).tools
     # The family of the lists has already recorded this page, so the traversal of the list now includes it.
-    walk = lists.latest if tools_page.next is None else lists.under_way.get(tools_page.next)
+    walk = lists.latest if tools_page.next_cursor is None else lists.under_way.get(tools_page.next_cursor)
     walk = walk if walk is not None and walk.seq == context.seq else tools_page.walk
-    counts = Counter(name for _, name, _ in tools_page.named)
-    for _, name, tool in tools_page.named:
-        key = (history.caller, walk.asked, name)
+    counts = Counter(name for _, name, _ in tools_page.items)
+    for _, name, tool in tools_page.items:
+        key = (history.caller, walk.list_params, name)
         if name in walk.repeated or counts[name] > 1:
             definitions.pop(key, None)
         else:
@@ -336,7 +336,9 @@ def _instructions(message: Response) -> str | None:
 
 def _ends_whole_list(page: Page, history: History) -> bool:
     """Whether ``page`` is the last page of a list of which all pages were seen."""
-    return page.next is None and page.walk.whole and not history.has_gap and not history.in_both_eras
+    return (
+        page.next_cursor is None and page.walk.is_whole and not history.has_gap and not history.in_both_eras
+    )
 
 
 FAMILY: Final = RuleFamily(

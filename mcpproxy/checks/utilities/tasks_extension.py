@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.checks.stateless.subscriptions import ID_KEY, belongs_to
+from mcpproxy.checks.stateless.subscriptions import ID_KEY, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.methods import kind_of, names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
@@ -301,7 +301,7 @@ def off_subscription(context: MessageContext[Notification], history: History) ->
     message = context.message
     if context.sender != SERVER or history.has_gap:
         return
-    subscription, id = belongs_to(context, history), member(message.params, "taskId")
+    subscription, id = subscription_of(context, history), member(message.params, "taskId")
     if subscription is None:
         if member(message.params, "_meta", ID_KEY) is None or history.over_http:
             problem = "server sent notifications/tasks outside of any subscription"
@@ -330,7 +330,7 @@ def acknowledged_undeclared(context: MessageContext, history: History) -> Iterat
     """Report a server that accepts a subscription to tasks from a client that did not declare the extension
     (TASKX-006).
     """
-    subscription = belongs_to(context, history)
+    subscription = subscription_of(context, history)
     if (
         subscription is None
         or subscription.wanted is None

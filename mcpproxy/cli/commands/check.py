@@ -125,7 +125,7 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
         extend.append("PIN")
         families.append(pin_checks(pin_file.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
-    return rules.and_also(selection.wanted or (), families), selection
+    return rules.extended(selection.wanted or (), families), selection
 
 
 def _compared(

@@ -77,7 +77,7 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
     if not options.pins:
         return rules
     wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
-    return rules.and_also(wanted or (), [pin_checks(pin_file.read(options.pins))])
+    return rules.extended(wanted or (), [pin_checks(pin_file.read(options.pins))])
 
 
 def _run(
