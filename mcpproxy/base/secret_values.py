@@ -1,4 +1,4 @@
-"""Patterns of secrets: by the format of the secret, or by the name before it in a text."""
+"""Patterns that find secrets in a text: by the format of the secret, or by the name before it."""
 
 import re
 from collections.abc import Iterable
@@ -32,19 +32,19 @@ _AFTER_NAME: Final = re.compile(
     r"|passw(?:or)?d|passphrase|(?<![A-Za-z])(?:[A-Za-z]{1,20}[-_])?token|(?<![A-Za-z])pwd)"
     r"(?:=|[\"']? ?: ?(?=[\"']|[^\s\"',;]*[0-9]))[\"']?([^\s\"',;&]{6,})"
 )
-"""``api_key=...``, and ``password: ...`` if the value does not look like a word."""
+"""Matches ``api_key=...``, and ``password: ...`` if the value is quoted or has a digit."""
 
 
 def names_credential(name: str) -> bool:
     """Whether a member, a parameter or a header of this name has a credential as its value."""
     if name.lower() == "auth":
         return True
-    # A session id in the arguments of a tool links its calls and is not a credential.
+    # A session id among the arguments of a tool is no credential: it only links the tool's calls.
     return names_secret(name) and words_of(name)[-1] not in ("id", "sessionid", "sessid", "phpsessid")
 
 
 def value_after(names: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of the value that follows one of these names and ``=`` or ``:`` in a text."""
+    """Return a pattern that finds, in a text, one of these names, ``=`` or ``:``, and the value (a group)."""
     listed = "|".join(map(re.escape, names))
     return re.compile(
         rf"(?i)(?<![A-Za-z0-9_-])(?:{listed})[\"']? ?[=:] ?(?:\"([^\"]*)\"|'([^']*)'|([^\s\"',;&]+))"

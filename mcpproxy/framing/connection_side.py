@@ -1,6 +1,7 @@
 """One side of an HTTP/1.x connection: heads and bodies in turn, as long as its bytes are HTTP.
 
-This is what requests and responses have in common; `http1` has a subclass for each, which reads the heads.
+The base class here has what requests and responses share. Its two subclasses in `http1` read the heads.
+Bytes that are not HTTP are called opaque: they are passed on without being interpreted.
 """
 
 import re
@@ -13,11 +14,11 @@ from mcpproxy.framing.pieces import BodyEnd, BodyPart, Broken, Cut, OpaqueBytes,
 
 _NOT_LINE_END: Final = re.compile(rb"[^\r\n]")
 _SEEN_BYTES: Final = 5
-"""How many bytes of a head `ConnectionSide.refusal` needs."""
+"""How many bytes of a head `ConnectionSide.refusal` needs to see."""
 
 
 class ConnectionSide(ABC):
-    """Parses the bytes of one side, and appends what it finds to ``pieces``."""
+    """Parses the bytes of the side ``of``, and appends the pieces of HTTP that they contain to ``pieces``."""
 
     __slots__ = ("_body", "_opaque", "at_ns", "broken", "exchange", "held", "of", "pieces")
 
@@ -26,18 +27,18 @@ class ConnectionSide(ABC):
         self.pieces = pieces
         self.exchange = 0  # the number of the exchange whose message is being read
         self.held = bytearray()  # the beginning of an incomplete head
-        self.at_ns = 0  # the time of the current chunk, or of the latest
-        self.broken = False
-        self._body: Body | None = None
-        self._opaque = False
+        self.at_ns = 0  # the time of the latest chunk
+        self.broken = False  # bytes came that are not HTTP
+        self._body: Body | None = None  # the body that is being read
+        self._opaque = False  # the bytes from here on are not interpreted
 
     @abstractmethod
     def refusal(self, first: bytes) -> str:
-        """Return why no head can begin with these one to five bytes; empty if one can."""
+        """Return why no head can begin with these one to five bytes; empty if a head can."""
 
     @abstractmethod
     def begin(self, raw: bytes) -> None:
-        """Take a whole head, its blank line included."""
+        """Read a whole head, its blank line included."""
 
     def feed(self, data: bytes, at_ns: int) -> None:
         """Take the next chunk of the stream."""
@@ -58,8 +59,8 @@ class ConnectionSide(ABC):
         if not held:
             if data[start] in b"\r\n":
                 # Old peers send line ends between messages (RFC 9112, section 2.2).
-                found = _NOT_LINE_END.search(data, start)
-                return found.start() if found else len(data)
+                content = _NOT_LINE_END.search(data, start)
+                return content.start() if content else len(data)
             if why := self.refusal(data[start : start + _SEEN_BYTES]):
                 self.break_off(why, data[start:])
                 return len(data)
@@ -85,7 +86,7 @@ class ConnectionSide(ABC):
             self._whole(bytes(self.held))
 
     def enter(self, body: Body | str) -> None:
-        """After a head: read ``body``, or stop if it is a text, which says why the body cannot be read."""
+        """After a head, begin to read ``body``. If it is a text, which says why it cannot be read, stop."""
         if isinstance(body, str):
             self._cut(self.of, body)
             self.break_off(body, b"")
@@ -115,7 +116,7 @@ class ConnectionSide(ABC):
         self._opaque = True
 
     def stop(self, by: Side, why: str, at_ns: int) -> None:
-        """Stop reading: bytes that are held or still come are opaque."""
+        """Stop reading HTTP: the bytes that are held, and all later bytes, are opaque."""
         if self.held:
             self.pieces.append(OpaqueBytes(self.of, bytes(self.held), self.at_ns))
             self.held = bytearray()
@@ -149,9 +150,9 @@ class ConnectionSide(ABC):
 
 def _head_end(data: bytes | bytearray, start: int) -> int:
     """Return where the head that begins at ``start`` ends, blank line included; 0 while it is incomplete."""
-    usual = data.find(b"\n\r\n", start)
-    # Search no further: a long body may follow.
-    bare = data.find(b"\n\n", start, usual + 3 if usual >= 0 else len(data))
-    if bare >= 0:
-        return bare + 2
-    return usual + 3 if usual >= 0 else 0
+    crlf = data.find(b"\n\r\n", start)
+    # Search for the other form only before the one found: a long body may follow.
+    bare_lf = data.find(b"\n\n", start, crlf + 3 if crlf >= 0 else len(data))
+    if bare_lf >= 0:
+        return bare_lf + 2
+    return crlf + 3 if crlf >= 0 else 0
