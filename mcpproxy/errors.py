@@ -61,7 +61,8 @@ class UsageError(McpProxyError):
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the name in ``names`` that the user probably meant by ``name``; ``None`` if no name is similar."""
+    """Return the name in ``names`` that the user probably meant by ``name``; ``None`` if no name is
+    similar."""
     from difflib import get_close_matches
 
     by_folded_name = {candidate.casefold(): candidate for candidate in names}

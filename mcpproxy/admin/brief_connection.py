@@ -1,7 +1,8 @@
 """Connections to the admin port: limited in time and number.
 
 A container is restarted if its health check gets no answer, so no client may block the others. Each answer
-ends its connection. A connection that takes too long is aborted, and so is the oldest of too many connections.
+ends its connection. A connection that takes too long is aborted, and so is the oldest of too many
+connections.
 """
 
 import asyncio

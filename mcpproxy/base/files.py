@@ -27,7 +27,8 @@ def open_regular(
 ) -> int:
     """Open the regular file ``name`` without ever blocking, and return the descriptor.
 
-    With ``follows``, ``name`` may be a symbolic link. Use ``follows`` only to read a file that the user named.
+    With ``follows``, ``name`` may be a symbolic link. Use ``follows`` only to read a file that the user
+    named.
 
     Raises:
         OSError: ``name`` cannot be opened, or is not a regular file.

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 _NONE: Final = object()
 _MAX_UNCOMPILED: Final = 8
-"""How many instances of a class are filled without ``__init__``: compiling it takes longer than filling them."""
+"""How many instances of a class are filled without ``__init__``: compiling it takes longer than filling
+them."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 

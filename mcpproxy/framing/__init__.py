@@ -1,1 +1,2 @@
-"""Framing: cut streams of bytes into messages. The result does not depend on how the bytes arrive in chunks."""
+"""Framing: cut streams of bytes into messages. The result does not depend on how the bytes arrive in
+chunks."""

@@ -1,4 +1,5 @@
-"""Decode content codings: gzip and deflate always, br and zstd if Python or an installed package supports them.
+"""Decode content codings: gzip and deflate always, br and zstd if Python or an installed package supports
+them.
 
 The bytes come from a peer, so invalid bytes do not raise an exception, and the decoded size is bounded: a
 few kilobytes can expand to gigabytes.
@@ -40,7 +41,8 @@ class Decompressor(Protocol):
         ...
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """Return the decoded ``data``; if it has more than ``limit`` bytes, may return about ``limit`` of them."""
+        """Return the decoded ``data``; if it has more than ``limit`` bytes, may return about ``limit`` of
+        them."""
         ...
 
 

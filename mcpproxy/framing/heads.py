@@ -18,7 +18,8 @@ Headers = tuple[tuple[str, str], ...]
 """Name and value of each field, in the order and case in which they were sent, decoded as Latin-1."""
 
 Framing = Mapping[str, str]
-"""The fields that say what follows a head, by lower-case name; values of a repeated field joined by commas."""
+"""The fields that say what follows a head, by lower-case name; values of a repeated field joined by
+commas."""
 
 RequestHead = tuple[str, str, str, Headers, Framing]
 """Method, target, version (``1.1`` or ``1.0``), all fields, and the fields that frame the body."""
@@ -93,7 +94,8 @@ def trailers(raw: bytes) -> Headers | str:
 
 
 def _lines(raw: bytes) -> list[str]:
-    """Return the lines of a head, with folded lines joined. The last two are empty: the blank line and its end."""
+    """Return the lines of a head, with folded lines joined. The last two are empty: the blank line and its
+    end."""
     text = raw.decode("latin-1")
     if "\n " in text or "\n\t" in text:
         # A start line cannot be folded: a folded line after it stays, and is refused as a field.

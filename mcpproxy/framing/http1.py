@@ -1,11 +1,11 @@
-"""Parse the HTTP/1.x of one connection into pieces (see `pieces`): the bytes of the client, of the server, and
-of the proxy where it answers in the server's place.
+"""Parse the HTTP/1.x of one connection into pieces (see `pieces`): the bytes of the client, of the server,
+and of the proxy where it answers in the server's place.
 
-The parser reads a copy of the traffic, so it refuses nothing, and no bytes raise an exception. Where the bytes
-of a side stop being HTTP, that is reported once (`Broken`), and the later bytes of the side are returned
-unchanged. The pieces depend on the bytes and on the order of the calls, not on how the bytes of one peer were
-cut into chunks. Only adjacent `BodyPart`s, and a `Broken` and the `OpaqueBytes` after it, may be cut
-differently.
+The parser reads a copy of the traffic, so it refuses nothing, and no bytes raise an exception. Where the
+bytes of a side stop being HTTP, that is reported once (`Broken`), and the later bytes of the side are
+returned unchanged. The pieces depend on the bytes and on the order of the calls, not on how the bytes of one
+peer were cut into chunks. Only adjacent `BodyPart`s, and a `Broken` and the `OpaqueBytes` after it, may be
+cut differently.
 
 Each exchange consists of
 - from the client: one `RequestStart`, its `BodyPart`s, then one `BodyEnd` or `Cut`;
@@ -122,7 +122,8 @@ class Http1Connection:
         return len(self._requests.held) + len(self._server.held) + (len(proxy.held) if proxy else 0)
 
     def opaque(self, at_ns: int, why: str = _SWITCHED) -> list[Piece]:
-        """Interpret no more bytes of the connection as HTTP. A 101 or a 2xx to CONNECT has the same effect."""
+        """Interpret no more bytes of the connection as HTTP. A 101 or a 2xx to CONNECT has the same
+        effect."""
         self._switch("proxy", at_ns, why)
         return self._take_pieces()
 

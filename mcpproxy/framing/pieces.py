@@ -57,7 +57,8 @@ class BodyEnd(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The end of an incomplete message of the side ``of``. ``by`` is the side that ended the connection first."""
+    """The end of an incomplete message of the side ``of``. ``by`` is the side that ended the connection
+    first."""
 
     exchange: int
     of: Side
@@ -67,7 +68,8 @@ class Cut(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """From ``data`` on, the bytes of the side ``of`` are not HTTP; the later bytes follow as `OpaqueBytes`."""
+    """From ``data`` on, the bytes of the side ``of`` are not HTTP; the later bytes follow as
+    `OpaqueBytes`."""
 
     of: Side
     why: str

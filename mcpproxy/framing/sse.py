@@ -1,9 +1,9 @@
 """Split chunks into events: the framing of ``text/event-stream``.
 
 A block is everything up to and including a blank line: an event, comments alone, or only the blank line. A
-line ends at LF, CRLF or CR, so only the next byte shows whether a CR at the end of a chunk is a whole line end.
-The blocks depend on the bytes alone, not on how they were cut into chunks. The time of a block is that of the
-chunk that completed it.
+line ends at LF, CRLF or CR, so only the next byte shows whether a CR at the end of a chunk is a whole line
+end. The blocks depend on the bytes alone, not on how they were cut into chunks. The time of a block is that
+of the chunk that completed it.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
@@ -34,12 +34,12 @@ _USUAL = re.compile(
 class SseBlock(NamedTuple):
     """One block of the stream, or a piece of a block that is too long to hold.
 
-    ``raw`` holds the exact bytes of the block, with line ends, blank line and byte order mark: joined in order,
-    the ``raw`` of all blocks are the stream. ``data`` joins the values of the data fields by LF, ``None`` if
-    there is no such field; ``data_span`` is the place of the value in ``raw``, if there is one data field.
-    ``event``, ``id`` and ``retry`` (milliseconds) are ``None`` if the field is absent or has to be ignored.
-    ``comments`` are without their colon and the space after it. Text that is not UTF-8 gets replacement
-    characters.
+    ``raw`` holds the exact bytes of the block, with line ends, blank line and byte order mark: joined in
+    order, the ``raw`` of all blocks are the stream. ``data`` joins the values of the data fields by LF,
+    ``None`` if there is no such field; ``data_span`` is the place of the value in ``raw``, if there is one
+    data field. ``event``, ``id`` and ``retry`` (milliseconds) are ``None`` if the field is absent or has to
+    be ignored. ``comments`` are without their colon and the space after it. Text that is not UTF-8 gets
+    replacement characters.
 
     ``complete`` is false for a block that no client processes: a last block without a blank line (its fields
     are read nevertheless), and the pieces of a block that is too long to hold (their fields are not read).
@@ -57,7 +57,8 @@ class SseBlock(NamedTuple):
 
 
 class SseFramer:
-    """Splits one response into blocks: feed it the decoded body, and it returns the complete blocks in order."""
+    """Splits one response into blocks: feed it the decoded body, and it returns the complete blocks in
+    order."""
 
     __slots__ = ("_at_ns", "_held", "_in_line", "_in_pieces", "_limit", "_return", "_start")
 
@@ -95,7 +96,8 @@ class SseFramer:
         return blocks
 
     def spill(self) -> bytes:
-        """Return the held beginning of a block, and stop holding it. The block's other bytes become a piece."""
+        """Return the held beginning of a block, and stop holding it. The block's other bytes become a
+        piece."""
         raw = self._joined()
         if raw:
             self._in_pieces, self._start = True, False
@@ -169,7 +171,8 @@ def _usual_block(match: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bo
 
 
 def _parse_block(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
-    """Parse the fields of a block from ``start`` on. Of repeated fields the last counts; data values are joined."""
+    """Parse the fields of a block from ``start`` on. Of repeated fields the last counts; data values are
+    joined."""
     if usual := _USUAL.fullmatch(raw, start):
         return _usual_block(usual, raw, at_ns, complete=complete)
     event = id = retry = None

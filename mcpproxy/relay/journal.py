@@ -10,7 +10,8 @@ three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``
 escaped or terminated. If a segment ends inside a record, a kill or a full disk has interrupted the write.
 
 Over HTTP every record belongs to a connection, numbered from 1, except START, SIGNAL, GAP, EXIT and a NOTE
-about the proxy itself. The first record of a connection is CONNECT; a CLIENT_EOF and a SERVER_EOF are its last.
+about the proxy itself. The first record of a connection is CONNECT; a CLIENT_EOF and a SERVER_EOF are its
+last.
 
 The writer below is part of the data path, so it never raises and never waits. It counts the bytes that it
 cannot write, and appends a GAP record with the counts as soon as there is room again.
@@ -173,7 +174,8 @@ class Journal:
         self._count_lost(kind, at_ns, payload, connection)
 
     def close(self, at_ns: int) -> bytes:
-        """Write the records that wait, and close the segment. Return the records that could not be written."""
+        """Write the records that wait, and close the segment. Return the records that could not be
+        written."""
         unwritten = b""
         if self._lost is not None and not self._recover(at_ns):
             if any(self._lost.values()):

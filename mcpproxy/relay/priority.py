@@ -1,8 +1,8 @@
 """The recorder's priority: low while it keeps up with the traffic, normal when the relay waits for it.
 
-The recorder runs in its own session (``setsid``). If the kernel divides processor time among sessions, it uses
-the nice value of the session, which every user may raise and lower again. Otherwise it uses the nice value of
-the process. An ordinary user cannot lower that one again, so it is raised only a little.
+The recorder runs in its own session (``setsid``). If the kernel divides processor time among sessions, it
+uses the nice value of the session, which every user may raise and lower again. Otherwise it uses the nice
+value of the process. An ordinary user cannot lower that one again, so it is raised only a little.
 
 Source: sched(7), The autogroup feature
 """

@@ -1,6 +1,6 @@
-"""The two sockets of a tunnel: when each of them is read, what waits for it, and how both are closed.
+"""The two sockets of a tunnel: when each socket is read, which bytes wait for it, and how both are closed.
 
-The subclass `Tunnel` decides what is forwarded between them and what we answer ourselves.
+The subclass `Tunnel` decides which bytes are forwarded and which requests mcpproxy answers itself.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class Pair:
         self._upstream: TunnelSocket | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
         self._is_over = False
-        self._is_client_unread = False  # upstream takes no more bytes, so we do not read the client any more
+        self._is_client_unread = False  # upstream accepts no more bytes, so the client is not read any more
 
     def start(self) -> None:
         """Begin to read the client."""
         self._watch()
 
     def stop(self, why: str) -> None:
-        """Close both connections from our side; ``why`` is recorded."""
+        """Close both connections; ``why`` is recorded."""
         if self._records.number:
             self._note("closed", why, time.monotonic_ns())
         self._close()
 
     def abandon(self, why: str) -> None:
-        """Close both connections after a fault of ours, whatever state they are in."""
+        """Close both connections after a fault (a bug in mcpproxy), in whatever state they are."""
         now = time.monotonic_ns()
         was_over, self._is_over = self._is_over, True
         self._proxy.forget(self)
@@ -84,7 +84,7 @@ class Pair:
     # Ends.
 
     def _on_broken(self, end: TunnelSocket) -> None:
-        """``end`` takes no more bytes. What a server sent before is still read and delivered."""
+        """Handle that ``end`` accepts no more bytes. Bytes that a server sent before are still delivered."""
         end.broken = True
         end.rest = None
         if end is self._client or end.ended:
@@ -94,12 +94,12 @@ class Pair:
         self._watch()
 
     def _on_reset(self, end: TunnelSocket) -> None:
-        """``end`` has reset its connection, so we reset the other one."""
+        """Handle that ``end`` has reset its connection: reset the other connection too."""
         kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
         self._records.end(kind, time.monotonic_ns(), RESET)
-        for one in (self._client, self._upstream):
-            if one is not None:
-                one.abort()
+        for end in (self._client, self._upstream):
+            if end is not None:
+                end.abort()
         self._close()
 
     def _close_if_done(self) -> None:
@@ -122,7 +122,7 @@ class Pair:
     # Readiness.
 
     def _is_readable(self, end: TunnelSocket, events: int) -> bool:
-        """Handle all events except readability; returns whether ``end`` is to be read now."""
+        """Handle all events except readability. Return whether ``end`` can be read now."""
         if events & WRITE and end.rest is not None:
             self._flush(end)
         if self._is_over or not end.is_watched:
@@ -131,8 +131,8 @@ class Pair:
             return bool(events & (READ | BROKEN))
         if events & BROKEN:
             if end.ended and not end.finished:
-                self._on_reset(end)  # it had only closed its sending side before
-            else:  # closed in both directions, or paused until the other end has room
+                self._on_reset(end)  # until now only its sending side was closed
+            else:  # closed in both directions, or not read until the other end has room
                 end.unwatch()
         return False
 
@@ -156,7 +156,7 @@ class Pair:
         self._close_if_done()
 
     def _watch(self) -> None:
-        """Watch both ends for what can be done now."""
+        """Watch each end for the events that can be handled now."""
         if self._is_over:
             return
         client, upstream = self._client, self._upstream
@@ -182,6 +182,7 @@ class Pair:
         self._records.note(what, why, at_ns)
 
     def _upstream_address(self) -> str:
-        """The address of the server that the last request was for, else of the only server, else empty."""
+        """Return the address of the last request's server. Before any request: of the only server, or
+        empty."""
         route = self._requests.route
         return self._proxy.upstream if route is None else route.upstream.address

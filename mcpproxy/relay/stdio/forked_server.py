@@ -1,4 +1,5 @@
-"""Start the server with fork and exec, if ``posix_spawn`` cannot give it the environment or signals of the host.
+"""Start the server with fork and exec, if ``posix_spawn`` cannot give it the environment or signals of the
+host.
 
 That is the case if the environment has entries without a name or without ``=``, or the same name twice, or if
 the host ignores the signal SIGCHLD. Both are rare, so this module is imported only when needed. Forking takes

@@ -107,11 +107,12 @@ def _environment() -> dict[bytes, bytes] | None:
 
 
 class Recorder:
-    """The relay's ends of the two pipes to the recorder: ``wake_fd`` wakes it, ``notes`` brings lines for stderr.
+    """The relay's ends of the two pipes to the recorder: ``wake_fd`` wakes it, ``notes`` brings lines for
+    stderr.
 
-    ``asleep`` is shared memory of two bytes. The recorder sets the first byte, looks at the journal once more,
-    and only then blocks on the wake pipe. The relay writes into the pipe only if that byte is set. The relay
-    sets the second byte when it has reaped the server: `_end_orphan` reads it."""
+    ``asleep`` is shared memory of two bytes. The recorder sets the first byte, looks at the journal once
+    more, and only then blocks on the wake pipe. The relay writes into the pipe only if that byte is set. The
+    relay sets the second byte when it has reaped the server: `_end_orphan` reads it."""
 
     __slots__ = ("asleep", "notes", "pid", "reaped", "wake_fd")
 

@@ -1,4 +1,5 @@
-"""The relay: one loop over raw descriptors, between a host (the program that started us) and the server it wraps.
+"""The relay: one loop over raw descriptors, between a host (the program that started us) and the server it
+wraps.
 
     host's stdin  0 ──► server's stdin        journaled
     host's stdout 1 ◄── server's stdout       journaled
@@ -6,12 +7,13 @@
     host's stderr 2 ◄── recorder's notes      not journaled
 
 *Order.* A chunk is read, its time is taken, it is forwarded, and the part that the receiver accepted is
-appended to the journal before anything else is read. A peer can answer only after the chunk was forwarded, and
-the relay reads the answer only after the chunk was appended. So no answer precedes its request in the journal.
+appended to the journal before anything else is read. A peer can answer only after the chunk was forwarded,
+and the relay reads the answer only after the chunk was appended. So no answer precedes its request in the
+journal.
 
-*Back-pressure.* Bytes that a peer does not accept immediately are kept, at most one chunk, and nothing more is
-read for that peer until they are delivered. Only ``poll`` waits for peers, so one full direction never blocks
-the other.
+*Back-pressure.* Bytes that a peer does not accept immediately are kept, at most one chunk, and nothing more
+is read for that peer until they are delivered. Only ``poll`` waits for peers, so one full direction never
+blocks the other.
 
 *Kills.* A chunk is copied into a mapped file before it is forwarded (``crash_buffer.py``), so that it is not
 lost if the relay is killed between forwarding and journaling.
@@ -338,8 +340,8 @@ class Relay(ServerLife):
             self._start_grace_period()
 
     def _on_broken(self, sink: Sink) -> None:
-        """Close ``sink``, which nobody reads any more, and its sources, so that their writers get a broken pipe
-        too."""
+        """Close ``sink``, which nobody reads any more, and its sources, so that their writers get a broken
+        pipe too."""
         self._close(sink)
         for source in list(self.sources):
             if source.sink is sink:

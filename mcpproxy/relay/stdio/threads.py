@@ -1,10 +1,10 @@
 """The relay for systems that have no fork and cannot poll pipes (Windows): threads and blocking calls.
 
 Each of the three streams has its own thread; other threads wait for the server and serve the recorder. Unlike
-in the loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request in
-the journal: a peer cannot answer before the request is forwarded, and by then the request is journaled. A lock
-around the journal puts the chunks of all threads in one order. The cost is a delay of a few microseconds, and
-the last chunk may be recorded although nobody read it."""
+in the loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request
+in the journal: a peer cannot answer before the request is forwarded, and by then the request is journaled. A
+lock around the journal puts the chunks of all threads in one order. The cost is a delay of a few
+microseconds, and the last chunk may be recorded although nobody read it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def run(
 
 
 class ThreadedRelay:
-    """One session: the server, the threads between it and the host, and the journal that all threads share."""
+    """One session: the server, the threads between it and the host, and the journal that all threads
+    share."""
 
     def __init__(self, journal: Journal | None, grace_s: float, quiet: bool) -> None:
         self.journal = journal
