@@ -24,11 +24,11 @@ def files_of(path: str) -> list[str]:
 
 
 def first_of(path: str) -> str:
-    """Return the first existing file of the recording."""
-    seen = {path}
-    while (before := _file_before(path)) is not None and before not in seen:
-        seen.add(before)
-        path = before
+    """Return the first existing file of the recording to which ``path`` belongs."""
+    visited = {path}
+    while (previous := _file_before(path)) is not None and previous not in visited:
+        visited.add(previous)
+        path = previous
     return path
 
 
@@ -42,7 +42,7 @@ def next_name(first: str, last: str) -> str:
 
 
 def _file_before(path: str) -> str | None:
-    """The file that ``path`` continues, by its header."""
+    """Return the file that ``path`` continues, which the header of ``path`` names."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             header = decode(file.readline(_HEADER_BYTES))
@@ -54,25 +54,25 @@ def _file_before(path: str) -> str | None:
 
 
 def _file_after(path: str) -> str | None:
-    """The file that continues ``path``, by its last record."""
+    """Return the file that continues ``path``, which the last record of ``path`` names."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)
             line = file.read().rstrip(b"\n").rpartition(b"\n")[2]
         if not line.startswith(b'{"type":"continued"'):
             return None
-        last = decode(line)
+        record = decode(line)
     except (OSError, ValueError):
         return None
-    return _beside(path, last.file) if isinstance(last, Continued) else None
+    return _beside(path, record.file) if isinstance(record, Continued) else None
 
 
 def _beside(path: str, name: str) -> str | None:
-    """Return the file ``name`` in the folder of ``path``; never one outside it."""
+    """Return the file ``name`` in the folder of ``path``; never a file outside that folder."""
     if not is_name(name):
         return None
-    found = os.path.join(os.path.dirname(path), name)
-    return found if os.path.isfile(found) else None
+    sibling = os.path.join(os.path.dirname(path), name)
+    return sibling if os.path.isfile(sibling) else None
 
 
 def is_name(name: str) -> bool:
