@@ -27,7 +27,7 @@ _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 class _Field:
     """The arguments of ``field``; ``options`` are those for ``dataclasses.field``."""
 
-    __slots__ = ("default", "factory", "init", "more")
+    __slots__ = ("default", "factory", "init", "options")
 
     def __init__(self, default: object, factory: Any, init: bool, options: Mapping[str, bool]) -> None:
         self.default = default

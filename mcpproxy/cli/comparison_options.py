@@ -26,7 +26,7 @@ exit codes: 0 no difference, 1 differences, 2 it could not be run
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """What is compared: rules for values, and methods that are left out."""
+    """The rules by which values are compared, and the methods whose messages are not compared."""
 
     rules: DiffRules
     ignored_methods: tuple[str, ...] = ()
@@ -58,15 +58,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def rules_from(options: argparse.Namespace) -> ComparisonRules:
     """Return the comparison rules that the arguments give."""
     ignored: list[str] = options.ignore
+    pointers = [item for item in ignored if item.startswith("/")]
+    methods = [item for item in ignored if not item.startswith("/")]
     alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
-    rules = DiffRules(tuple(each for each in ignored if each.startswith("/")), alike)
-    return ComparisonRules(rules, tuple(each for each in ignored if not each.startswith("/")))
+    rules = DiffRules(tuple(pointers), alike)
+    return ComparisonRules(rules, tuple(methods))
 
 
 def sessions_of(source: ReplaySource) -> list[RecordedSession]:
     """Return the sessions of a recording.
 
-    Messages without a session id are a session of their own if a request is among them; otherwise they belong
+    Messages without a session id form a separate session if one of them is a request; otherwise they belong
     to the first session.
     """
     unnamed = source.unnamed
@@ -80,10 +82,10 @@ def sessions_of(source: ReplaySource) -> list[RecordedSession]:
 
 
 def choose_session(path: str, sessions: Sequence[RecordedSession], id: str) -> RecordedSession:
-    """Return the one of ``sessions`` whose name begins with ``id``; ``path`` is for error messages.
+    """Return the session whose name begins with ``id``; ``path`` is for error messages.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: no session has such a name, or more than one.
     """
     return find_session(path, id, {session.name: session for session in sessions if session.name})
 

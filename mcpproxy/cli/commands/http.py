@@ -38,7 +38,7 @@ _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """The values of the arguments."""
+    """The values of the arguments. ``host``, ``port`` and ``endpoint`` are those of the proxy itself."""
 
     recording: RecordingOptions
     upstream: Upstream | None
@@ -56,15 +56,14 @@ class HttpOptions:
     keeps_credentials: bool
     admin: str
     is_url_named: bool
-    """The URL was given as ``--upstream``, its name in earlier versions."""
+    """Whether the URL was given as ``--upstream``, as in earlier versions."""
 
 
 def run(argv: list[str]) -> int:
     """Serve until terminated.
 
     Raises:
-        McpProxyError: the arguments are not valid, the port is taken, or nothing can be written
-            where the recording should go.
+        McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.
     """
     options = parse(argv)
     if sys.platform == "win32":
@@ -89,7 +88,7 @@ def run(argv: list[str]) -> int:
 
 
 def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
-    """Return what the relay needs: its settings, the listening socket, and its address as ``host:port``.
+    """Return the settings of the proxy, its listening socket, and its address as ``host:port``.
 
     Raises:
         UsageError: the port is taken, or a certificate cannot be read.
@@ -114,7 +113,7 @@ def parse(argv: list[str]) -> HttpOptions:
     """Read the arguments.
 
     Raises:
-        UsageError: they are not valid.
+        UsageError: the arguments are not valid.
     """
     args = _parser().parse_args(argv)
     url = args.url or args.upstream
@@ -156,9 +155,9 @@ def parse(argv: list[str]) -> HttpOptions:
 def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("http")
     for name, value, _ in OPTIONS:
-        given = getattr(args, name[2:].replace("-", "_"))
-        for each in given if value else [""] * given:
-            recording.set(name, each)
+        values = getattr(args, name[2:].replace("-", "_"))
+        for item in values if value else [""] * values:
+            recording.set(name, item)
     recording.resolve_rules()
     return recording
 
@@ -167,7 +166,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
     """Return the host, without brackets, and the port of ``HOST:PORT``.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: ``text`` does not have that form.
     """
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -180,7 +179,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def _check_admin(host: str, port: int) -> None:
-    """Check that the admin port is free, because the recorder, which opens it later, could only report it."""
+    """Check that the admin port is free. The recorder opens it later, and could only report a failure."""
     try:
         proxy.listen(host, port).close()
     except OSError as error:
@@ -318,7 +317,7 @@ def _address(options: HttpOptions, here: str) -> str:
 
 
 def _shown(upstream: Upstream, endpoint: str) -> str:
-    """Return the upstream endpoint as a URL without its query, which may hold a secret."""
+    """Return the URL of upstream's endpoint, without the query, which may contain a secret."""
     return upstream.origin + (upstream.path or endpoint)
 
 

@@ -42,15 +42,15 @@ def run(argv: list[str]) -> int:
     )
     add_folders(parser, "list")
     options = parser.parse_args(argv)
-    known = known_rules(options.folders)
+    catalogue = known_rules(options.folders)
     as_json = options.format == "json"
     if options.coverage:
-        return _coverage(known, as_json=as_json)
-    rules = sorted(known.rules.values(), key=lambda rule: rule.code)
+        return _coverage(catalogue, as_json=as_json)
+    rules = sorted(catalogue.rules.values(), key=lambda rule: rule.code)
     if options.family is not None:
         rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
         if not rules:
-            raise unknown("--family", known, options.family)
+            raise unknown("--family", catalogue, options.family)
     if as_json:
         import json
 
@@ -65,12 +65,12 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _coverage(known: Catalogue, *, as_json: bool) -> int:
+def _coverage(catalogue: Catalogue, *, as_json: bool) -> int:
     import json
 
     from mcpproxy.reports import coverage
 
-    rows = coverage.rows(known)
+    rows = coverage.rows(catalogue)
     emit(
         [json.dumps(coverage.as_objects(rows), indent=2)]
         if as_json
@@ -86,17 +86,17 @@ def level(rule: Rule, revision: str) -> Level | None:
 
 
 def level_word(rule: Rule, revision: str) -> str | None:
-    """Return the word for a level; a permission has no level but has a word."""
+    """Return the word for the level of ``rule`` in ``revision``; for a permission, ``allowed``."""
     keywords = rule.keywords(revision)
     return SEVERITY[keywords[0]] or "allowed" if keywords else None
 
 
 def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
-    """Return code, name and a column per revision of each protocol that ``rules`` cover."""
+    """Return a line per rule: code, name, and its level in each revision of the protocols that occur."""
     rules = tuple(rules)
-    spoken = [v for versions in (REVISIONS, ACP) if _any_covers(rules, versions) for v in versions]
-    rows = [("RULE", "NAME", *spoken)]
-    rows += [(rule.code, rule.name, *[level_word(rule, r) or "-" for r in spoken]) for rule in rules]
+    revisions = [v for versions in (REVISIONS, ACP) if _any_covers(rules, versions) for v in versions]
+    rows = [("RULE", "NAME", *revisions)]
+    rows += [(rule.code, rule.name, *[level_word(rule, r) or "-" for r in revisions]) for rule in rules]
 
     def paint(column: int, cell: str, padded: str) -> str:
         return (
@@ -111,7 +111,7 @@ def _any_covers(rules: Iterable[Rule], versions: Iterable[str]) -> bool:
 
 
 def as_object(rule: Rule) -> dict[str, object]:
-    """Return one rule as JSON. ``levels`` has a member per revision, ``null`` if it has no level there."""
+    """Return a rule as a JSON object. ``levels`` has a member per revision, ``null`` if there is no level."""
     return {
         "code": rule.code,
         "name": rule.name,

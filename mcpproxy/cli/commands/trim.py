@@ -30,10 +30,10 @@ def run(argv: list[str]) -> int:
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     options = parser.parse_args(argv)
     ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
-    named = find_traces.expand(options.trace)
-    if len(named) > 1:
-        raise UsageError(options.trace, f"holds {len(named)} traces", "name one of them")
-    trace = open_trace(named[0])
+    paths = find_traces.expand(options.trace)
+    if len(paths) > 1:
+        raise UsageError(options.trace, f"holds {len(paths)} traces", "name one of them")
+    trace = open_trace(paths[0])
     header, lines = trimmed(trace, lambda seq: any(seq in wanted for wanted in ranges))
     tally = write_trace(options.output, header, lines)
     frames = count(sum(tally.frames.values()), "frame")

@@ -97,9 +97,9 @@ class Pair:
         """Handle that ``end`` has reset its connection: reset the other connection too."""
         kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
         self._records.end(kind, time.monotonic_ns(), RESET)
-        for end in (self._client, self._upstream):
-            if end is not None:
-                end.abort()
+        for each_end in (self._client, self._upstream):
+            if each_end is not None:
+                each_end.abort()
         self._close()
 
     def _close_if_done(self) -> None:
