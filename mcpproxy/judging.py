@@ -81,7 +81,7 @@ def judge(
 def _places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
     """Read the trace again, and return the file and line of each frame in ``wanted``.
 
-    A later event can show that an earlier frame is wrong; nobody kept the place of that frame.
+    This is for a finding about an earlier frame: while that frame was judged, its place was not recorded.
     """
     places: dict[int, tuple[str, int]] = {}
     for event in trace.events():

@@ -73,6 +73,7 @@ def mcp_recording(
     path = _recording_path(node, arguments.get("name"))
     mode = cast("Mode", request.config.getoption("--mcp-record"))
     written_paths = request.config.stash[_RECORDED]
+    # In mode ``once``, a recording that an earlier test of this run has written is extended, not replayed.
     exists = path.exists() and not (mode == "once" and path in written_paths)
     command_or_text: str | list[str | os.PathLike[str]] = arguments.get("command") or []
     command = (

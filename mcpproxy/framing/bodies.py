@@ -127,6 +127,8 @@ class Chunked:
         return "the last chunk of the body is missing"
 
     def _take_line(self, data: bytes, start: int) -> int:
+        """Read a size line, a chunk's line end or a trailer line; return the index of the first byte not
+        taken."""
         stop = data.find(b"\n", start) + 1
         if stop and not self._line:
             line = data[start:stop]
@@ -214,10 +216,10 @@ def _known_length(framing: Framing) -> Length | str | None:
     if _is_length(value):
         return Length(int(value))
     # The same number twice is accepted, because some proxies join fields.
-    first, *others = {member.strip(" \t") for member in value.split(",")}
-    if others:
+    first_value, *other_values = {member.strip(" \t") for member in value.split(",")}
+    if other_values:
         return "Content-Length says different things"
-    return Length(int(first)) if _is_length(first) else "Content-Length is not a number of bytes"
+    return Length(int(first_value)) if _is_length(first_value) else "Content-Length is not a number of bytes"
 
 
 def _is_length(value: str) -> bool:

@@ -46,7 +46,7 @@ class ConnectionSide(ABC):
         position, end = 0, len(data)
         while position < end:
             if self._body is not None:
-                position = self._content(self._body, data, position)
+                position = self._take_content(self._body, data, position)
             elif not self._opaque:
                 position = self.head(data, position)
             else:
@@ -55,27 +55,27 @@ class ConnectionSide(ABC):
 
     def head(self, data: bytes, start: int) -> int:
         """Look for the end of a head in ``data``; return the index of the first byte not taken."""
-        held = len(self.held)
-        if not held:
+        held_bytes = len(self.held)
+        if not held_bytes:
             if data[start] in b"\r\n":
                 # Old peers send line ends between messages (RFC 9112, section 2.2).
-                content = _NOT_LINE_END.search(data, start)
-                return content.start() if content else len(data)
+                first_content = _NOT_LINE_END.search(data, start)
+                return first_content.start() if first_content else len(data)
             if why := self.refusal(data[start : start + _SEEN_BYTES]):
                 self.break_off(why, data[start:])
                 return len(data)
             if end := _head_end(data, start):
-                self._whole(data[start:end])
+                self._take_whole_head(data[start:end])
                 return end
         self.held += data[start:]
-        if held < _SEEN_BYTES and (why := self.refusal(bytes(self.held[:_SEEN_BYTES]))):
+        if held_bytes < _SEEN_BYTES and (why := self.refusal(bytes(self.held[:_SEEN_BYTES]))):
             self.break_off(why, bytes(self.held))
             return len(data)
-        if end := _head_end(self.held, max(0, held - 2)):
+        if end := _head_end(self.held, max(0, held_bytes - 2)):
             raw = bytes(self.held[:end])
             self.held = bytearray()
-            self._whole(raw)
-            return start + len(raw) - held
+            self._take_whole_head(raw)
+            return start + len(raw) - held_bytes
         self.hold(b"")
         return len(data)
 
@@ -83,12 +83,12 @@ class ConnectionSide(ABC):
         """Hold an incomplete head, up to the length that a head may have."""
         self.held += data
         if len(self.held) > LIMIT_BYTES:
-            self._whole(bytes(self.held))
+            self._take_whole_head(bytes(self.held))
 
     def enter(self, body: Body | str) -> None:
         """After a head, begin to read ``body``. If it is a text, which says why it cannot be read, stop."""
         if isinstance(body, str):
-            self._cut(self.of, body)
+            self._add_cut(self.of, body)
             self.break_off(body, b"")
         elif body.over:
             self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, ()))
@@ -107,7 +107,7 @@ class ConnectionSide(ABC):
         if self._body is not None:
             missing = self._body.missing()
             if missing or reset:
-                self._cut(by, f"{how}; {missing}" if missing else how)
+                self._add_cut(by, f"{how}; {missing}" if missing else how)
             else:
                 self._body = None
                 self.pieces.append(BodyEnd(self.exchange, self.of, at_ns, ()))
@@ -122,16 +122,17 @@ class ConnectionSide(ABC):
             self.held = bytearray()
         self.at_ns = at_ns
         if self._body is not None:
-            self._cut(by, why)
+            self._add_cut(by, why)
         self._opaque = True
 
-    def _whole(self, raw: bytes) -> None:
+    def _take_whole_head(self, raw: bytes) -> None:
         if len(raw) > LIMIT_BYTES:
             self.break_off(f"a head is longer than {LIMIT_BYTES >> 10} KiB", raw)
         else:
             self.begin(raw)
 
-    def _content(self, body: Body, data: bytes, start: int) -> int:
+    def _take_content(self, body: Body, data: bytes, start: int) -> int:
+        """Feed ``data`` from ``start`` on to ``body``; return the index of the first byte not taken."""
         content, position = body.feed(data, start)
         if content:
             self.pieces.append(BodyPart(self.exchange, self.of, content, self.at_ns))
@@ -139,11 +140,12 @@ class ConnectionSide(ABC):
             self._body = None
             self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, body.trailers))
         elif body.broken:
-            self._cut(self.of, body.broken)
+            self._add_cut(self.of, body.broken)
             self.break_off(body.broken, body.rest)
         return position
 
-    def _cut(self, by: Side, why: str) -> None:
+    def _add_cut(self, by: Side, why: str) -> None:
+        """End the current message as incomplete."""
         self._body = None
         self.pieces.append(Cut(self.exchange, self.of, by, self.at_ns, why))
 

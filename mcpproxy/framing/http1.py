@@ -108,11 +108,11 @@ class Http1Connection:
         return self._take_pieces()
 
     def client_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """The client ended its sending side, in order or by a reset."""
+        """Handle that the client ended its sending side, in order or by a reset (``reset``)."""
         return self._end(self._requests, at_ns, reset)
 
     def server_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """The server ended its sending side, in order or by a reset."""
+        """Handle that the server ended its sending side, in order or by a reset (``reset``)."""
         return self._end(self._server, at_ns, reset)
 
     @property
@@ -190,7 +190,8 @@ class _Exchanges:
         return exchange
 
     def oldest(self, requests: ConnectionSide) -> _Exchange | None:
-        """Return the exchange of the oldest request without a final response, to which the next one belongs.
+        """Return the exchange of the oldest request without a final response: the next response belongs to
+        it.
 
         A request whose head is incomplete or cannot be read counts too.
         """
@@ -236,6 +237,7 @@ class _Requests(ConnectionSide):
 
     @property
     def _paused(self) -> bool:
+        """Whether the last request may end HTTP and has no answer yet."""
         return self._last is not None and self._last.switches and not self._last.answered
 
     def refusal(self, first: bytes) -> str:

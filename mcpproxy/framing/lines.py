@@ -118,6 +118,7 @@ class LineFramer:
             self._held_bytes += len(data)
 
     def _take(self) -> bytes:
+        """Remove and return the held beginning of a line."""
         raw = b"".join(self._held)
         self._held.clear()
         self._held_bytes = 0

@@ -107,10 +107,10 @@ class SseFramer:
         """Split bytes into blocks. A CR at the end of ``data`` is known to be a complete line end."""
         position, end = 0, len(data)
         while position < end:
-            usual = None if self._in_line or self._held.tell() else _USUAL.match(data, position)
-            if usual is not None and usual.end() - position <= self._limit:
-                position = usual.end()
-                blocks.append(_usual_block(usual, usual[0], at_ns, complete=True))
+            usual_block = None if self._in_line or self._held.tell() else _USUAL.match(data, position)
+            if usual_block is not None and usual_block.end() - position <= self._limit:
+                position = usual_block.end()
+                blocks.append(_usual_block(usual_block, usual_block[0], at_ns, complete=True))
                 self._start = False
                 continue
             blank = None if self._in_line else _LINE_END.match(data, position)
@@ -140,6 +140,7 @@ class SseFramer:
         self._held.write(part)
 
     def _joined(self) -> bytes:
+        """Remove and return the held beginning of a block."""
         held, self._held = self._held, BytesIO()
         return held.getvalue()
 
@@ -173,8 +174,8 @@ def _usual_block(match: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bo
 def _parse_block(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
     """Parse the fields of a block from ``start`` on. Of repeated fields the last counts; data values are
     joined."""
-    if usual := _USUAL.fullmatch(raw, start):
-        return _usual_block(usual, raw, at_ns, complete=complete)
+    if usual_match := _USUAL.fullmatch(raw, start):
+        return _usual_block(usual_match, raw, at_ns, complete=complete)
     event = id = retry = None
     spans: list[tuple[int, int]] = []
     comments: list[str] = []

@@ -154,18 +154,18 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
         OSError: the checkpoint could not be written; the previous checkpoint remains.
     """
     long = list(checkpoint.long)
-    held: list[JSON] = []
+    held_lines: list[JSON] = []
     for partial_line in checkpoint.held:
         if len(partial_line.raw) > _LONG_BYTES:
             long.append(partial_line.raw)
-            held.append([len(long) - 1, partial_line.at_ns])
+            held_lines.append([len(long) - 1, partial_line.at_ns])
         else:
-            held.append([base64.b64encode(partial_line.raw).decode("ascii"), partial_line.at_ns])
+            held_lines.append([base64.b64encode(partial_line.raw).decode("ascii"), partial_line.at_ns])
     members: dict[str, JSON] = {
         "segment": checkpoint.segment,
         "offset": checkpoint.offset,
         "trace_bytes": checkpoint.trace_bytes,
-        "held": held,
+        "held": held_lines,
         "long": [len(run) for run in long],
     }
     if checkpoint.assembly is not None:

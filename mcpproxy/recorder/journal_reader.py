@@ -81,6 +81,7 @@ class JournalReader:
         self._unwritten = unwritten
 
     def _last_entries(self) -> list[Entry]:
+        """Return, once, the last records of a relay that is gone (see ``end``)."""
         if not self._is_relay_gone:
             return []
         self._is_relay_gone = False  # so that the entries are returned only once
@@ -140,6 +141,7 @@ class JournalReader:
             pass
 
     def _read_some(self) -> bytes:
+        """Read the next bytes of the current segment; empty if it has no more at the moment."""
         if self._torn_size:
             return b""
         if self._fd < 0:
@@ -156,6 +158,7 @@ class JournalReader:
         return data
 
     def _parse(self, data: bytes) -> list[Entry]:
+        """Return the complete records in the buffer and ``data``; keep the beginning of an incomplete one."""
         buffer = self._buffer + data if self._buffer else data
         head_size = journal.HEAD.size
         unpack = journal.HEAD.unpack_from
@@ -201,9 +204,9 @@ class JournalReader:
             self._buffer = b""
         return has_next
 
-    def _damaged(self, what: str) -> TraceError:
+    def _damaged(self, fact: str) -> TraceError:
         where = os.path.join(self.folder, journal.segment_name(self.segment))
-        return TraceError(where, None, f"the journal is damaged: {what}", "the trace is whole up to its end")
+        return TraceError(where, None, f"the journal is damaged: {fact}", "the trace is whole up to its end")
 
 
 _NAMES: Final = frozenset((checkpoint.NAME, checkpoint.DRAFT_NAME, lock.NAME, crash_buffer.NAME))

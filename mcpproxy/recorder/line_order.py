@@ -112,6 +112,7 @@ class LineOrder:
             yield from self.take(entry)
 
     def _release(self, *, is_over: bool = True) -> Iterator[Entry]:
+        """Stop waiting and yield the records that waited. ``is_over``: the awaited line has ended."""
         stream, waiting = self._awaited, self.drop()
         self._waiting_bytes = 0
         if is_over and stream is not None:

@@ -229,20 +229,20 @@ class Masker:
     def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
         name, value = field
         if treatment == "scheme":
-            scheme, space, rest = value.partition(" ")
-            return name, scheme + space + self._masked(rest) if space else self._masked(value)
+            scheme, space, credentials = value.partition(" ")
+            return name, scheme + space + self._masked(credentials) if space else self._masked(value)
         if treatment == "whole":
             return name, self._masked(value)
         return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
     def _parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
-        before, name, value = match.groups()
+        separator, name, value = match.groups()
         inner = unquote(value) if "%" in value else value
         is_secret = _is_secret(unquote(name).strip(), exact) or value in self._learned
         # The value may be a URL, with secret parameters of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
             value = self._masked(value)
-        return f"{before}{name}={value}"
+        return f"{separator}{name}={value}"
 
     def _form_field(self, match: re.Match[str]) -> str:
         return self._parameter(match, SECRETS)

@@ -166,15 +166,15 @@ class RecordingPipeline:
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
-        last = self._files[-1]
-        path = chain.next_name(self._files[0], last)
+        last_file = self._files[-1]
+        path = chain.next_name(self._files[0], last_file)
         state.file_ns = state.at_ns
         state.complete_tally()
         writer.write(encode_continued(Continued(os.path.basename(path), state.tally, state.at_ns)))
         writer.continue_in(path)
         self._files.append(path)
         self._sizes.clear()
-        writer.write(encode_header(replace(state.header, continues=os.path.basename(last))))
+        writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
 
     def finish(self) -> bool:
         """Write how the session ended. Return false if the disk has no room for it.
@@ -316,6 +316,7 @@ class RecordingPipeline:
         self._sink.write_event(frame)
 
     def _record_gap(self, gap: Gap) -> None:
+        """Write a gap, after the incomplete lines before it."""
         for stream, count in enumerate(lost_in(gap)):
             self._passed[stream] += count
             if count:
@@ -326,6 +327,7 @@ class RecordingPipeline:
             self._sink.write_http_events(self._assembly.gap(gap.observed_at_ns))
 
     def _flush(self) -> bool:
+        """Write pending records to the disk. Return false, and say so on stderr, if that fails."""
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
         if not is_written and not was_stuck:
@@ -350,15 +352,15 @@ class RecordingPipeline:
 
     def _clear_journal(self) -> None:
         """Delete segments whose records are in the trace, if that frees more than the checkpoint needs."""
-        held = self._assembly.held_bytes if self._assembly is not None else 0
-        held += sum(framer.held_bytes for framer in self._framers)
-        if self._order.is_waiting or self._reader.read_segments * journal.SEGMENT_BYTES <= held:
+        held_bytes = self._assembly.held_bytes if self._assembly is not None else 0
+        held_bytes += sum(framer.held_bytes for framer in self._framers)
+        if self._order.is_waiting or self._reader.read_segments * journal.SEGMENT_BYTES <= held_bytes:
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
         saved = self._saved_assembly()
         state = Checkpoint(
             trace_bytes=self._writer.size,
-            held=(client, server, stderr),
+            held_bytes=(client, server, stderr),
             assembly=saved.state,
             long=saved.long,
             file=os.path.basename(self._writer.path) if self._rotation is not None else "",

@@ -65,9 +65,9 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     try:
         return _recover(trace, folder, make_observer or standard_observer)
     except _DAMAGE_ERRORS as fault:
-        what = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
+        fact = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
         next_step = "the trace is whole up to its last line"
-        raise TraceError(folder, None, f"the journal is damaged: {what}", next_step) from None
+        raise TraceError(folder, None, f"the journal is damaged: {fact}", next_step) from None
     finally:
         lock.release()
 
@@ -206,16 +206,18 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
         raise TraceError(trace, None, "is not the trace of the journal beside it", "move one of the two away")
 
 
-def _refuse_hole(folder: str, first: int) -> None:
-    """Check that no segment from ``first`` on is missing: the records after it would be lost.
+def _refuse_hole(folder: str, first_segment: int) -> None:
+    """Check that no segment from ``first_segment`` on is missing: the records after it would be lost.
 
     Raises:
         TraceError: one is missing.
     """
     segments = [
-        int(name) for name in Folder(folder).names() if journal_reader.is_segment(name) and int(name) >= first
+        int(name)
+        for name in Folder(folder).names()
+        if journal_reader.is_segment(name) and int(name) >= first_segment
     ]
-    for expected, segment in enumerate(segments, start=first):
+    for expected, segment in enumerate(segments, start=first_segment):
         if segment != expected:
             name = journal.segment_name(expected)
             raise TraceError(folder, None, f"segment {name} is missing", "the trace is whole up to its end")

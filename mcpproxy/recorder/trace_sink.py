@@ -190,6 +190,7 @@ class TraceSink:
             self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
 
     def _judge(self, event: Event) -> None:
+        """Judge an event, and record and show its findings."""
         self._record_findings(self.state.judge.observe(event))
         self.report_judge()
 

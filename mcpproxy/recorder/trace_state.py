@@ -88,8 +88,8 @@ def restore(
             case Stderr():
                 state.stream_bytes[2] += len(event.raw) + event.terminated
             case Gap():
-                for place, count in enumerate(lost_in(event)):
-                    state.stream_bytes[place] += count
+                for stream, count in enumerate(lost_in(event)):
+                    state.stream_bytes[stream] += count
             case _:
                 pass
         state.names.of(event)

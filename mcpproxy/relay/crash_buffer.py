@@ -90,10 +90,11 @@ class CrashBuffer:
         self.clear()
 
 
-def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
+def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, int]]:
     """Return the records that the journal of a relay that is gone lacks at its end, from the crash buffer.
 
-    Each record is (kind, payload, time, connection). ``end`` is the position after the last whole record.
+    Each record is (kind, payload, time, connection). ``journal_end`` is the position after the last whole
+    record.
     """
     # Imported here, because the relay itself does not read the file.
     from mcpproxy.base import files
@@ -107,11 +108,11 @@ def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
     records: list[tuple[int, bytes, int, int]] = []
     size, kind, connection, at_ns, position = _CHUNK.unpack_from(content, _CHUNK_AT)
     client, server, stderr, lost_position = _LOST.unpack_from(content)
-    if lost_position >= end and client + server + stderr:
+    if lost_position >= journal_end and client + server + stderr:
         counts = f'"client":{client},"server":{server},"stderr":{stderr}'
         gap = f'{{"reason":"the journal could not be written",{counts}}}'
         records.append((GAP, gap.encode(), at_ns, 0))
     is_chunk = kind in (CLIENT, SERVER, STDERR, OWN) and _BYTES_AT + size <= len(content)
-    if position >= end and is_chunk:
+    if position >= journal_end and is_chunk:
         records.append((kind, content[_BYTES_AT : _BYTES_AT + size], at_ns, connection))
     return records

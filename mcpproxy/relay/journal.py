@@ -216,6 +216,11 @@ class Journal:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _rotate(self) -> None:
+        """Begin the next segment.
+
+        Raises:
+            OSError: it cannot be made, or all segments together are too large.
+        """
         while self._oldest < self._number and not os.path.exists(self._path(self._oldest)):
             self._oldest += 1  # the recorder deletes segments in order
         if (self._number + 1 - self._oldest) * SEGMENT_BYTES >= LIMIT_BYTES:
@@ -225,6 +230,7 @@ class Journal:
         self._fd, self._number, self._size = fd, self._number + 1, 0
 
     def _count_lost(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> None:
+        """Hold a record that cannot be written, or count its bytes as lost."""
         assert self._lost is not None
         if kind not in self._lost and (len(self._held) < HELD_RECORDS or kind == EXIT):
             self._held.append((kind, at_ns, bytes(payload), connection))
@@ -248,6 +254,7 @@ class Journal:
         return True
 
     def _gap(self) -> bytes:
+        """Return the payload of a GAP record with the lost bytes."""
         assert self._lost is not None
         client, server, stderr = self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR]
         gap = f'{{"reason":{quoted(self._reason)},"client":{client},"server":{server},"stderr":{stderr}}}'

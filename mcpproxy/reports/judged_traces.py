@@ -122,4 +122,5 @@ class JudgedTraces:
 
 def more_text(repeated: Repeated) -> str:
     """Return a sentence that says how many findings of a cause are not listed."""
-    return f"{repeated.count:,} more of {repeated.rule} {repeated.blame} ({repeated.severity}), like those before"
+    cause = f"{repeated.rule} {repeated.blame} ({repeated.severity})"
+    return f"{repeated.count:,} more of {cause}, like those before"

@@ -32,12 +32,13 @@ def lines(
         yield from rows
         yield ""
     for remark in remarks:
-        what = "not judged" if remark.is_fatal else "more findings" if remark.is_count else "incomplete"
-        yield f"- {escaped(remark.path)}: **{what}**: {escaped(remark.text)}"
+        kind = "not judged" if remark.is_fatal else "more findings" if remark.is_count else "incomplete"
+        yield f"- {escaped(remark.path)}: **{kind}**: {escaped(remark.text)}"
     if remarks:
         yield ""
-    if known := sum(located.is_known for located in findings):
-        yield f"{count(known, 'finding')} of the baseline {'is' if known == 1 else 'are'} not listed."
+    if known_count := sum(located.is_known for located in findings):
+        verb = "is" if known_count == 1 else "are"
+        yield f"{count(known_count, 'finding')} of the baseline {verb} not listed."
         yield ""
 
 

@@ -66,19 +66,19 @@ class CollectedPins:
     partial: set[str] = field(default_factory=set[str])
     contradictions: list[str] = field(default_factory=list[str])
 
-    def add(self, other: "CollectedPins", where: str) -> None:
+    def add(self, collected: "CollectedPins", where: str) -> None:
         """Add the pins of another recording or frame; ``where`` names it in contradictions."""
-        for server, approved in other.pins.items():
+        for server, approved in collected.pins.items():
             earlier = self.pins.get(server)
             if earlier is None:
                 self.pins[server] = approved
-                self.partial |= {server} & other.partial
+                self.partial |= {server} & collected.partial
                 continue
-            if server not in other.partial:
+            if server not in collected.partial:
                 self.partial.discard(server)
             self.contradictions += (f"{where}: {line}" for line in _contradictions(server, earlier, approved))
             self.pins[server] = _merged(earlier, approved)
-        self.contradictions += other.contradictions
+        self.contradictions += collected.contradictions
 
 
 def collect_pins(trace: Trace) -> CollectedPins:

@@ -83,11 +83,11 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
         judged += f", revision {visible(revisions[0])}"
     yield f"{style.paint(counts, 'bold', colour)} in {judged}"
     if incomplete := sum(not trace.complete for trace in verdict.traces):
-        which = (
+        subject = (
             "The recording is" if len(verdict.traces) == 1 else f"{count(incomplete, 'recording')} of them"
         )
         verb = "" if len(verdict.traces) == 1 else " is" if incomplete == 1 else " are"
-        yield f"{which}{verb} incomplete: what was not recorded was not judged."
+        yield f"{subject}{verb} incomplete: what was not recorded was not judged."
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
     if first_finding := next((f for trace in verdict.traces for f in trace.findings), None):

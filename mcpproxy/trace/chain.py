@@ -16,8 +16,8 @@ _TAIL_BYTES = 16 << 10
 
 def files_of(path: str) -> list[str]:
     """Return, in order, all existing files of the recording to which ``path`` belongs."""
-    first = first_of(path)
-    files = [first]
+    first_file = first_of(path)
+    files = [first_file]
     while (following := _file_after(files[-1])) is not None and following not in files:
         files.append(following)
     return files if path in files else [path]
@@ -32,10 +32,11 @@ def first_of(path: str) -> str:
     return path
 
 
-def next_name(first: str, last: str) -> str:
-    """Return the name of the file after ``last`` in the chain of ``first``; never an existing file."""
-    stem, suffix = os.path.splitext(first)
-    number = 2 if last == first else int(os.path.splitext(last)[0].rpartition(".")[2]) + 1
+def next_name(first_file: str, last_file: str) -> str:
+    """Return the name of the file after ``last_file`` in the chain of ``first_file``; never an existing
+    file."""
+    stem, suffix = os.path.splitext(first_file)
+    number = 2 if last_file == first_file else int(os.path.splitext(last_file)[0].rpartition(".")[2]) + 1
     while os.path.lexists(name := f"{stem}.{number}{suffix}"):
         number += 1
     return name

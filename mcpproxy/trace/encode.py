@@ -236,12 +236,12 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
             event.sender.encode("ascii"),
             binascii.b2a_base64(event.data, newline=False),
         )
-    place = {"t": event.observed_at_ns, "connection": event.connection}
+    common_members = {"t": event.observed_at_ns, "connection": event.connection}
     if type(event) is Opaque:
         size = {"from": event.sender, "bytes": event.size, "reason": event.reason}
-        return object_line({"type": "opaque", **place, **size})
+        return object_line({"type": "opaque", **common_members, **size})
     assert type(event) is Note
-    return object_line({"type": "note", **place, "what": event.what, "why": event.why})
+    return object_line({"type": "note", **common_members, "what": event.what, "why": event.why})
 
 
 def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:

@@ -259,8 +259,8 @@ class Trace:
         if line.isspace():
             return
         if len(line) == _LINE_LIMIT:
-            what = "a line longer than any record"
-            raise TraceError(path, number, what, "the file is damaged: record again")
+            fact = "a line longer than any record"
+            raise TraceError(path, number, fact, "the file is damaged: record again")
         if line.endswith(b"\n"):
             refuse(path, number, str(fault))
         self._is_torn = True
@@ -306,9 +306,9 @@ def read_trace(
     Raises:
         TraceError: the file does not exist, or this mcpproxy cannot read it.
     """
-    first = files[0] if files else path
-    with open_file(_path_in(copy_folder, first)) as file:
-        header, upgrade_steps = _read_header(first, file, is_recording)
+    first_file = files[0] if files else path
+    with open_file(_path_in(copy_folder, first_file)) as file:
+        header, upgrade_steps = _read_header(first_file, file, is_recording)
     return Trace(
         path,
         header,

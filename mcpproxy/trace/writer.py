@@ -91,25 +91,25 @@ class TraceWriter:
         parts = self._pending
         if self._pending_bytes < 2 * BATCH_BYTES:
             parts = [b"".join(parts)]
-        rest = memoryview(b"")
+        remaining = memoryview(b"")
         written = 0
         self.fault = None
         try:
             fd = self._open()
             for part in parts:
-                rest = memoryview(part)
-                while rest:
-                    count = os.write(fd, rest)
+                remaining = memoryview(part)
+                while remaining:
+                    count = os.write(fd, remaining)
                     self.size += count
                     self._pending_bytes -= count
-                    rest = rest[count:]
+                    remaining = remaining[count:]
                 written += 1
         except FileExistsError:
             raise TraceError(self.path, None, "exists already", "name another file") from None
         except OSError as fault:
             self.fault = fault.strerror or str(fault)
-            unwritten = parts[written + 1 :] if rest else parts[written:]
-            self._pending = [bytes(rest), *unwritten] if rest else unwritten
+            unwritten = parts[written + 1 :] if remaining else parts[written:]
+            self._pending = [bytes(remaining), *unwritten] if remaining else unwritten
             return False
         self._pending = []
         return True

@@ -44,8 +44,8 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     yield ""
     yield from _prose(rule.summary, columns)
     yield from _heading("Levels", style)
-    for first, last, severity, keywords in _spans(rule):
-        span = first if first == last else f"{first} to {last}"
+    for first_revision, last_revision, severity, keywords in _spans(rule):
+        span = first_revision if first_revision == last_revision else f"{first_revision} to {last_revision}"
         wording = f"  {style.paint(f'({keywords})', 'dim')}" if keywords else ""
         colour = SEVERITY_COLOUR.get(severity or "", "dim")
         word = style.paint(f"{severity:<7}" if severity else "does not apply", colour)

@@ -74,9 +74,9 @@ def run(argv: list[str]) -> int:
         from mcpproxy.cli.enforce_options import enforcing_proxy_factory
 
         make = enforcing_proxy_factory("http", enforced, options.endpoint, recording.rule_options)
-    settings, listener, here = prepare(options)
+    settings, listener, proxy_address = prepare(options)
     settings.make_proxy = make
-    trace, journal, greeting = recording.begin(options.label, start_members(options, here))
+    trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
     settings.greetings.append(greeting)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
@@ -96,7 +96,7 @@ def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
     tls_up, tls_down = _tls(options)
     listener = _listen(options)
     host, port = cast("tuple[str, int]", listener.getsockname()[:2])
-    here = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    proxy_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     settings = proxy.Settings(_router(options, host), options.upstream.address if options.upstream else "")
     settings.tls_up, settings.tls_down = tls_up, tls_down
     settings.is_quiet = options.recording.is_quiet
@@ -105,8 +105,8 @@ def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
         settings.rewriting = Rewriting(
             options.upstream, options.endpoint, scheme, is_full=options.rewrites_origin
         )
-    settings.greetings = [_address(options, here), *_warnings(options, host)]
-    return settings, listener, here
+    settings.greetings = [_address(options, proxy_address), *_warnings(options, host)]
+    return settings, listener, proxy_address
 
 
 def parse(argv: list[str]) -> HttpOptions:
@@ -309,11 +309,12 @@ def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
     return Reverse(options.upstream, options.endpoint, guard)
 
 
-def _address(options: HttpOptions, here: str) -> str:
+def _address(options: HttpOptions, proxy_address: str) -> str:
     scheme = "https" if options.cert else "http"
     if options.upstream is None:
-        return f"listening on {scheme}://{here} as a forward proxy; set HTTP_PROXY to it"
-    return f"listening on {scheme}://{here}{options.endpoint} -> {_shown(options.upstream, options.endpoint)}"
+        return f"listening on {scheme}://{proxy_address} as a forward proxy; set HTTP_PROXY to it"
+    target = _shown(options.upstream, options.endpoint)
+    return f"listening on {scheme}://{proxy_address}{options.endpoint} -> {target}"
 
 
 def _shown(upstream: Upstream, endpoint: str) -> str:
@@ -345,14 +346,14 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
     return warnings
 
 
-def start_members(options: HttpOptions, here: str) -> dict[str, str]:
+def start_members(options: HttpOptions, proxy_address: str) -> dict[str, str]:
     """Return the members of the START record for a proxy."""
     scheme = "https" if options.cert else "http"
     upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
     return {
         "transport": quoted("http"),
         "mode": quoted("reverse" if options.upstream else "forward"),
-        "listen": quoted(f"{scheme}://{here}"),
+        "listen": quoted(f"{scheme}://{proxy_address}"),
         "endpoint": quoted(options.endpoint),
         "upstream": quoted(upstream),
         "keep_credentials": "true" if options.keeps_credentials else "false",

@@ -270,6 +270,7 @@ class HttpAssembly:
         return True
 
     def _ended(self, connection: Connection, kind: int, payload: bytes, at_ns: int) -> Iterator[Recorded]:
+        """Yield the events of an EOF record. After that of the second side, the connection is over."""
         side: Sender = CLIENT if kind == journal.CLIENT_EOF else SERVER
         if side in connection.ended:
             return
@@ -312,6 +313,7 @@ class HttpAssembly:
     # Pieces
 
     def _read(self, connection: Connection, pieces: list[Piece]) -> Iterator[Recorded]:
+        """Yield the events that the pieces of a connection complete."""
         # The hot loop: all traffic passes here. Comparing types is faster than isinstance or match.
         for piece in pieces:
             if type(piece) is BodyPart:
@@ -337,6 +339,7 @@ class HttpAssembly:
                 yield from self._opaque(connection, piece.of, len(piece.data), "", piece.at_ns)
 
     def _exchange_of(self, connection: Connection, number_on_connection: int) -> OpenExchange:
+        """Return an open exchange; if it is new, give it the next number of the recording."""
         exchange = connection.exchanges.get(number_on_connection)
         if exchange is None:
             self._exchange += 1
@@ -423,6 +426,7 @@ class HttpAssembly:
             yield from self._report_opaque(connection, at_ns)
 
     def _report_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
+        """Yield a record with the number of bytes that are not HTTP, for each side that has sent some."""
         default_reason = (
             "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
         )

@@ -104,11 +104,11 @@ class Contents:
                 yield owner.note("not-decoded", decoder.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
-        kept, side.kept = side.kept, None
-        if kept and side.kept_bytes <= BODY_BYTES:
+        kept_parts, side.kept = side.kept, None
+        if kept_parts and side.kept_bytes <= BODY_BYTES:
             frames = list(frames)
             if all(self._masked(owner, frame) == frame.raw for frame in frames):
-                for data, when_ns in kept:
+                for data, when_ns in kept_parts:
                     yield owner.encoded(data, when_ns)
         yield from self._framed(owner, frames)
 
@@ -168,9 +168,9 @@ class Contents:
     def _record_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
         """Yield the bytes that were kept, unless they may contain credentials."""
         side = owner.side
-        kept, side.kept = side.kept, None
+        kept_parts, side.kept = side.kept, None
         if not side.is_masked:
-            for data, at_ns in kept or ():
+            for data, at_ns in kept_parts or ():
                 yield owner.encoded(data, at_ns)
 
     def _record_undecodable(

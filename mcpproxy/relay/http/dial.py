@@ -114,6 +114,7 @@ class Dial:
             self._fail(502, f"cannot connect to {self._upstream.address} ({reason}); is the server running?")
 
     def _on_connecting(self, events: int) -> None:
+        """Find out whether the attempt to connect has succeeded or failed."""
         sock = self._pending
         if not events & (WRITE | BROKEN) or not isinstance(sock, socket.socket):
             return
@@ -175,6 +176,7 @@ class Dial:
         self._timer = self._dialer.timers.start(self._timeout_s, self._on_timeout)
 
     def _release(self) -> None:
+        """Stop watching the socket, and stop the timer."""
         if self._watched >= 0:
             self._dialer.loop.forget(self._watched)
             self._watched = -1
@@ -204,5 +206,6 @@ class Dial:
         self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
 
     def _settle(self) -> None:
+        """Report the result to the caller, if ``start`` has returned."""
         if self._is_started and not self._is_cancelled:
             self._settled()

@@ -159,9 +159,9 @@ class Timers:
         timers = self._timers
         while timers:
             if timers[0].work is not None:
-                left = timers[0].due_s - time.monotonic()
-                if left > 0:
-                    return left
+                left_s = timers[0].due_s - time.monotonic()
+                if left_s > 0:
+                    return left_s
             work = heapq.heappop(timers).work
             if work is not None:
                 try:

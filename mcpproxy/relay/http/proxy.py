@@ -210,6 +210,8 @@ class Proxy:
             self._turn(None)
 
     def _turn(self, limit_s: float | None) -> None:
+        """Run due timers, wait for ready descriptors (at most ``limit_s`` seconds), and call their
+        handlers."""
         left_s = self.timers.run()
         if limit_s is not None:
             left_s = limit_s if left_s is None else min(left_s, limit_s)
@@ -228,11 +230,11 @@ class Proxy:
                 tunnel.stop("mcpproxy was told to stop")
             except Exception as fault:
                 self._on_fault(tunnel.stop, fault)
-        now = time.monotonic_ns()
+        now_ns = time.monotonic_ns()
         unwritten = b""
         if self._journal is not None:
-            self._journal.append(journals.EXIT, now, exit_payload(0))
-            unwritten = self._journal.close(now)
+            self._journal.append(journals.EXIT, now_ns, exit_payload(0))
+            unwritten = self._journal.close(now_ns)
             self.record = self.keep_until_journaled = _discard
         if self._recorder is not None:
             self._await_recorder(self._recorder, unwritten)
@@ -296,6 +298,7 @@ class Proxy:
                 self._on_fault(self._admit, fault)
 
     def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        """Begin the tunnel of a new client, after its TLS handshake if there is one."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = address
@@ -344,6 +347,7 @@ class Proxy:
             self._on_fault(_no_connection, second)
 
     def _on_wakeup(self, events: int) -> None:
+        """Handle the signals in the wake-up pipe, and the answers of the resolver."""
         del events
         try:
             numbers = os.read(self._wakeup_r, 64)

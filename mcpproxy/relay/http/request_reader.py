@@ -74,8 +74,8 @@ class RequestReader:
 
     def take(self, data: bytes, at_ns: int) -> Forwardable:
         """Find the heads in the bytes that the client sent at ``at_ns``. Return the bytes to forward now."""
-        held = self.held
-        buffer = held + data if held else data
+        held_before = self.held
+        buffer = held_before + data if held_before else data
         size = len(buffer)
         position = 0
         out: list[bytes] = []
@@ -93,7 +93,7 @@ class RequestReader:
                 elif buffer.startswith(b"\r\n", position):
                     position += 2  # old clients send a line end after a body (RFC 9112, section 2.2)
                 else:
-                    stop = buffer.find(b"\r\n\r\n", max(position, len(held) - 3)) + 4
+                    stop = buffer.find(b"\r\n\r\n", max(position, len(held_before) - 3)) + 4
                     if stop < 4:
                         check_beginning(buffer[position:])
                         break

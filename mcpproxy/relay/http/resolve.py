@@ -103,5 +103,5 @@ class Resolver:
 
 
 def _look_up(host: str, port: int, flags: int) -> list[Address]:
-    found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP, flags)
-    return [(int(family), address) for family, _, _, _, address in found]
+    address_infos = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP, flags)
+    return [(int(family), address) for family, _, _, _, address in address_infos]

@@ -143,14 +143,17 @@ class Rewriter:
         return self._head + held if self._stage == _DOCUMENT else held
 
     def _take(self, size: int) -> bytes:
+        """Remove and return the first ``size`` held bytes."""
         taken, self._held = self._held[:size], self._held[size:]
         return taken
 
     def _give_up(self) -> bytes:
+        """From now on forward everything unchanged."""
         self.is_done = True
         return b""
 
     def _on_head(self) -> bytes | None:
+        """Read the head of an answer, and decide how its body is treated; ``None`` if it is incomplete."""
         end = self._held.find(b"\r\n\r\n") + 4
         if end < 4:
             return None if len(self._held) <= LIMIT_BYTES else self._give_up()
@@ -188,6 +191,7 @@ class Rewriter:
         return self._new_head(head)
 
     def _new_head(self, head: bytes) -> bytes:
+        """Return the head with ``WWW-Authenticate`` rewritten."""
         if not self._rewriting.is_full:
             return head
         lines: list[bytes] = []
@@ -219,13 +223,13 @@ class Rewriter:
             length = b"\r\nContent-Length: %d\r\n" % len(document)
             head = re.sub(rb"(?i)\r\nContent-Length:[^\r]*\r\n", length, head)
         else:
-            content, last, is_whole = _content(self._held)
-            if not is_whole or (end := self._held.find(b"\r\n\r\n", last) + 4) < 4:
+            content, chunks_end, is_whole = _content(self._held)
+            if not is_whole or (end := self._held.find(b"\r\n\r\n", chunks_end) + 4) < 4:
                 if size <= DOCUMENT_BYTES:
                     return None
                 self._stage, self._head = _PASS, b""
                 return head
-            tail = self._take(end)[last:]
+            tail = self._take(end)[chunks_end:]
             document = _chunk(self._rewritten(content, "the metadata")) + tail
         self._stage, self._head = _HEAD, b""
         return head + document
@@ -270,6 +274,7 @@ class Rewriter:
         return b""
 
     def _rewritten(self, text: bytes, where: str) -> bytes:
+        """Return ``text`` with the server's address replaced. If that changes it, a note names ``where``."""
         new = self._rewriting.apply(text, self._host) if self._host else text
         if new != text:
             self._notes.append(f"{where} named upstream's own address; the client was given ours")

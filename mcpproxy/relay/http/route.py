@@ -92,9 +92,9 @@ class Route:
         )
         self.note = ""  # describes an unusual change to the head
 
-    def needs_new_connection(self, last: Route) -> bool:
-        """Whether this request cannot use the upstream connection of the request ``last``."""
-        old, new = last.upstream, self.upstream
+    def needs_new_connection(self, previous: Route) -> bool:
+        """Whether this request cannot use the upstream connection of the request ``previous``."""
+        old, new = previous.upstream, self.upstream
         return self.wants_tunnel or (old is not new and old.address != new.address)
 
 
@@ -150,6 +150,7 @@ class Reverse(Router):
         return route
 
     def _mapped(self, target: bytes) -> bytes:
+        """Return the target for upstream: its path and query if ``target`` is the proxy's endpoint."""
         upstream = self._upstream
         path, question_mark, query = target.partition(b"?")
         if not upstream.path or path not in (self._endpoint, upstream.path.encode("ascii")):

@@ -205,6 +205,7 @@ class Relay(ServerLife):
         return self.exit_code
 
     def _serve(self, timeout_s: float | None) -> None:
+        """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""
         handlers = self.handlers
         for fd, events in self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000):
             if fd in handlers:  # an earlier handler of this round may have closed the descriptor
@@ -244,6 +245,7 @@ class Relay(ServerLife):
     # The data path.
 
     def _on_readable(self, source: RelaySource) -> None:
+        """Read a chunk from ``source`` and forward it."""
         sink = source.sink
         if sink.rest is not None:  # another source has filled the sink in this round
             return
@@ -253,10 +255,10 @@ class Relay(ServerLife):
             return
         except OSError:  # the socket was reset, or the terminal hung up
             data = b""
-        now = time.monotonic_ns()
+        now_ns = time.monotonic_ns()
         if not data:
-            self._on_end(source, now)
-        elif not self._deliver(sink, source.kind, now, data):
+            self._on_end(source, now_ns)
+        elif not self._deliver(sink, source.kind, now_ns, data):
             self._pause(sink)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
@@ -289,6 +291,7 @@ class Relay(ServerLife):
         return False
 
     def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+        """Append a record to the journal, and wake the recorder if it sleeps."""
         if kind == NOT_JOURNALED:
             self.own_bytes += len(payload)
             return
@@ -300,6 +303,7 @@ class Relay(ServerLife):
             recorder.wake()
 
     def _on_sink(self, sink: Sink, events: int) -> None:
+        """Handle that ``sink`` is broken, or has room for its rest."""
         if events & _BROKEN:
             self._on_broken(sink)
         elif sink.rest is not None and self._deliver(sink, sink.kind, sink.read_ns, sink.rest) and sink.open:
@@ -307,12 +311,14 @@ class Relay(ServerLife):
             self._resume(sink)
 
     def _pause(self, sink: Sink) -> None:
+        """Stop reading the sources of ``sink`` until it has room for its rest."""
         for source in self.sources:
             if source.sink is sink:
                 self.poll.unregister(source.fd)
         self.poll.register(sink.fd, select.POLLOUT)
 
     def _resume(self, sink: Sink) -> None:
+        """Read the sources of ``sink`` again, because its rest is written."""
         self.poll.register(sink.fd, 0)
         for source in self.sources:
             if source.sink is sink:
@@ -360,6 +366,7 @@ class Relay(ServerLife):
             self._start_grace_period()
 
     def _stop(self, source: RelaySource) -> None:
+        """Stop reading ``source``, and close it."""
         if source in self.sources:
             self.sources.remove(source)
             self._unregister(source.fd)
@@ -382,9 +389,9 @@ class Relay(ServerLife):
         self.finishing = True
         unwritten = b""
         if self.journal is not None:
-            now = time.monotonic_ns()
-            self._record(journals.EXIT, now, exit_payload(code))
-            unwritten = self.journal.close(now)
+            now_ns = time.monotonic_ns()
+            self._record(journals.EXIT, now_ns, exit_payload(code))
+            unwritten = self.journal.close(now_ns)
             self.journal = None
         for source in list(self.sources):
             if source.kind != NOT_JOURNALED:
@@ -396,6 +403,7 @@ class Relay(ServerLife):
         self._write_pending_lines()
 
     def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
+        """Tell the recorder that the session is over, and forward its last notes for ``RECORDER_S``."""
         recorder.leave(unwritten)
         if not recorder.reaped:
             os.kill(recorder.pid, signal.SIGCONT)
@@ -427,6 +435,7 @@ class Relay(ServerLife):
     # Readiness.
 
     def _add_source(self, fd: int, sink: Sink, kind: int) -> RelaySource:
+        """Begin to read ``fd`` for ``sink``; its bytes become journal records of this ``kind``."""
         source = RelaySource(fd, sink, kind)
         self.sources.append(source)
         if fd != 0:

@@ -70,6 +70,7 @@ class ServerLife:
         return bool(pid)
 
     def _reap(self) -> None:
+        """After SIGCHLD: notice whether the server or the recorder has ended, or the server has stopped."""
         may_stop = time.monotonic() < self.stops_until
         if self._poll_server(os.WUNTRACED if may_stop else 0):
             self.stops_until = 0
@@ -99,12 +100,14 @@ class ServerLife:
             self.deadline = time.monotonic() + self.grace_s
 
     def _end_when_due(self) -> None:
+        """Send the server SIGTERM, or later SIGKILL, if a grace period is over."""
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self._kill(signal.SIGKILL if self.terminated else signal.SIGTERM)
             self.deadline = None if self.terminated else time.monotonic() + self.grace_s
             self.terminated = True
 
     def _kill(self, number: int) -> None:
+        """Send the server a signal, if it is still running."""
         # The server is not reaped yet, so the process id is still the server's.
         if self.server is not None and self.exit_code is None:
             os.kill(self.server.pid, number)

@@ -170,6 +170,7 @@ def _widen_socket(fd: int) -> int:
 
 
 def _polling_writer(fd: int) -> Put:
+    """Return a ``put`` that writes only as many bytes as never block, and only if there is room."""
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 

@@ -149,12 +149,12 @@ class ThreadedRelay:
 
     def finish(self, code: int | None) -> None:
         """Close the journal and our stdout, then wait a moment for the recorder to complete the trace."""
-        now = time.monotonic_ns()
-        self._record(journals.EXIT, now, exit_payload(code))
+        now_ns = time.monotonic_ns()
+        self._record(journals.EXIT, now_ns, exit_payload(code))
         with self.lock:
             self.finished = True
             if self.journal is not None:
-                self.journal.close(now)
+                self.journal.close(now_ns)
         _release(1)
         self.appended.set()  # _wake then closes the pipe, which tells the recorder of the end
         if self.notes is not None:
@@ -225,11 +225,13 @@ class ThreadedRelay:
     # The life of the server.
 
     def _wait(self) -> None:
+        """Wait until the server has exited, and wake the main thread."""
         assert self.server is not None
         self.server.wait()
         self.changed.set()
 
     def _forward(self, number: int) -> None:
+        """Handle a signal: record it, and forward it to the server."""
         self.signalled = True
         self._record(journals.SIGNAL, time.monotonic_ns(), signal.Signals(number).name.encode())
         self.terminated = self.terminated or number == signal.SIGTERM
@@ -244,6 +246,7 @@ class ThreadedRelay:
             self.changed.set()
 
     def _end_when_due(self) -> None:
+        """End the server, gently and later by force, if its deadline has passed."""
         if self.deadline is None or time.monotonic() < self.deadline:
             return
         # Windows has only one way to end a process, and both signals use it.
