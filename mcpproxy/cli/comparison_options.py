@@ -122,12 +122,14 @@ def report(comparison: Comparison, format: str) -> int:
 
 
 def _ignored(text: str) -> str:
+    """An argparse type: a JSON Pointer, or the name of a method."""
     if text.startswith("/") or ("/" in text and " " not in text) or text in ("ping", "initialize"):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON Pointer such as /result/now nor a method")
 
 
 def _alike(text: str) -> list[str]:
+    """An argparse type: kinds of values that may differ, separated by commas."""
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in MATCHERS:

@@ -116,5 +116,6 @@ def _is_special(path: str) -> bool:
 
 
 def _refused(path: str, fault: OSError | ValueError) -> UsageError:
+    """Return the error to raise because ``path`` cannot be written."""
     reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
     return UsageError(path, reason.lower(), _NEXT_STEP)

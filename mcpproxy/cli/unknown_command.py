@@ -56,6 +56,6 @@ def refusal(args: Sequence[str], commands: Iterable[str]) -> UsageError:
 def _unknown_option(args: Sequence[str]) -> UsageError:
     name = args[0].partition("=")[0]
     guess = nearest_option(name, (*RUN_OPTIONS, "--help", "--version"))
-    wraps = "--" in args or guess in RUN_OPTIONS
-    see = f"see mcpproxy {'run ' * wraps}--help"
+    is_for_run = "--" in args or guess in RUN_OPTIONS
+    see = f"see mcpproxy {'run ' * is_for_run}--help"
     return UsageError(name, "unknown option", f"did you mean {guess}? {see}" if guess else see)

@@ -144,6 +144,7 @@ class Chunked:
         return stop or len(data)
 
     def _size(self, line: bytes) -> None:
+        """Read the line before a chunk."""
         match = _CHUNK_LINE.fullmatch(line)
         if match is None:
             self._break("the size of a chunk cannot be read", line)
@@ -151,16 +152,19 @@ class Chunked:
             self._begin(int(match[1], 16))
 
     def _begin(self, size: int) -> None:
+        """Begin a chunk of ``size`` bytes; 0 means that the last chunk has ended."""
         self._left = size
         self._read = Chunked._after_chunk if self._left else Chunked._trailer
 
     def _after_chunk(self, line: bytes) -> None:
+        """Read the line end after a chunk."""
         if line in _BLANK:
             self._read = Chunked._size
         else:
             self._break("a chunk is longer than its size says", line)
 
     def _trailer(self, line: bytes) -> None:
+        """Read a line of the trailers, or the blank line after them."""
         lines = self._lines = bytearray() if self._lines is None else self._lines
         lines += line
         if len(lines) > LIMIT_BYTES:

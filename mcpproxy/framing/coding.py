@@ -41,8 +41,8 @@ class Decompressor(Protocol):
         ...
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """Return the decoded ``data``; if it has more than ``limit`` bytes, may return about ``limit`` of
-        them."""
+        """Return the decoded ``data``. Of more than ``limit`` bytes, it may return only the first
+        ``limit``."""
         ...
 
 
@@ -57,8 +57,8 @@ class Decoder:
         self.why = ""
         self._coding = coding
         self._engine = engine
-        self._allowed = free
-        self._begun = False
+        self._allowed = free  # how many more decoded bytes are allowed
+        self._begun = False  # bytes were fed
 
     def feed(self, data: bytes) -> bytes:
         """Return the content of the next chunk."""

@@ -187,6 +187,7 @@ class _StateReader:
         return instance
 
     def _keep(self, number: int, instance: Any) -> Any:
+        """Remember a shared object under its number."""
         self._objects[number] = instance
         return instance
 

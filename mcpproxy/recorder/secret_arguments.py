@@ -71,6 +71,8 @@ def names_option(name: str) -> bool:
 
 
 def _texts(masker: Masker) -> Callable[[str], str]:
+    """Return a function that masks the secrets of known formats in a text."""
+
     def replace(match: re.Match[str]) -> str:
         group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
         if MARK in match[0]:
@@ -91,6 +93,7 @@ def _is_secret(option: str, masking: ArgumentMasking) -> bool:
 
 
 def _argument(argument: str, masking: ArgumentMasking) -> str:
+    """Return an argument with its secrets masked."""
     if match := _ASSIGNMENT.fullmatch(argument):
         name, value = match.groups()
         return f"{name}={masking.whole(value) if _is_secret(name, masking) else _argument(value, masking)}"

@@ -87,6 +87,7 @@ def stable_pointer(pointer: str, value: JSON) -> str:
 
 
 def _named(tokens: Sequence[str], value: JSON) -> list[str]:
+    """Return the tokens of a pointer into ``value``, with each list index replaced by the entry's name."""
     parts: list[str] = []
     for token in tokens:
         if isinstance(value, dict):

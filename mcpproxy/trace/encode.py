@@ -192,6 +192,7 @@ def _event_member(
 
 
 def _text_or_base64(raw: bytes) -> object:
+    """Return bytes as a JSON value: a string, or ``{"base64": ...}`` if they are not UTF-8."""
     written = read_object(b"{%b}" % text_or_base64(raw))
     return written.get("text", written)
 
@@ -346,6 +347,7 @@ _LINE_FEED: Final = 0x0A
 
 
 def _is_read_by_all(raw: bytes) -> bool:
+    """Whether JSON text has no escape of a lone surrogate, which some readers reject."""
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return True
     try:

@@ -275,6 +275,7 @@ def _endpoint(path: str) -> str:
 
 
 def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
+    """Return TLS to upstream and TLS to clients, each only if the options ask for it."""
     up = down = None
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.relay.http import tls
@@ -310,6 +311,7 @@ def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
 
 
 def _address(options: HttpOptions, proxy_address: str) -> str:
+    """Return a line for stderr that says where the proxy listens."""
     scheme = "https" if options.cert else "http"
     if options.upstream is None:
         return f"listening on {scheme}://{proxy_address} as a forward proxy; set HTTP_PROXY to it"

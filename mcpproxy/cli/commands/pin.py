@@ -122,6 +122,10 @@ def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, Coll
 
 
 def _collect_live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, CollectedPins]:
+    """Record the server while it lists its tools, and collect the pins from that recording.
+
+    Without ``--revision``, try the newest revision with a handshake, then the newest without.
+    """
     name = shown((url,) if url else command)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         revisions = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])

@@ -67,6 +67,7 @@ def run(argv: list[str]) -> int:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
+    """An argparse type: a regular expression that does not match the empty text."""
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as fault:
@@ -77,6 +78,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _pointer(text: str) -> str:
+    """An argparse type: a JSON Pointer to a value that may be masked."""
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/email")
     if text in PROTECTED:

@@ -181,6 +181,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _factor(text: str) -> float:
+    """An argparse type: the factor for recorded pauses; 0 for none, 1 for the recorded pauses."""
     if text in ("immediate", "recorded"):
         return float(text == "recorded")
     try:
@@ -193,6 +194,7 @@ def _factor(text: str) -> float:
 
 
 def _pointer(text: str) -> str:
+    """An argparse type: a JSON Pointer."""
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/now")
     return text

@@ -50,6 +50,7 @@ def _ranges(text: str) -> list[range]:
 
 
 def _range(part: str, text: str) -> range:
+    """Return the frame numbers in ``part``, such as ``12-40`` or ``57``; ``text`` is the whole argument."""
     first_frame, dash, last_frame = part.strip().partition("-")
     digits = [number for number in (first_frame, last_frame) if number]
     if not digits or not all(number.isdecimal() and len(number) < 19 for number in digits):
