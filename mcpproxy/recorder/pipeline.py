@@ -360,7 +360,7 @@ class RecordingPipeline:
         saved = self._saved_assembly()
         state = Checkpoint(
             trace_bytes=self._writer.size,
-            held_bytes=(client, server, stderr),
+            held=(client, server, stderr),
             assembly=saved.state,
             long=saved.long,
             file=os.path.basename(self._writer.path) if self._rotation is not None else "",
