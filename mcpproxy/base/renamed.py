@@ -26,8 +26,7 @@ def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]
 
 
 class OldName:
-    """Keeps the old name of an attribute working. In the body of a class: ``old_name =
-    OldName("new_name")``."""
+    """Keeps the old name of an attribute working, for the body of a class: ``old = OldName("new")``."""
 
     def __init__(self, new_name: str) -> None:
         self._new_name = new_name

@@ -1,2 +1,1 @@
-"""Framing: cut streams of bytes into messages. The result does not depend on how the bytes arrive in
-chunks."""
+"""Framing: cut streams of bytes into messages. How the bytes arrive in chunks does not change the result."""

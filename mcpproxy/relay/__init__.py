@@ -1,2 +1,1 @@
-"""The data path: forwards bytes between the peers and copies them into the journal. It knows nothing of
-MCP."""
+"""The data path: it forwards bytes between the peers and copies them into the journal, without parsing MCP."""

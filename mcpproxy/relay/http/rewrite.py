@@ -4,7 +4,7 @@ If an answer names the server's own origin (scheme, host and port), the client c
 the proxy, or compares the addresses and gives up. Two things are rewritten:
 
 - always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. Otherwise
-  the client would bypass the proxy;
+  the client would refuse the address, or bypass the proxy;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
   authorization server, the metadata of that server: its issuer and every endpoint on the same origin.
 
