@@ -1,4 +1,4 @@
-"""Patterns of secrets: by the format of the secret, or by the name before it in a text."""
+"""Patterns that find secrets in a text: by the format of the secret, or by the name before it."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -69,12 +69,12 @@ def names_credential(name: str) -> bool:
     """Whether a member, a parameter or a header of this name has a credential as its value."""
     if name.lower() == "auth":
         return True
-    # A session id in the arguments of a tool links its calls and is not a credential.
+    # A session id among the arguments of a tool is no credential: it only links the tool's calls.
     return names_secret(name) and words_of(name)[-1] not in ("id", "sessionid", "sessid", "phpsessid")
 
 
 def value_after(names: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of the value that follows one of these names and ``=`` or ``:`` in a text."""
+    """Return a pattern that finds, in a text, one of these names, ``=`` or ``:``, and the value (a group)."""
     listed = "|".join(map(re.escape, names))
     return re.compile(
         rf"(?i)(?<![A-Za-z0-9_-])(?:{listed})[\"']? ?[=:] ?(?:\"([^\"]*)\"|'([^']*)'|([^\s\"',;&]+))"

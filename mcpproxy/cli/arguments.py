@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
     def parse_into(self, args: Sequence[str], namespace: object) -> None:
         """Read ``args`` into ``namespace``, with positional arguments before, between and after the options.
 
-        An unknown option is reported first, because argparse would take its value for something else.
+        An unknown option is reported before parsing, because argparse would complain about its value instead.
         """
         for argument in args:
             name = argument.partition("=")[0]
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of a fixed width: to measure the terminal would add a sixth to the imports of a command."""
+    """Help of a fixed width, because measuring the terminal would make a command's imports a sixth slower."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=HELP_COLUMNS)
@@ -93,7 +93,7 @@ def seconds(text: str) -> float:
 
 
 def header(text: str) -> tuple[str, str]:
-    """An argparse type: name and value of a header. Errors omit the value: it may be a credential."""
+    """An argparse type: name and value of a header. Errors omit the value, which may be a credential."""
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text:
         raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is not a header such as 'Name: value'")

@@ -6,7 +6,7 @@ The server gets its arguments unchanged. In recordings, lists and reports these 
 - the value of an assignment to such a name (``API_KEY=X``, also after ``-e`` and ``--env``);
 - header fields (``-H 'Authorization: Bearer X'``), as in a recording of HTTP;
 - the user, the password and secret parameters in URLs;
-- JSON members with such names, and texts in the format of a known provider's key anywhere.
+- JSON members with such names, and keys of known providers, recognised by their format, anywhere.
 
 The names are in ``mcpproxy.base.secret_names``, the formats in ``mcpproxy.base.secret_values``.
 """
@@ -34,7 +34,8 @@ _IN_TEXT: Final = pattern(
 
 
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
-    """Return ``command`` with its secrets masked; equal secrets get equal masks under one ``key``."""
+    """Return ``command`` with its secrets masked. Equal secrets get equal masks if the ``key`` is the
+    same."""
     masker = Masker(key)
     return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
 
@@ -45,8 +46,8 @@ def shown(command: Sequence[str]) -> str:
 
 
 class ArgumentMasking(NamedTuple):
-    """How to mask: ``named`` says whether a name is that of a secret, ``whole`` masks a value, ``text`` masks
-    secrets within a text, and ``credentials`` masks URLs, headers and JSON."""
+    """The functions that mask: ``named`` says whether a name is that of a secret, ``whole`` masks a value,
+    ``text`` masks secrets within a text, and ``credentials`` masks URLs, headers and JSON."""
 
     credentials: Masker
     named: Callable[[str], bool]
@@ -56,7 +57,7 @@ class ArgumentMasking(NamedTuple):
 
 def arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]:
     """Yield the arguments, masked one by one."""
-    is_value = False  # the argument is the value of a secret option
+    is_value = False  # whether the argument is the value of a secret option
     for argument in command:
         if is_value and not argument.startswith("-"):
             yield masking.whole(argument)
@@ -71,12 +72,14 @@ def names_option(name: str) -> bool:
 
 
 def _texts(masker: Masker) -> Callable[[str], str]:
-    def replace(found: re.Match[str]) -> str:
-        group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
-        if MARK in found[0]:
-            return found[0]
-        start, end = (index - found.start() for index in found.span(group))
-        return found[0][:start] + masker.value(found[group]) + found[0][end:]
+    """Return a function that masks the secrets of known formats in a text."""
+
+    def replace(match: re.Match[str]) -> str:
+        group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
+        if MARK in match[0]:
+            return match[0]
+        start, end = (index - match.start() for index in match.span(group))
+        return match[0][:start] + masker.value(match[group]) + match[0][end:]
 
     def text(argument: str) -> str:
         for secret in PATTERNS:
@@ -91,21 +94,22 @@ def _is_secret(option: str, masking: ArgumentMasking) -> bool:
 
 
 def _argument(argument: str, masking: ArgumentMasking) -> str:
-    if "=" in argument and (found := _ASSIGNMENT.fullmatch(argument)):
-        name, value = found.groups()
+    """Return an argument with its secrets masked."""
+    if "=" in argument and (match := _ASSIGNMENT.fullmatch(argument)):
+        name, value = match.groups()
         return f"{name}={masking.whole(value) if _is_secret(name, masking) else _argument(value, masking)}"
     if argument.startswith(("{", "[")):
         raw = argument.encode("utf-8", "surrogateescape")
         argument = masking.credentials.body(raw).decode("utf-8", "surrogateescape")
-    elif ":" in argument and (found := _HEADER.fullmatch(argument)):
-        name, colon, value = found.groups()
+    elif ":" in argument and (match := _HEADER.fullmatch(argument)):
+        name, colon, value = match.groups()
         [(_, shown)] = masking.credentials.headers(((name, value),))
         argument = name + colon + shown
     elif " " in argument:
-        argument = _IN_TEXT.sub(lambda found: _option(found, masking), argument)
+        argument = _IN_TEXT.sub(lambda match: _option(match, masking), argument)
     return masking.text(masking.credentials.url(argument))
 
 
-def _option(found: re.Match[str], masking: ArgumentMasking) -> str:
-    name, between, value = found.groups()
-    return f"{name}{between}{masking.whole(value)}" if _is_secret(name, masking) else found[0]
+def _option(match: re.Match[str], masking: ArgumentMasking) -> str:
+    name, between, value = match.groups()
+    return f"{name}{between}{masking.whole(value)}" if _is_secret(name, masking) else match[0]

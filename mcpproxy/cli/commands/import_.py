@@ -49,8 +49,8 @@ def run(argv: list[str]) -> int:
         raise UsageError(path, "is a trace of mcpproxy already", "check, show and replay take it as it is")
     format: str | None = options.format if options.format != "auto" else recognised(path)
     if format is None:
-        known = ", ".join(FORMATS)
-        raise TraceError(path, None, f"none of the formats that can be read ({known})", "give its --format")
+        formats = ", ".join(FORMATS)
+        raise TraceError(path, None, f"none of the formats that can be read ({formats})", "give its --format")
     trace = open_foreign(path, format, options.session)
     output: str = options.output or f"{path}.mcpproxy.jsonl"
     tally = write_trace(output, trace.header, trace.lines())
@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
 
 
 def _is_own(path: str) -> bool:
-    """Whether the first line is the header of one of our own traces, of whatever format."""
+    """Whether the first line is the header of a trace by mcpproxy, of any format version."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             header_format(file.readline(_HEADER_BYTES))

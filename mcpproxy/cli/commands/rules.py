@@ -40,15 +40,15 @@ def run(argv: list[str]) -> int:
     options = _Options()
     if argv:
         _read(argv, options)
-    known = known_rules(options.folders)
+    catalogue = known_rules(options.folders)
     as_json = options.format == "json"
     if options.coverage:
-        return _coverage(known, as_json=as_json)
-    rules = sorted(known.rules.values(), key=lambda rule: rule.code)
+        return _coverage(catalogue, as_json=as_json)
+    rules = sorted(catalogue.rules.values(), key=lambda rule: rule.code)
     if options.family is not None:
         rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
         if not rules:
-            raise unknown("--family", known, options.family)
+            raise unknown("--family", catalogue, options.family)
     if as_json:
         import json
 
@@ -86,12 +86,12 @@ def _read(argv: list[str], options: _Options) -> None:
     parser.parse_into(argv, options)
 
 
-def _coverage(known: Catalogue, *, as_json: bool) -> int:
+def _coverage(catalogue: Catalogue, *, as_json: bool) -> int:
     import json
 
     from mcpproxy.reports import coverage
 
-    rows = coverage.rows(known)
+    rows = coverage.rows(catalogue)
     emit(
         [json.dumps(coverage.as_objects(rows), indent=2)]
         if as_json
@@ -107,13 +107,13 @@ def level(rule: Rule, revision: str) -> Level | None:
 
 
 def level_word(rule: Rule, revision: str) -> str | None:
-    """Return the word for a level; a permission has no level but has a word."""
+    """Return the word for the level of ``rule`` in ``revision``; for a permission, ``allowed``."""
     keywords = rule.keywords(revision)
     return SEVERITY[keywords[0]] or "allowed" if keywords else None
 
 
 def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
-    """Return code, name and a column per revision of each protocol that ``rules`` cover."""
+    """Return a line per rule: code, name, and its level in each revision of the protocols that occur."""
     rules = tuple(rules)
     words = {v: [level_word(rule, v) for rule in rules] for v in VERSIONS}
     spoken = [v for versions in (REVISIONS, ACP) if any(any(words[v]) for v in versions) for v in versions]
@@ -129,7 +129,7 @@ def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
 
 
 def as_object(rule: Rule) -> dict[str, object]:
-    """Return one rule as JSON. ``levels`` has a member per revision, ``null`` if it has no level there."""
+    """Return a rule as a JSON object. ``levels`` has a member per revision, ``null`` if there is no level."""
     return {
         "code": rule.code,
         "name": rule.name,
