@@ -129,22 +129,17 @@ def unlisted_version(message: Request, context: MessageContext, history: History
         problem = f"client requested version {shortened(version)}; frame {seq} lists {version_list}"
         pointer = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
         yield Violation(
-            "PROTO-008",
-            requirement,
-            problem,
-            pointer=pointer,
-            related=(seq,),
-            candidates=stateless_of(versions),
+            *requirement, problem, pointer=pointer, related=(seq,), candidates=stateless_of(versions)
         )
 
 
-def _latest_list(known_server: KnownServer) -> tuple[str, int, tuple[str, ...]]:
+def _latest_list(known_server: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
     """Return the requirement to use a listed version, and the latest list: its frame and its versions."""
     discovered, refusal = known_server.discovered, known_server.version_refusal
     if refusal is not None and (discovered is None or refusal[0] > discovered.seq):
-        return "R-220", *refusal
+        return ("PROTO-008", "R-220"), *refusal
     assert discovered is not None
-    return "R-223", discovered.seq, discovered.versions
+    return ("PROTO-008", "R-223"), discovered.seq, discovered.versions
 
 
 # The server's declarations
@@ -162,7 +157,7 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
         f"server answered {request.method} with a result, "
         f"but frame {discovered.seq} does not declare {capability}"
     )
-    return (_unlike_discovered("R-045", problem, "/result", context, discovered),)
+    return (_unlike_discovered(("PROTO-009", "R-045"), problem, "/result", context, discovered),)
 
 
 def undeclared_log(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
@@ -197,11 +192,15 @@ def unserved_list(context: MessageContext[ErrorResponse], history: History) -> I
     if not declares(discovered.capabilities, capability):
         return ()
     problem = f"server declared {capability} in frame {discovered.seq}, but does not know {request.method}"
-    return (_unlike_discovered("R-046", problem, "/error/code", context, discovered),)
+    return (_unlike_discovered(("PROTO-009", "R-046"), problem, "/error/code", context, discovered),)
 
 
 def _unlike_discovered(
-    requirement: str, problem: str, pointer: str, context: MessageContext, discovered: Discovered
+    requirement: tuple[str, str],
+    problem: str,
+    pointer: str,
+    context: MessageContext,
+    discovered: Discovered,
 ) -> Violation:
     """Return the violation of an answer that does not fit the DiscoverResult.
 
@@ -210,8 +209,7 @@ def _unlike_discovered(
     assert context.answers is not None
     has_expired = context.frame.observed_at_ns > discovered.fresh_until_ns
     return Violation(
-        "PROTO-009",
-        requirement,
+        *requirement,
         problem,
         pointer=context.at + pointer,
         related=(discovered.seq, context.answers.seq),
