@@ -75,9 +75,9 @@ def _recover(first_file: str) -> tuple[str, str]:
 
 
 def _open_foreign(name: str) -> Trace | None:
-    from mcpproxy.importers.detect import open_foreign, recognised
+    from mcpproxy.importers.detect import detect_format, open_foreign
 
-    format = recognised(name)
+    format = detect_format(name)
     return open_foreign(name, format) if format else None
 
 

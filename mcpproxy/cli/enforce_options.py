@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.enforce.policy import Enforcer, enforceable
+from mcpproxy.enforce.policy import Enforcer, enforceable_rules
 from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.ruleset.selection import resolve, unknown
 
@@ -38,7 +38,7 @@ def rules_to_enforce(
         UsageError: a name is not the name of a single rule, or a rule cannot be enforced.
     """
     rules, selection = (rule_options or RuleOptions()).resolve()
-    catalogue, enforceable_codes = rules.catalogue, enforceable(rules.dispatch)
+    catalogue, enforceable_codes = rules.catalogue, enforceable_rules(rules.dispatch)
     chosen_codes: set[str] = set()
     for name in filter(None, (name.strip() for name in ",".join(values).split(","))):
         codes = resolve(catalogue, name)

@@ -1,1 +1,1 @@
-"""The data path: it forwards bytes between the peers and copies them into the journal. It does not parse MCP."""
+"""The data path: bytes are forwarded between the peers and copied into the journal. It does not parse MCP."""

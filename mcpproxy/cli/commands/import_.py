@@ -8,7 +8,7 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
-from mcpproxy.importers.detect import FORMATS, open_foreign, recognised
+from mcpproxy.importers.detect import FORMATS, detect_format, open_foreign
 from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.decode import header_format
 from mcpproxy.trace.members import NotARecordError
@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
         raise UsageError(path, "is not a regular file", "name a recording")
     if _is_own(path):
         raise UsageError(path, "is a trace of mcpproxy already", "check, show and replay take it as it is")
-    format: str | None = options.format if options.format != "auto" else recognised(path)
+    format: str | None = options.format if options.format != "auto" else detect_format(path)
     if format is None:
         formats = ", ".join(FORMATS)
         raise TraceError(path, None, f"none of the formats that can be read ({formats})", "give its --format")
