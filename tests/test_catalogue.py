@@ -412,7 +412,7 @@ GRACE: Final = (
     ("HTTP-014", streams.LINGERING_NS, "10 seconds"),
     ("LIFE-004", unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),
     ("PROG-005", progress.RACE_NS, "within 1 second"),
-    ("PROTO-010", sessions.GUESSABLE, "fewer than 8 bytes"),
+    ("PROTO-010", sessions.MIN_ID_BYTES, "fewer than 8 bytes"),
     ("PROTO-010", sessions.IN_FLIGHT_NS, "within 1 second"),
     ("PROTO-010", sessions.ABANDONED_NS, "after 10 minutes"),
     ("RES-006", resources.GRACE_NS, "within 5 seconds"),

@@ -70,7 +70,7 @@ def unannounced_change(event: Signal | Close, history: History) -> Iterator[Viol
 def remember_list(context: MessageContext[Response], history: History) -> None:
     """Record the roots that the client listed, and whether they changed without a notification."""
     message, request = context.message, context.answers
-    if context.sender != CLIENT or request is None or not isinstance(message, Response):
+    if context.sender != CLIENT or request is None:
         return
     roots, uris = history.of(Roots), frozenset(uri for uri in _uris(message.result) if isinstance(uri, str))
     changed = roots.uris is not None and uris != roots.uris

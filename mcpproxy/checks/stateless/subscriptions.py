@@ -69,7 +69,7 @@ def remember_delivery(context: MessageContext[Notification], history: History) -
         return
     subscription.begun = True
     message = context.message
-    if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
+    if message.method == ACKNOWLEDGED:
         subscription.acknowledged = as_object(member(message.params, "notifications"))
         history.of(Subscriptions).modern = True
 
@@ -86,7 +86,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
         subscription.cancelled_ns = context.frame.observed_at_ns
 
 
-def remember_modern_server(context: MessageContext, history: History) -> None:
+def remember_modern_server(context: MessageContext[Response], history: History) -> None:
     """Record that the server speaks a stateless revision, as a result with a type shows."""
     if context.stateless and member(context.message.result, "resultType") is not None:
         history.of(Subscriptions).modern = True

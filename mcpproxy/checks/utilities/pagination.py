@@ -114,8 +114,7 @@ def refused_cursor(context: MessageContext[ErrorResponse], history: History) -> 
 
 def next_cursor(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report a nextCursor that is not a string or that leads in a circle (PAGE-001, PAGE-004)."""
-    request, message = context.answers, context.message
-    result = message.result if isinstance(message, Response) else None
+    request, result = context.answers, context.message.result
     if request is None or not isinstance(result, dict) or "nextCursor" not in result:
         return ()
     cursor, pointer = result["nextCursor"], context.at + "/result/nextCursor"
