@@ -167,7 +167,7 @@ def result_preview(record: object, element: int | None = None) -> str:
         error = message.get("error")
         if isinstance(error, dict) and isinstance(text := cast("dict[str, Any]", error).get("message"), str):
             return _cut(visible(text[: 2 * PREVIEW_CHARACTERS]))
-        return "" if error is None else _shown(error)
+        return "" if error is None else _shown(cast("JSON", error))
     result: Any = message["result"]
     if isinstance(result, dict):
         members = cast("dict[str, Any]", result)
