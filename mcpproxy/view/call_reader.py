@@ -164,10 +164,11 @@ def result_preview(record: object, element: int | None = None) -> str:
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message = _single(record, element)
     if "result" not in message:
-        error = message.get("error")
-        if isinstance(error, dict) and isinstance(text := cast("dict[str, Any]", error).get("message"), str):
+        error: Any = message.get("error")
+        text: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else None
+        if isinstance(text, str):
             return _cut(visible(text[: 2 * PREVIEW_CHARACTERS]))
-        return "" if error is None else _shown(error)
+        return "" if error is None else _shown(cast("JSON", error))
     result: Any = message["result"]
     if isinstance(result, dict):
         members = cast("dict[str, Any]", result)

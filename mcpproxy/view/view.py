@@ -129,11 +129,13 @@ class View:
 
     @property
     def not_judged(self) -> str:
-        """Why the recording has no findings of its own: it was not judged; empty if it was."""
+        """Why the findings of the recording are not all that there would be; empty if it was judged."""
         if self.header.imported:
-            return "an imported recording is not judged: mcpproxy check judges it"
-        if self.header.partial:
-            return "a part of a recording keeps no findings: mcpproxy check judges it"
+            return "it was recorded by another program and not judged; mcpproxy check judges it"
+        tally = self._scan.last.tally if self._scan.last else None
+        if tally and tally.judge_error:
+            fault = visible(tally.judge_error)
+            return f"the judge failed while recording ({fault}); mcpproxy check judges it again"
         return ""
 
     @property

@@ -192,6 +192,17 @@ def test_a_recording_of_another_program(tmp_path: Path) -> None:
         assert view.notes[0].startswith("imported ")
 
 
+def test_a_recording_whose_judge_failed_says_so(tmp_path: Path) -> None:
+    *records, close = begun().closes(ms=200)
+    with open_view(write(tmp_path / "s.jsonl", (*records, close))) as view:
+        assert view.not_judged == ""
+    failed = close.replace('"judge_error":null', '"judge_error":"KeyError: 7"')
+    with open_view(write(tmp_path / "s.jsonl", (*records, failed))) as view:
+        assert view.not_judged == (
+            "the judge failed while recording (KeyError: 7); mcpproxy check judges it again"
+        )
+
+
 def test_bytes_are_those_of_the_wire(tmp_path: Path) -> None:
     session = begun()
     odd = '{"jsonrpc" : "2.0",  "id":2, "method":"ping" }'
