@@ -172,6 +172,14 @@ class View:
         rows = self._rows(filter)
         return range(1, self.columns.rows + 1) if rows is None else rows
 
+    def frames_of(self, filter: AnyFilter) -> list[int]:
+        """Return the sequence numbers of all that belongs to the rows that pass the filter, in order."""
+        rows, columns = set(self.numbers(filter)), self.columns
+        found = [
+            seq for seq, line in enumerate(columns.line_of_seq) if line and columns.line_row[line] in rows
+        ]
+        return found + sorted(seq for seq, line in columns.far_seqs.items() if columns.line_row[line] in rows)
+
     def position(self, number: int, filter: AnyFilter = None) -> int:
         """Return where a row is among those that pass the filter, or where it would be."""
         rows = self._rows(filter)
