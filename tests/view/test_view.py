@@ -330,6 +330,16 @@ def test_a_huge_answer_is_shown_by_its_beginning(tmp_path: Path) -> None:
         assert {len(first.result), len(second.result)} == {240}
 
 
+def test_a_huge_name_is_shortened(tmp_path: Path) -> None:
+    session = begun()
+    session.notifies("z" * 1_000_000, ms=100)
+    session.asks(2, "tools/call", {"name": "t" * 1_000_000}, ms=101)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=1000))) as view:
+        assert [len(call.method) for call in view.calls("call:4..")] == [240, 10]
+        assert [len(call.target or "") for call in view.calls("tool:t*")] == [240]
+        assert view.count("method:zzz*") == 1
+
+
 def test_texts_are_safe_to_show(tmp_path: Path) -> None:
     session = begun()
     params = {"name": "fore\u202ecast", "arguments": {"city": "\x1b[31mOslo\u200b"}}
