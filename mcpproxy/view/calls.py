@@ -55,9 +55,9 @@ class Call:
     """One row: a request with its answer, or an orphan.
 
     ``number`` counts the rows from 1, in the order in which they began on the wire. ``frame`` is the sequence
-    number of the request or orphan (0 for a gap), ``answer`` that of the answer. ``session`` is the ``number``
-    of its session. ``sender`` is who sent the request or orphan. ``target`` is the name of the tool or
-    prompt, or the URI of the resource.
+    number of the request or orphan (0 for a gap), ``answer`` that of the answer. ``session`` is the
+    ``number`` of its session. ``sender`` is who sent the request or orphan. ``target`` is the name of the tool
+    or prompt, or the URI of the resource.
 
     ``latency_ns`` is the time from the request to its answer. Without an answer it is ``None``, and
     ``waited_ns`` says for how long there was none: until it was cancelled, until the end of the recording, or
