@@ -186,6 +186,7 @@ class Side:
     closed_ns: int | None = None  # when it closed its stream
     notified_seq: int = 0  # its latest frame if that is a notification, otherwise 0
     last_answered_seq: int = 0  # the frame of its latest request that was answered
+    refused_seq: int = 0  # the other side's latest error without an id: it may answer any request before
     unreadable: bool = False  # it sent something meant as a message that could not be read
     in_pieces: bool = False  # more pieces of a line too long to hold are to come
 

@@ -26,8 +26,8 @@ _MAX_SILENT_PROBES: Final = 3
 """After this many consecutive probes without an answer the server is assumed to hang."""
 
 
-_UNANSWERED: Final = "RPC-008"
-"""The rule that every request is answered. A server has not broken it where a probe sent what a client must
+_UNANSWERED: Final = ("RPC-008", "SEQ-001")
+"""The rules that requests are answered. A server has not broken them where a probe sent what a client must
 not send, because that may have ended the server."""
 
 
@@ -215,7 +215,7 @@ class Run:
             left += [
                 (recording.path, finding)
                 for finding in ours
-                if id(finding) not in claimed and not (recording.was_provoked and finding.rule == _UNANSWERED)
+                if id(finding) not in claimed and not (recording.was_provoked and finding.rule in _UNANSWERED)
             ]
             if recording.fault:
                 self._notes.append(recording.fault)

@@ -223,6 +223,8 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
         return
     if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
         return
+    if asked.seq < history.client.refused_seq:
+        return  # An error without an id may be its answer.
     if history.over_http:
         return  # The HTTP exchange shows the cause: its status, its stream, its end.
     if how := history.own_end(event):

@@ -28,7 +28,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         if not history.side(responder).was_read:
             continue
         for asked in side.pending.values():
-            if asked.seq < side.last_answered_seq and _waited(asked, event):
+            if side.refused_seq < asked.seq < side.last_answered_seq and _waited(asked, event):
                 rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
                 if asked.cancelled or asked.method in MAY_STAY_UNANSWERED:
                     continue
@@ -59,6 +59,7 @@ def _left_behind(event: Close, history: History, reported: list[SentRequest]) ->
         if not asked.cancelled
         and asked.method not in MAY_STAY_UNANSWERED
         and asked.at_ns < ended_ns
+        and asked.seq > history.client.refused_seq
         and not (asked.stateless and history.stateful_seq is not None)
         and not any(asked is one for one in reported)
     ]

@@ -11,7 +11,7 @@ from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import FEATURES, harmless_method
+from mcpproxy.validate.probes.jsonrpc import FEATURES, answered_method, harmless_method
 from mcpproxy.validate.reaction import answered, check_alive, reaction
 
 _AT_ONCE: Final = 50
@@ -31,9 +31,10 @@ def _message_of_size(size: int, *, is_common: bool) -> Run:
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
         what = f"a message of {size // _KIB:,} KiB"
+        method = await answered_method(context)
         meta: JSON = {_PADDING: "x" * size}
         try:
-            answer = await client.request(client.ping_method, {"_meta": meta})
+            answer = await client.request(method, {"_meta": meta})
         except IdMismatchError as refusal:
             if not refusal.is_refusal_without_id:
                 raise
@@ -63,7 +64,8 @@ def _message_of_size(size: int, *, is_common: bool) -> Run:
 
 
 async def _separators(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request(context.client.ping_method, {"_meta": {_PADDING: _SEPARATORS}})
+    method = await answered_method(context)
+    answer = await context.client.request(method, {"_meta": {_PADDING: _SEPARATORS}})
     if answer.is_error:
         text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
         return warned(f"{text}; JSON allows it there", answer.frames)
@@ -134,8 +136,10 @@ def _skip_without_cancellation(context: ProbeContext) -> None:
 async def _methods_that_work(context: ProbeContext) -> list[str]:
     """Methods whose results have different members, and which the server does not refuse."""
     client = context.client
+    first = await answered_method(context)
     lists = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
-    return [client.ping_method, *[one for one in lists if not (await client.request(one)).is_error]]
+    working = [one for one in lists if not (await client.request(one)).is_error]
+    return list(dict.fromkeys((first, *working)))
 
 
 PROBES: Final = (
