@@ -179,11 +179,13 @@ def test_a_server_without_ping_is_blamed_for_that_alone(only: tuple[str, ...], t
     assert check(result, "split-writes").status == "passed"
 
 
-def test_what_an_unlawful_request_ended_is_told_once(tmp_path: Path) -> None:
-    result = tried(target("end-at-early-request"), tmp_path, ("request-before-initialize",))
-    told = blamed(result)
-    assert list(told) == ["request-before-initialize"]
-    assert check(result, "request-before-initialize").status == "warning"
+@pytest.mark.parametrize(
+    ("probe", "status"), [("request-before-initialize", "warning"), ("ping-before-initialize", "failed")]
+)
+def test_the_end_of_a_server_is_told_once(probe: str, status: str, tmp_path: Path) -> None:
+    result = tried(target("end-at-early-request"), tmp_path, (probe,))
+    assert list(blamed(result)) == [probe]
+    assert check(result, probe).status == status
 
 
 def test_what_a_server_complained_of_is_said_and_not_the_end_of_its_usage(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from mcpproxy.checks.engine.rows import EventCheck, RuleFamily
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest
 
-MAY_STAY_UNANSWERED: Final = ("initialize", "server/discover", "subscriptions/listen")
+_PROBE: Final = "server/discover"
+
+MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
 """Requests whose missing answer RPC-008 does not report: another rule does, or none."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
@@ -57,7 +59,7 @@ def _left_behind(event: Close, history: History, reported: list[SentRequest]) ->
         asked
         for asked in history.client.pending.values()
         if not asked.cancelled
-        and asked.method not in MAY_STAY_UNANSWERED
+        and (asked.method == _PROBE or asked.method not in MAY_STAY_UNANSWERED)
         and asked.at_ns < ended_ns
         and asked.seq > history.client.refused_seq
         and not (asked.stateless and history.stateful_seq is not None)
@@ -74,6 +76,8 @@ def _left_behind(event: Close, history: History, reported: list[SentRequest]) ->
             related=tuple(asked.seq for asked in left[1:]),
             blame="server",
             frame=first.seq,
+            # A server of the older era need not answer a probe; that it exits is worth knowing.
+            at_most="info" if all(asked.method == _PROBE for asked in left) else None,
             candidates=first.candidates,
         )
 

@@ -130,7 +130,7 @@ PROBES: Final = (
         "lifecycle",
         "A ping is answered before there is a session.",
         _early_ping,
-        rules=("LIFE-004",),
+        rules=("LIFE-004", "RPC-008"),
         revisions=STATEFUL,
         transports=("stdio",),
         session=False,
