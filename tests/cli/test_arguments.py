@@ -16,15 +16,15 @@ SECRET = "s3cr3t-value-1"
 def test_a_wrapped_server_gets_its_arguments_and_nothing_else_shows_them(
     tmp_path: Path, mcpproxy: Mcpproxy
 ) -> None:
-    got, trace = tmp_path / "got.txt", tmp_path / "session.jsonl"
+    got = tmp_path / "got.txt"
     server = f"import json, sys; json.dump(sys.argv[1:], open({str(got)!r}, 'w'))"
     arguments = ["--token", SECRET, f"API_KEY={SECRET}"]
     command = [
         sys.executable,
         "-m",
         "mcpproxy",
-        "--trace",
-        str(trace),
+        "--trace-dir",
+        str(tmp_path),
         "--",
         sys.executable,
         "-c",
@@ -34,6 +34,7 @@ def test_a_wrapped_server_gets_its_arguments_and_nothing_else_shows_them(
     assert (ran.returncode, ran.stdout) == (0, b"")
     assert json.loads(got.read_text()) == arguments
     assert SECRET not in ran.stderr.decode()
+    trace = Path(ran.stderr.decode().partition("recording to ")[2].splitlines()[0])
     wait_until_recorded(trace, CLOSE)  # on a busy machine the recorder may end after the server
     assert Path(sys.executable).name in trace.name
     assert SECRET not in trace.read_text().splitlines()[0]
