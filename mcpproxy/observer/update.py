@@ -10,7 +10,15 @@ from mcpproxy.checks.basic.capabilities import unmet_needs, unserved_methods
 from mcpproxy.checks.engine.context import MessageContext, member
 from mcpproxy.checks.engine.rows import CANCELLED, UNFAMILIAR
 from mcpproxy.protocol import acp
-from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Response, request_id
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    ErrorResponse,
+    JSONObject,
+    Notification,
+    Request,
+    Response,
+    request_id,
+)
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 from mcpproxy.session.frame import CLIENT
@@ -30,6 +38,9 @@ def remember(context: MessageContext, history: History) -> None:
         _remember_request(context, message, side, history)
     elif context.answers is not None:
         _remember_answer(context, context.answers, history)
+    elif type(message) is ErrorResponse and (message.id is None or message.id is ABSENT):
+        asker = history.server if context.sender == CLIENT else history.client
+        asker.refused_seq = context.frame.seq
     elif type(message) is Notification:
         side.notified_seq = context.frame.seq
         if message.method == "notifications/cancelled":

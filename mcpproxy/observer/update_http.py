@@ -147,11 +147,10 @@ def _remember_server(
     """Remember what a stateless answer shows about the server: its versions, its tools and refused calls."""
     connection, message_history = exchange.request.connection, session.judge.history
     answer = message_history.modern_answer
-    # Only stateless revisions answer an unknown method (-32601) with the status 404.
-    if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
-        answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
+        if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
+            answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if answer is not None:
         keep_latest(history.modern_answers, connection, answer, MAX_REMEMBERED)
         is_stateful = exchange.server in history.stateful_servers

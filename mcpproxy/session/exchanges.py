@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.protocol.mirrors import Mirrors
-from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
 from mcpproxy.session.history import History, ModernAnswer, SentRequest
 
@@ -375,5 +375,10 @@ def is_answer(message: WellFormed) -> bool:
 
 
 def looks_stateless(fields: Fields) -> bool:
-    """Whether the headers of a request show that it is one of a stateless revision."""
-    return fields.get(VERSION) in STATELESS or "mcp-method" in fields
+    """Whether the headers of a request show that it is one of a stateless revision.
+
+    ``Mcp-Method`` alone shows it only where nothing speaks of a session: some clients send it in each era.
+    """
+    if (version := fields.get(VERSION)) is not None:
+        return version in STATELESS or (version not in STATEFUL and "mcp-method" in fields)
+    return "mcp-method" in fields and SESSION not in fields

@@ -191,6 +191,8 @@ class Side:
     closed_ns: int | None = None  # when this side closed its stream
     notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
     last_answered_seq: int = 0  # the frame of this side's latest request that was answered
+    # The frame of the latest error without an id that this side received. It may answer any earlier request.
+    refused_seq: int = 0
     sent_unreadable: bool = False  # this side sent a message that could not be read
     in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
 

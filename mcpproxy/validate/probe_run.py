@@ -118,9 +118,9 @@ def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
     """Return the conclusion for an error of the server."""
     frames = tuple(number for number in failure.frames if number)
     if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
-        return Conclusion(
-            "warning", f"{failure}; no sentence forbids it, but a mistake of a client ends the server", frames
-        )
+        effect = "ends" if isinstance(failure, GoneError) else "silences"
+        text = f"{failure}; no sentence forbids it, but a mistake of a client {effect} the server"
+        return Conclusion("warning", text, frames)
     if _may_take_long(failure):
         return Conclusion("warning", f"{failure}; no sentence says how long it may take", frames)
     return Conclusion("failed", str(failure), frames)

@@ -25,8 +25,9 @@ from mcpproxy.validate.transports.reachability import check_reachable
 _MAX_SILENT_PROBES: Final = 3
 """After this many consecutive probes without an answer the server is assumed to hang."""
 
-_UNANSWERED: Final = "RPC-008"
-"""The rule that every request is answered. It is not reported for sessions in which a probe sent messages
+
+_UNANSWERED: Final = ("RPC-008", "SEQ-001")
+"""The rules that every request is answered. They are not reported for sessions in which a probe sent messages
 that a client must not send, because those messages may have ended the server."""
 
 
@@ -216,7 +217,7 @@ class Run:
             remaining += [
                 (recording.path, finding)
                 for finding in server_findings
-                if id(finding) not in claimed and not (recording.was_provoked and finding.rule == _UNANSWERED)
+                if id(finding) not in claimed and not (recording.was_provoked and finding.rule in _UNANSWERED)
             ]
             if recording.fault:
                 self._notes.append(recording.fault)

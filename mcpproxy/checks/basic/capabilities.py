@@ -116,7 +116,17 @@ def _undeclared_service(
                 problem,
                 pointer=context.at + "/result",
                 related=(*_handshake(history), request.seq),
+                # Some libraries answer every list request. A server that lists nothing offers nothing.
+                at_most="info" if _is_empty_list(request, context) else None,
             )
+
+
+def _is_empty_list(asked: SentRequest, context: MessageContext) -> bool:
+    message = context.message
+    result = message.result if isinstance(message, Response) else None
+    if not asked.method.endswith("/list") or not isinstance(result, dict):
+        return False
+    return [] in result.values() and not any(isinstance(value, list) and value for value in result.values())
 
 
 def unserved_capability(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:

@@ -235,6 +235,8 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
         return
     if history.has_gap or not history.server.fully_read or event.ending in ("cut", "not started"):
         return
+    if request.seq < history.client.refused_seq:
+        return  # An error without an id may be its answer.
     if history.over_http:
         return  # `transports.http` and `transports.streams` judge the exchange of initialize.
     if ending := history.unprovoked_end(event):

@@ -11,7 +11,9 @@ from mcpproxy.checks.engine.rows import EventCheck, RuleFamily
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest
 
-MAY_STAY_UNANSWERED: Final = ("initialize", "server/discover", "subscriptions/listen")
+_PROBE: Final = "server/discover"
+
+MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
 """Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
@@ -28,7 +30,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         if not history.side(responder).fully_read:
             continue
         for request in side.pending.values():
-            if request.seq < side.last_answered_seq and _is_overdue(request, event):
+            if side.refused_seq < request.seq < side.last_answered_seq and _is_overdue(request, event):
                 rule = ("LIFE-004", "R-040") if request.method == "ping" else ("RPC-008", "R-010")
                 if request.cancelled or request.method in MAY_STAY_UNANSWERED:
                     continue
@@ -60,8 +62,9 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
         request
         for request in history.client.pending.values()
         if not request.cancelled
-        and request.method not in MAY_STAY_UNANSWERED
+        and (request.method == _PROBE or request.method not in MAY_STAY_UNANSWERED)
         and request.sent_ns < ended_ns
+        and request.seq > history.client.refused_seq
         and not (request.stateless and history.stateful_seq is not None)
         and not any(request is reported_request for reported_request in reported)
     ]
@@ -76,6 +79,8 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
             related=tuple(request.seq for request in others),
             blame="server",
             frame=first.seq,
+            # A server of the older era need not answer a probe; that it exits is worth knowing.
+            at_most="info" if all(request.method == _PROBE for request in unanswered_requests) else None,
             candidates=first.candidates,
         )
 

@@ -62,7 +62,10 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
             return any(version in STATELESS for version in versions)
         if isinstance(message, ErrorResponse):
             code = member(message.value, "error", "code")
-            return code in MODERN_CODES or (code == -32601 and exchange.status == 404)
+            if code == -32601 and exchange.status == 404:
+                # Every server of such a revision has server/discover, so who refuses that is not one.
+                return not any(asked.method == "server/discover" for asked in exchange.requests)
+            return code in MODERN_CODES
     return False
 
 

@@ -174,12 +174,9 @@ def _with_id(name: str, id: RequestId) -> Run:
     """Return the function of the probe ``name``, which sends a request with this id."""
 
     async def run(context: ProbeContext) -> Conclusion:
-        client = context.client
-        method = client.ping_method
-        answer = await client.request(method, id=id)
+        method = await answered_method(context)
+        answer = await context.client.request(method, id=id)
         if answer.is_error:
-            if (plain_answer := await client.ping()).is_error:
-                raise Skipped(f"because {method} is refused under any id: {plain_answer.refusal}")
             text = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
                 return warned(f"{text}; no sentence says how long an id may be", answer.frames)
@@ -225,6 +222,18 @@ def harmless_method(context: ProbeContext) -> str:
     if declared:
         raise Skipped(f"because {context.inventory.failures[declared[0]]}")
     raise Skipped("the server declares nothing that could be listed")
+
+
+async def answered_method(context: ProbeContext) -> str:
+    """A method that the server answers with a result: the ping of its era, or a list if it refuses that.
+
+    Raises:
+        Skipped: there is none.
+    """
+    ping = context.client.ping_method
+    if ping in context.inventory.failures or (await context.client.ping()).is_error:
+        return harmless_method(context)
+    return ping
 
 
 async def skip_if_always_refused(context: ProbeContext, method: str) -> None:

@@ -13,7 +13,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import HttpStatusError, Skipped
+from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
@@ -44,7 +44,10 @@ async def _early_ping(context: ProbeContext) -> Conclusion:
     if failure := context.inventory.failures.get("ping"):
         raise Skipped(f"because {failure}")
     async with context.new_session("early-ping") as client:
-        answer = await client.ping()
+        try:
+            answer = await client.ping()
+        except (GoneError, TimedOutError) as fault:
+            return context.violation("LIFE-004/R-040", f"before initialize: {fault}", fault.frames)
         if answer.is_error:
             text = f"a ping before initialize was refused: {answer.refusal}"
             return context.violation("LIFE-004/R-040", text, answer.frames)
@@ -129,7 +132,7 @@ PROBES: Final = (
         "lifecycle",
         "A ping is answered before there is a session.",
         _early_ping,
-        rules=("LIFE-004",),
+        rules=("LIFE-004", "RPC-008"),
         revisions=STATEFUL,
         transports=("stdio",),
         session=False,
@@ -152,6 +155,7 @@ PROBES: Final = (
         rules=("PROTO-005", "SEQ-003"),
         revisions=STATEFUL,
         session=False,
+        unlawful=True,  # the judge warns of it, too
     ),
     Probe(
         "unsupported-version",

@@ -11,7 +11,7 @@ from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import FEATURES, harmless_method
+from mcpproxy.validate.probes.jsonrpc import FEATURES, answered_method, harmless_method
 from mcpproxy.validate.reaction import answered, check_alive, reaction
 
 _AT_ONCE: Final = 50
@@ -35,9 +35,10 @@ def _message_of_size(size: int, *, is_common: bool) -> Run:
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
         what = f"a message of {size // _KIB:,} KiB"
+        method = await answered_method(context)
         meta: JSON = {_PADDING: "x" * size}
         try:
-            answer = await client.request(client.ping_method, {"_meta": meta})
+            answer = await client.request(method, {"_meta": meta})
         except IdMismatchError as refusal:
             if not refusal.is_refusal_without_id:
                 raise
@@ -67,7 +68,8 @@ def _message_of_size(size: int, *, is_common: bool) -> Run:
 
 
 async def _separators(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request(context.client.ping_method, {"_meta": {_PADDING: _SEPARATORS}})
+    method = await answered_method(context)
+    answer = await context.client.request(method, {"_meta": {_PADDING: _SEPARATORS}})
     if answer.is_error:
         text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
         return warned(f"{text}; JSON allows it there", answer.frames)
@@ -139,9 +141,10 @@ def _skip_without_cancellation(context: ProbeContext) -> None:
 async def _methods_that_work(context: ProbeContext) -> list[str]:
     """Return methods that the server does not refuse, and whose results have different members."""
     client = context.client
+    first = await answered_method(context)
     methods = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
     accepted = [method for method in methods if not (await client.request(method)).is_error]
-    return [client.ping_method, *accepted]
+    return list(dict.fromkeys((first, *accepted)))
 
 
 PROBES: Final = (

@@ -17,7 +17,7 @@ from mcpproxy.validate.errors import GoneError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
+from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD, answered_method
 from mcpproxy.validate.probes.walk import list_items
 from mcpproxy.validate.transports.stdio_wire import StdioWire
 
@@ -59,8 +59,8 @@ async def _stdout(context: ProbeContext) -> Conclusion:
 
 async def _split_writes(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
+    method = await answered_method(context)
     id = client.new_id()
-    method = client.ping_method
     # The pieces end inside a name, an escape sequence, and a three-byte character. The last piece contains
     # the end of the JSON and the line feed, because a server may answer without waiting for the line feed.
     params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
