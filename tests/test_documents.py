@@ -35,7 +35,8 @@ DEADLINE_S: Final = 60
 URL: Final = "http://127.0.0.1:3000/mcp"
 """Where the server of the documents is reached over HTTP."""
 
-SERVES: Final = re.compile(r"mcpproxy http |mcpproxy replay server .*--http ")
+LISTENS: Final = re.compile(r"(listening on|replaying at) http|^http://[\d.]+:\d+/\?token=", re.MULTILINE)
+SERVES: Final = re.compile(r"mcpproxy http |mcpproxy ui\b|mcpproxy replay server .*--http ")
 """Commands that go on until they are stopped."""
 
 SHELL: Final = "sh"
@@ -150,6 +151,7 @@ class Folder:
         self._url = url
         own = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         self.env = {**os.environ, "PATH": own, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(path / "state")}
+        self.env["BROWSER"] = "true"  # --open opens none
         self.env.pop("GITHUB_STEP_SUMMARY", None)
 
     def write(self, block: Block) -> None:
@@ -181,19 +183,20 @@ class Folder:
         if command.startswith("mcpproxy http") and "--listen" not in command:
             command += " --listen 127.0.0.1:0"
         with serving(shlex.split(command, comments=True), self.path, self.env) as said:
-            assert re.search(r"(listening on|replaying at) http", said), f"{block}: {command}\n{said}"
+            assert LISTENS.search(said), f"{block}: {command}\n{said}"
 
 
 @contextmanager
 def serving(command: Sequence[str], at: Path, env: dict[str, str]) -> Generator[str]:
     """What a server says up to the line with its address, or to its end; it is stopped afterwards."""
-    with subprocess.Popen(command, cwd=at, env=env, stderr=subprocess.PIPE, text=True) as process:
+    out, errors = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen(command, cwd=at, env=env, text=True, stdout=out, stderr=errors) as process:
         try:
-            assert process.stderr is not None
+            assert process.stdout is not None
             said = ""
-            for line in process.stderr:
+            for line in process.stdout:
                 said += line
-                if re.search(r"(listening on|replaying at) http", line):
+                if LISTENS.search(line):
                     break
             yield said
         finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.ui import app, json_rows
+from mcpproxy.ui import json_rows, page_app
 from mcpproxy.view.view import View
 
 PER_CHUNK: Final = 250
@@ -28,11 +28,14 @@ _IMPORT: Final = re.compile(
 
 def pieces(view: View, entry: JSONObject) -> Iterator[str]:
     """Yield the text of the file. ``entry`` is the recording as the page's list of recordings has it."""
-    modules = {path.name: path for path in (*app.STATIC.glob("*.js"), *(app.STATIC / "vendor").glob("*.js"))}
+    modules = {
+        path.name: path
+        for path in (*page_app.STATIC.glob("*.js"), *(page_app.STATIC / "vendor").glob("*.js"))
+    }
     scripts = {name: _script(path) for name, path in modules.items()}
     imports = json.dumps({"imports": {f"page/{name}": _data(text) for name, text in scripts.items()}})
     start = 'import "page/app.js";'
-    style = "".join(_text(app.STATIC / name) for name in ("style.css", "vendor/uplot.css"))
+    style = "".join(_text(page_app.STATIC / name) for name in ("style.css", "vendor/uplot.css"))
     policy = "; ".join(
         (
             "default-src 'none'",

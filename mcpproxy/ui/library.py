@@ -30,7 +30,7 @@ class NoRecordingError(McpProxyError):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowChange:
     """Rows from ``first`` on are new or have changed; ``version`` counts the changes of a recording."""
 
     version: int
@@ -43,7 +43,7 @@ class OpenRecording:
     def __init__(self, view: View) -> None:
         self._view: Final = view
         self._lock: Final = anyio.Lock()
-        self._changes: Final[deque[Change]] = deque(maxlen=_CHANGES)
+        self._changes: Final[deque[RowChange]] = deque(maxlen=_CHANGES)
         self._version = 0
         self._searches = 0
         self.users = 0
@@ -63,18 +63,18 @@ class OpenRecording:
         finally:
             self._searches -= 1
 
-    async def changes_since(self, version: int) -> tuple[Change, int, bool]:
+    async def changes_since(self, version: int) -> tuple[RowChange, int, bool]:
         """Return the changes after ``version`` as one, the number of rows, and whether it is recorded."""
         async with self._lock:
             if not self._searches:
                 found = await anyio.to_thread.run_sync(self._view.refresh)
                 if found.first:
                     self._version += 1
-                    self._changes.append(Change(self._version, found.first))
+                    self._changes.append(RowChange(self._version, found.first))
             newer = [change.first for change in self._changes if change.version > version]
             is_known = len(newer) == self._version - version
             first = min(newer, default=0) if is_known else 1
-            return Change(self._version, first), self._view.count(), self._view.running
+            return RowChange(self._version, first), self._view.count(), self._view.running
 
     def close(self) -> None:
         """Close the files."""

@@ -37,7 +37,7 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SentAnswer:
     """The answer: its text, the recording of the new session, and the row of the call in it."""
 
     path: str
@@ -80,13 +80,13 @@ def refusal(header: Header) -> str:
     return ""
 
 
-class Sender:
+class CallSender:
     """Sends calls again, one at a time, and records them in ``folder``."""
 
     def __init__(self, folder: str) -> None:
         self._folder: Final = folder
 
-    async def send(self, again: RecordedCall, params: JSON, *, confirmed: bool) -> Answer:
+    async def send(self, again: RecordedCall, params: JSON, *, confirmed: bool) -> SentAnswer:
         """Send ``again`` with other params and wait for the answer.
 
         Raises:
@@ -116,6 +116,6 @@ class Sender:
             raise NotSentError(f"{fault}; recorded in {path}") from fault
         with open_view(path) as view:
             row = next((call.number for call in view.calls(f"method:{again.method}", 0, 1)), 1)
-        return Answer(
+        return SentAnswer(
             path, row, answer.frame.raw.decode("utf-8", "backslashreplace"), f"{seconds * 1000:.0f} ms"
         )

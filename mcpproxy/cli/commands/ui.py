@@ -30,15 +30,15 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--allow-send", action="store_true", help="calls may be sent again to their server")
     options = parser.parse_args(argv)
-    path: str = options.path or paths.state_dir()
+    path: str = options.path or _state_folder()
     if not os.path.exists(path):
         raise UsageError(path, "does not exist", "name a recording, or a folder of recordings")
     host, port = _address(options.listen)
 
-    from mcpproxy.ui.app import Page
     from mcpproxy.ui.library import Library
-    from mcpproxy.ui.send import Sender
-    from mcpproxy.ui.server import PageServer
+    from mcpproxy.ui.page_app import PageApp
+    from mcpproxy.ui.page_server import PageServer
+    from mcpproxy.ui.send import CallSender
 
     try:
         server = PageServer(host, port)
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(options.listen, reason, "choose another address with --listen") from None
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    page = Page(Library(path), Sender(folder) if options.allow_send else None)
+    page = PageApp(Library(path), CallSender(folder) if options.allow_send else None)
     if not server.is_local:
         tell("other machines can reach this page; who has its address can read every recording in the folder")
     sys.stdout.write(f"{server.url}\n")
@@ -57,6 +57,17 @@ def run(argv: list[str]) -> int:
         webbrowser.open(server.url)
     server.run(page.app())
     return 0
+
+
+def _state_folder() -> str:
+    """Return the folder of all recordings; the first recording may be made while the page is open."""
+    folder = paths.state_dir()
+    try:
+        paths.make_private(folder)
+    except OSError as error:
+        reason = (error.strerror or "cannot be created").lower()
+        raise UsageError(folder, reason, "name a folder of recordings") from None
+    return folder
 
 
 def _address(text: str) -> tuple[str, int]:

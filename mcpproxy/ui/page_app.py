@@ -25,7 +25,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
-from mcpproxy.ui.send import Sender, recorded_call, refusal
+from mcpproxy.ui.send import CallSender, recorded_call, refusal
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.view import View
@@ -42,13 +42,13 @@ _SEARCH_STEP_S: Final = 0.2
 _SILENCE_S: Final = 15
 
 
-class Page:
+class PageApp:
     """The answers to what the page asks, about the recordings of ``library``.
 
     ``sender`` sends calls again; ``None`` if that was not asked for.
     """
 
-    def __init__(self, library: Library, sender: Sender | None = None) -> None:
+    def __init__(self, library: Library, sender: CallSender | None = None) -> None:
         self._library: Final = library
         self._sender: Final = sender
 
