@@ -16,7 +16,7 @@ import mcpproxy.ui
 from mcpproxy.cli.main import main
 from mcpproxy.ui import json_rows
 from mcpproxy.view.view import open_view
-from tests.ui.conftest import Visitor, browser, visitor
+from tests.ui.browser import Visitor, browser, visitor
 from tests.view.situations import SITUATIONS, begun, text, write
 
 __all__ = ["browser", "visitor"]

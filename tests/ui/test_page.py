@@ -12,8 +12,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.peers.fixtures import had, page_tools
-from tests.ui.conftest import Served, Visitor, served
+from tests.ui.browser import Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, begun, text, write
+
+__all__ = ["browser", "visitor"]
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,12 @@ TIMEOUT_MS: Final = 60_000
 """How long an element may take to appear: only a test that fails takes so long."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium; without one the test is skipped, or fails where ``CI`` is set."""
+    """Headless Chromium; without one the test is skipped, or fails where ``CI`` is set.
+
+    Playwright runs an event loop in this thread, so it is stopped before the tests of another module.
+    """
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if path is None:
         if os.environ.get("CI"):
