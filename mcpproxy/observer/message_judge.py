@@ -157,7 +157,7 @@ class MessageJudge:
             findings += self._release("client") + self._release("server")
         elif event.name not in _HARMLESS:
             self._history.is_signalled = True
-        for row in self._dispatch.events:
+        for row in self._dispatch.event_checks:
             findings += self._build_findings(
                 row.check(event, self._history), 0, "client", self._history.candidates
             )
@@ -344,7 +344,7 @@ class MessageJudge:
             return
         if is_acp(frame, message):
             history.protocol, history.candidates = "acp", ACP
-            self._dispatch = self._dispatch.speaking("acp")
+            self._dispatch = self._dispatch.for_protocol("acp")
 
     def forget(self) -> None:
         """Forget the history and continue as if the session had been joined now. The revision stays known."""
@@ -378,7 +378,7 @@ class MessageJudge:
 @lru_cache(maxsize=64)
 def _is_standard(dispatch: Dispatch) -> bool:
     """Whether only built-in checks judge non-messages. Their findings depend on nothing but the line."""
-    rows = (*dispatch.messages, *dispatch.updates)
+    rows = (*dispatch.message_checks, *dispatch.updates)
     checks = [row.check if isinstance(row, Check) else None for row in rows if takes(row, Malformed)]
     return all(check in (not_a_message, message_kind, stray_output) for check in checks)
 

@@ -36,6 +36,7 @@ NAME: Final = "hand"
 _LOST: Final = struct.Struct("<QQQQ")
 # Length, kind, connection and time of the chunk; the position at which its record will begin.
 _CHUNK: Final = struct.Struct("<IBxxxIQQ")
+# Offsets in the file: the counts of lost bytes come first.
 _CHUNK_AT: Final = _LOST.size
 _BYTES_AT: Final = _CHUNK_AT + _CHUNK.size
 _POSITION_AT: Final = _BYTES_AT - 8
@@ -91,7 +92,7 @@ class CrashBuffer:
 
 
 def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, int]]:
-    """Return the records that the journal of a relay that is gone lacks at its end, from the crash buffer.
+    """Return the records that a killed relay left in the crash buffer and did not journal.
 
     Each record is (kind, payload, time, connection). ``journal_end`` is the position after the last whole
     record.

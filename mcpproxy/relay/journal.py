@@ -134,8 +134,12 @@ class Journal:
 
     def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
         self.folder = folder(trace)
-        self.on_notice: Callable[[str], None] = _ignore  # called once when loss begins, once when it ends
-        self.on_loss: Callable[[int, int, int], None] = _forget  # called with the bytes lost of each stream
+        self.on_notice: Callable[[str], None] = (
+            _ignore_notice  # called once when loss begins, once when it ends
+        )
+        self.on_loss: Callable[[int, int, int], None] = (
+            _ignore_loss  # called with the lost bytes of each stream
+        )
         self._number = self._oldest = 1  # of the current segment, and of the oldest one that may exist
         self._size = 0  # bytes in the current segment
         self._lost: dict[int, int] | None = None  # bytes per stream; ``None`` while all records are written
@@ -156,7 +160,7 @@ class Journal:
     def position(self) -> int:
         """Where the next record will begin; see the function ``position``."""
         number, size = self._number, self._size
-        return number + 1 << 32 if size >= SEGMENT_BYTES else number << 32 | size
+        return (number + 1) << 32 if size >= SEGMENT_BYTES else number << 32 | size
 
     def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0) -> None:
         """Append a record. If it cannot be written, count its bytes as lost, or hold it; never raise."""
@@ -270,16 +274,17 @@ def _open(path: str) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _joined(fd: int, parts: tuple[bytes, bytes | memoryview]) -> int:
+# Windows has no ``writev``.
+def _write_joined(fd: int, parts: tuple[bytes, bytes | memoryview]) -> int:
     return os.write(fd, b"".join(parts))
 
 
-_write: Callable[[int, tuple[bytes, bytes | memoryview]], int] = getattr(os, "writev", _joined)
+_write: Callable[[int, tuple[bytes, bytes | memoryview]], int] = getattr(os, "writev", _write_joined)
 
 
-def _ignore(text: str) -> None:
+def _ignore_notice(text: str) -> None:
     del text
 
 
-def _forget(client: int, server: int, stderr: int) -> None:
+def _ignore_loss(client: int, server: int, stderr: int) -> None:
     del client, server, stderr

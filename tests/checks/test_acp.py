@@ -181,7 +181,7 @@ def test_a_session_stays_what_it_opened_as() -> None:
 
 def test_what_only_mcp_says_has_no_check_in_acp() -> None:
     """A result may be null, an id may be used again, and nobody sends notifications/initialized."""
-    rules = {code for row in STANDARD.speaking("acp").messages for code in row.rules}
+    rules = {code for row in STANDARD.for_protocol("acp").message_checks for code in row.rules}
     assert not {
         code for code in rules if code.partition("-")[0] in ("SEQ", "LIFE", "TOOL", "SCHEMA", "SHAPE")
     }

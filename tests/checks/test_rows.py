@@ -40,8 +40,8 @@ def decided() -> dict[str, tuple[Function, set[str]]]:
     functions: dict[str, Function] = {}
     rules: defaultdict[str, set[str]] = defaultdict(set)
     rows: list[tuple[tuple[str, ...], Function]] = [
-        *((row.rules, row.check) for row in (*STANDARD.messages, *STANDARD.events)),
-        *((row.rules, row.check) for row in STANDARD.speaking("acp").messages),
+        *((row.rules, row.check) for row in (*STANDARD.message_checks, *STANDARD.event_checks)),
+        *((row.rules, row.check) for row in STANDARD.for_protocol("acp").message_checks),
         *FRAME_CHECKS,
         *BATCH_CHECKS,
         *SPLIT_CHECKS,
@@ -112,7 +112,7 @@ def test_pairs_are_found() -> None:
     assert {("PROTO-007", "R-008"), ("SEQ-003", "R-033"), ("SCHEMA-005", "R-135")} <= reported()
 
 
-@pytest.mark.parametrize("row", STANDARD.messages, ids=lambda row: row.check.__name__)
+@pytest.mark.parametrize("row", STANDARD.message_checks, ids=lambda row: row.check.__name__)
 def test_a_row_names_methods_that_exist(row: Check) -> None:
     assert row.kinds
     extended = {method for methods in EXTENSIONS.values() for method in methods}

@@ -275,7 +275,7 @@ def incomplete_opening(context: MessageContext[Request], history: History) -> It
     """Report a client that does not name itself in initialize (ACP-011)."""
     message = context.message
     if context.sender == CLIENT and len(context.candidates) == 1:
-        yield from _info(message.params, "client", context.candidates[0], context.at + "/params")
+        yield from _unnamed_peer(message.params, "client", context.candidates[0], context.at + "/params")
 
 
 def incomplete_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
@@ -289,10 +289,10 @@ def incomplete_answer(context: MessageContext[Response], history: History) -> It
         problem = f"agent answered initialize {fault}; it must be the integer that the agent chose"
         yield Violation("ACP-011", "A-031", problem, pointer=pointer + "/protocolVersion")
     else:
-        yield from _info(message.result, "agent", acp.named(version)[0], pointer)
+        yield from _unnamed_peer(message.result, "agent", acp.named(version)[0], pointer)
 
 
-def _info(container: object, side: str, version: str, pointer: str) -> Iterator[Violation]:
+def _unnamed_peer(container: object, side: str, version: str, pointer: str) -> Iterator[Violation]:
     """Report implementation info without name or version (ACP-011).
 
     In version 1 this member is ``clientInfo`` or ``agentInfo``, in version 2 ``info``.

@@ -15,7 +15,7 @@ from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import Need, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
-from mcpproxy.session.history import History, SentRequest
+from mcpproxy.session.history import History
 
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 
@@ -23,25 +23,22 @@ LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 def undeclared_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request that needs a capability which was not declared (PROTO-009)."""
     message = context.message
-    undeclared = _first_unmet(message.method, message.params, context.sender, context, history)
-    return _undeclared_request(undeclared, message, context, history) if undeclared else ()
+    need = _first_unmet(message.method, message.params, context.sender, context, history)
+    return () if need is None else (_undeclared_request(need, message, context, history),)
 
 
-def _undeclared_request(
-    undeclared: tuple[Need, ...], message: Request, context: MessageContext, history: History
-) -> Iterator[Violation]:
-    for need in undeclared:
-        declarer = _declarer(need, context.sender)
-        problem = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
-        yield Violation(
-            "PROTO-009",
-            _requirement(message.method, need, context.sender),
-            problem,
-            pointer=context.at + "/method",
-            related=_handshake(history),
-            # The specification says MUST NOT for tools/call only; for the other requests it says SHOULD.
-            at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
-        )
+def _undeclared_request(need: Need, message: Request, context: MessageContext, history: History) -> Violation:
+    declarer = _declarer(need, context.sender)
+    problem = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
+    return Violation(
+        "PROTO-009",
+        _requirement(message.method, need, context.sender),
+        problem,
+        pointer=context.at + "/method",
+        related=_handshake(history),
+        # The specification says MUST NOT for tools/call only; for the other requests it says SHOULD.
+        at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
+    )
 
 
 def _requirement(method: str, need: Need, sender: Sender) -> str:
@@ -64,26 +61,25 @@ def _requirement(method: str, need: Need, sender: Sender) -> str:
 def undeclared_notification(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification that needs a capability which was not declared (PROTO-009)."""
     message = context.message
-    undeclared = _first_unmet(message.method, message.params, context.sender, context, history)
-    return _undeclared_notification(undeclared, message, context, history) if undeclared else ()
+    need = _first_unmet(message.method, message.params, context.sender, context, history)
+    return () if need is None else (_undeclared_notification(need, message, context, history),)
 
 
 def _undeclared_notification(
-    undeclared: tuple[Need, ...], message: Notification, context: MessageContext, history: History
-) -> Iterator[Violation]:
-    for need in undeclared:
-        declarer = _declarer(need, context.sender)
-        declarer_name = "it" if declarer == context.sender else f"the {declarer}"
-        problem = f"{context.sender} sent {message.method}, but {declarer_name} never declared {need.path}"
-        yield Violation(
-            "PROTO-009",
-            _notification_requirement(need),
-            problem,
-            pointer=context.at + "/method",
-            related=_handshake(history),
-            # A warning only, although the specification says MUST: undeclared logging is very common.
-            at_most="warning" if need.path == "logging" else None,
-        )
+    need: Need, message: Notification, context: MessageContext, history: History
+) -> Violation:
+    declarer = _declarer(need, context.sender)
+    declarer_name = "it" if declarer == context.sender else f"the {declarer}"
+    problem = f"{context.sender} sent {message.method}, but {declarer_name} never declared {need.path}"
+    return Violation(
+        "PROTO-009",
+        _notification_requirement(need),
+        problem,
+        pointer=context.at + "/method",
+        related=_handshake(history),
+        # A warning only, although the specification says MUST: undeclared logging is very common.
+        at_most="warning" if need.path == "logging" else None,
+    )
 
 
 def _notification_requirement(need: Need) -> str:
@@ -100,31 +96,27 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
     request = context.answers
     if request is None or request.sender != CLIENT or request.stateless:
         return ()
-    undeclared = _first_unmet(request.method, request.params, request.sender, context, history)
-    return _undeclared_service(undeclared, request, context, history) if undeclared else ()
+    need = _first_unmet(request.method, request.params, request.sender, context, history)
+    if need is None or not _is_for_service(need):
+        return ()
+    problem = f"server answered {request.method} with a result, but never declared {need.path}"
+    return (
+        Violation(
+            "PROTO-009",
+            "R-045",
+            problem,
+            pointer=context.at + "/result",
+            related=(*_handshake(history), request.seq),
+            # Some libraries answer every list request. A server that lists nothing offers nothing.
+            at_most="info" if _is_empty_list(request, context) else None,
+        ),
+    )
 
 
-def _undeclared_service(
-    undeclared: tuple[Need, ...], request: SentRequest, context: MessageContext, history: History
-) -> Iterator[Violation]:
-    for need in undeclared:
-        if _is_for_service(need):
-            problem = f"server answered {request.method} with a result, but never declared {need.path}"
-            yield Violation(
-                "PROTO-009",
-                "R-045",
-                problem,
-                pointer=context.at + "/result",
-                related=(*_handshake(history), request.seq),
-                # Some libraries answer every list request. A server that lists nothing offers nothing.
-                at_most="info" if _is_empty_list(request, context) else None,
-            )
-
-
-def _is_empty_list(asked: SentRequest, context: MessageContext) -> bool:
+def _is_empty_list(request: SentRequest, context: MessageContext) -> bool:
     message = context.message
     result = message.result if isinstance(message, Response) else None
-    if not asked.method.endswith("/list") or not isinstance(result, dict):
+    if not request.method.endswith("/list") or not isinstance(result, dict):
         return False
     return [] in result.values() and not any(isinstance(value, list) and value for value in result.values())
 
@@ -170,17 +162,16 @@ def elicitation_modes(context: MessageContext[Request], history: History) -> Ite
 
 def _first_unmet(
     method: str, params: "JSON | Absent", sender: Sender, context: MessageContext, history: History
-) -> tuple[Need, ...]:
-    """Return the first undeclared capability that a message needs, in a tuple.
+) -> Need | None:
+    """Return the first undeclared capability that a message needs.
 
-    The tuple is empty if there is no such capability, or if the declarations are not known yet.
+    Only the first is reported, because a missing capability also lacks its parts. The result is ``None`` if
+    nothing is undeclared, or if the declarations are not known yet.
     """
     unmet = history.unmet_needs.get((sender, method))
     if not unmet or history.has_gap or context.candidates != (history.negotiated,):
-        return ()
-    # One missing declaration is reported once, not again for its parts.
-    need = first_need(unmet, params)
-    return () if need is None else (need,)
+        return None
+    return first_need(unmet, params)
 
 
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.checks.basic.described import described
+from mcpproxy.checks.basic.listed_objects import listed_objects
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
@@ -36,7 +36,7 @@ def icons_in_results(context: MessageContext, history: History) -> Iterable[Viol
     servers = [(f"{context.at}/result/_meta{token(SERVER_INFO)}", server_info)] if server_info else []
     return [
         violation
-        for pointer, owner in (*servers, *described(context))
+        for pointer, owner in (*servers, *listed_objects(context))
         for violation in _unusable_icons(context, owner, pointer)
     ]
 

@@ -276,19 +276,16 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         or history.state not in (State.NEGOTIATED, State.EAGER)
     ):
         return
-    if history.instead_of_initialized_seq is None:
-        return  # The client disconnected right after the handshake, as a health check does.
     seq = history.instead_of_initialized_seq
+    if seq is None:
+        return  # The client disconnected right after the handshake, as a health check does.
     problem = f"client never sent notifications/initialized, but went on in frame {seq}"
     yield Violation(
         "SEQ-002",
         "R-034",
         problem,
-        pointer=None,
-        related=(),
         blame="client",
-        at_most=None,
-        frame=history.instead_of_initialized_seq,
+        frame=seq,
         candidates=(history.negotiated,),
     )
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.checks.basic.described import described
+from mcpproxy.checks.basic.listed_objects import listed_objects
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ASKS, UNFAMILIAR, Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
@@ -88,7 +88,7 @@ def meta_of_result(context: MessageContext, history: History) -> Iterator[Violat
     """Report faults in the ``_meta`` of a result and of what it lists (META-002, META-003, META-004)."""
     result = as_object(member(context.message.value, "result"))
     results = [(context.at + "/result", result)] if result else []
-    for pointer, owner in (*results, *described(context)):
+    for pointer, owner in (*results, *listed_objects(context)):
         meta = owner.get("_meta")
         if isinstance(meta, dict) and not meta.keys() <= KNOWN_KEYS:
             yield from _key_faults(context, meta, pointer + "/_meta")
@@ -151,8 +151,8 @@ def _key_fault(key: str) -> str:
 def is_reserved(key: str, revision: str) -> bool:
     """Whether the prefix of ``key`` is reserved for MCP in ``revision``.
 
-    In 2025-06-18 the reserved label is the one before the last (``mcp.dev/``); from 2025-11-25 on it is the
-    second (``dev.mcp/``).
+    In 2025-06-18 a label of ``RESERVED_LABELS`` reserves the prefix in any place but the last (``mcp.dev/``),
+    from 2025-11-25 on only in the second place (``dev.mcp/``).
     """
     prefix, slash, _ = key.rpartition("/")
     labels = prefix.split(".") if slash else []

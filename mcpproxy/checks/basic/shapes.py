@@ -37,6 +37,8 @@ CHECKED_ELSEWHERE: Final = pattern(
 )
 """Members that other checks report: a JSON Pointer, alone or after the method of the message."""
 
+# Patterns for requests to the client (_SAMPLING, _ELICITATION) and for their results (_SAMPLED, _ELICITED):
+# as separate messages, or in the stateless revisions inside other messages (see ``checks.basic.embedded``).
 _SAMPLING: Final = r"(sampling/createMessage|.*/inputRequests/[^/]+)/params"
 _SAMPLED: Final = r"(sampling/createMessage/result|.*/inputResponses/[^/]+)"
 _ELICITATION: Final = r"(elicitation/create|.*/inputRequests/[^/]+)/params"

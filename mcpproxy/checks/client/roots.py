@@ -94,13 +94,13 @@ def _uris(result: JSON) -> list[JSON]:
     return [member(root, "uri") for root in roots] if isinstance(roots, list) else []
 
 
-_LIST: Final = ("ROOT-001",)
+_LIST_RULES: Final = ("ROOT-001",)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(_LIST, outside_file_system, (Response,), ROOTS),
+        Check(_LIST_RULES, outside_file_system, (Response,), ROOTS),
         Check(
-            _LIST,
+            _LIST_RULES,
             outside_file_system,
             (Request,),
             REPLY_CARRIERS,

@@ -82,7 +82,8 @@ class MemberPlan:
     ``selected`` maps a number to the functions to call. The bits of the number are the facts about a message
     and what ``mentioned`` returns for its text. ``searches`` says whether ``mentioned`` has to be called.
     ``may_be_plain`` says whether a result with these members may consist of text only. If ``is_plain`` then
-    confirms that, neither ``mentioned`` nor a test of the result's shape is needed.
+    confirms that, neither ``mentioned`` nor a test of the result's shape is needed. ``Dispatch`` explains
+    ``narrowed``.
     """
 
     __slots__ = ("_bits", "_find_names", "_rows", "_unquoted_words", "may_be_plain", "searches", "selected")
@@ -247,7 +248,7 @@ class DispatchPlan:
 class Dispatch:
     """The checks and state updates of ``families`` for sessions of ``protocol``, in the order of the rows.
 
-    ``speaking`` returns the dispatch for another protocol. If ``narrowed`` is false, all conditions of a row
+    If ``narrowed`` is false, all conditions of a row
     that only save time are ignored (``within``, ``unless``, ``members``, ``mentions`` and ``given``). Tests
     use that to show that these conditions do not change any finding.
     """
@@ -258,27 +259,27 @@ class Dispatch:
         self._narrowed = narrowed
         families = tuple(families)
         self.families: Final = families
-        self.messages: Final[tuple[Check, ...]] = tuple(
+        self.message_checks: Final[tuple[Check, ...]] = tuple(
             row for f in families for row in f.checks if protocol in row.protocols
         )
-        self.exchanges: Final[tuple[HttpCheck, ...]] = tuple(row for f in families for row in f.http)
-        self.events: Final[tuple[EventCheck, ...]] = tuple(
+        self.http_checks: Final[tuple[HttpCheck, ...]] = tuple(row for f in families for row in f.http)
+        self.event_checks: Final[tuple[EventCheck, ...]] = tuple(
             row for f in families for row in f.events if protocol in row.protocols
         )
         self.updates: Final[tuple[StateUpdate, ...]] = tuple(
             row for f in families for row in f.updates if protocol in row.protocols
         )
-        self._speaking: Final[dict[Protocol, Dispatch]] = {protocol: self}
+        self._by_protocol: Final[dict[Protocol, Dispatch]] = {protocol: self}
         self.plans: Final = BoundedCache(self._plan, MOST_PLANS)
         self.http_checks_for: Final[
             Callable[[Moment, Traffic, str, HttpFact], tuple[HttpCheckFunction, ...]]
-        ] = lru_cache(maxsize=MOST_PLANS)(self._http_checks)
+        ] = lru_cache(maxsize=MOST_PLANS)(self._select_http_checks)
 
-    def speaking(self, protocol: Protocol) -> "Dispatch":
+    def for_protocol(self, protocol: Protocol) -> "Dispatch":
         """Return the dispatch of the same families for sessions of ``protocol``, made on first use."""
-        if protocol not in self._speaking:
-            self._speaking[protocol] = Dispatch(self.families, protocol, narrowed=self._narrowed)
-        return self._speaking[protocol]
+        if protocol not in self._by_protocol:
+            self._by_protocol[protocol] = Dispatch(self.families, protocol, narrowed=self._narrowed)
+        return self._by_protocol[protocol]
 
     @property
     def rules(self) -> frozenset[str]:
@@ -290,7 +291,7 @@ class Dispatch:
         """Make the plan for one kind of message."""
         checks = tuple(
             row
-            for row in self.messages
+            for row in self.message_checks
             if self._concerns(row, dispatch_key)
             and not (self._narrowed and row.unless and row.unless(dispatch_key))
         )
@@ -309,13 +310,13 @@ class Dispatch:
             )
         )
 
-    def _http_checks(
+    def _select_http_checks(
         self, moment: Moment, traffic: Traffic, method: str, facts: HttpFact
     ) -> tuple[HttpCheckFunction, ...]:
         """Return the checks to call at this moment of an exchange about which these facts are known."""
         return tuple(
             row.check
-            for row in self.exchanges
+            for row in self.http_checks
             if moment in row.moments
             and traffic in row.traffic
             and (not row.methods or method in row.methods)

@@ -12,9 +12,9 @@ HttpFact: TypeAlias = int
 # Facts about the HTTP request. They hold until the end of the exchange.
 
 SESSION_MAY_DIFFER: Final[HttpFact] = 1 << 0
-"""The session id or the version in the headers may not be that of a session that is still open."""
+"""The headers may name a session that is not open, or another version than that of the session."""
 UNUSUAL_HEADERS: Final[HttpFact] = 1 << 1
-"""Accept or Content-Type has not the value that nearly all clients send."""
+"""Accept or Content-Type does not have the value that nearly all clients send."""
 WITH_TOKEN: Final[HttpFact] = 1 << 2
 """The request has an Authorization header."""
 WITH_ORIGIN: Final[HttpFact] = 1 << 3

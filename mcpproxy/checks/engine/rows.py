@@ -45,6 +45,7 @@ KIND_NAMES: Final[dict[type[Single], Kind]] = {
 ASKS: Final = (Request, Notification)
 ANSWERS: Final = (Response, ErrorResponse)
 MESSAGES: Final = (*ASKS, *ANSWERS)
+"""The kinds of message that several rows name together."""
 
 MCP_ONLY: Final[tuple[Protocol, ...]] = ("mcp",)
 ACP_ONLY: Final[tuple[Protocol, ...]] = ("acp",)
@@ -212,6 +213,8 @@ Moment = Literal["request", "success", "refusal", Content, "end", "close", "over
 - ``close``: when the recording ends while the exchange is open;
 - ``over``: when the recording ends, for the last exchange of each session.
 """
+
+# Groups of moments, and of the kinds of HTTP traffic, that several rows name together
 
 HEAD: Final[tuple[Moment, ...]] = ("success", "refusal")
 CONTENT: Final[tuple[Content, ...]] = ("body", "event")

@@ -31,7 +31,7 @@ OPENINGS: Final = ("initialize", "server/discover")
 
 @slotted(frozen=True)
 class Approved:
-    """What is approved of one server.
+    """The approved tools and instructions of one server.
 
     ``revisions`` are the protocol revisions in which it was seen. ``instructions`` is ``None`` if the server
     gave none, and ``ABSENT`` if they are unknown. ``tools`` maps names to definitions: the fields of a tool
@@ -44,12 +44,12 @@ class Approved:
 
 
 Pins: TypeAlias = Mapping[str, Approved]
-"""What is approved, by server name; the name is empty for a server that gives none."""
+"""What is approved of each server, by its name; the name is empty for a server that gives none."""
 
 
 @slotted(frozen=True)
 class SeenTools:
-    """What can be pinned of one answer of a server.
+    """The instructions or tools in one answer of a server, which can be pinned.
 
     ``server`` is its name, ``None`` if that was not seen. ``ends_whole_list`` is set if ``tools`` are the
     last page of a list of which all pages were seen.
@@ -166,7 +166,7 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
     if pins is None or tools_page is None:
         return
     server = _server(context, history)
-    approved = _approved(pins, server, context, history)
+    approved = _approved(pins, server)
     if approved is None:
         if server and server not in pins:
             problem = f"server {shown(server)} is not pinned, and lists tools"
@@ -195,7 +195,7 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
     tools_page = page(context, history)
     if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
         return
-    approved = _approved(pins, _server(context, history), context, history)
+    approved = _approved(pins, _server(context, history))
     names = tools_page.names_so_far()
     if approved is None or (history.masked and holds_mask([*names])):
         return
@@ -209,7 +209,7 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
     request, message = context.answers, context.message
     if pins is None or request is None or request.method not in OPENINGS or not isinstance(message, Response):
         return
-    approved = _approved(pins, _server(context, history), context, history)
+    approved = _approved(pins, _server(context, history))
     current = _instructions(message)
     if approved is None or approved.instructions is ABSENT or approved.instructions == current:
         return
@@ -321,7 +321,7 @@ def _own_name(context: MessageContext, history: History) -> "str | Absent | None
     return None if history.masked and holds_mask(name) else name
 
 
-def _approved(pins: Pins, server: str | None, context: MessageContext, history: History) -> Approved | None:
+def _approved(pins: Pins, server: str | None) -> Approved | None:
     """Return what is approved of a server; ``None`` if it is not identified or not pinned."""
     if server == "" and "" not in pins and len(pins) == 1:
         return next(iter(pins.values()))

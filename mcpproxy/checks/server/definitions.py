@@ -114,7 +114,7 @@ def _number(number: int | float) -> str:
     fraction = "" if fraction == "0" else fraction
     digits = (whole + fraction).lstrip("0")
     point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
-    digits = digits.rstrip("0")
+    digits = digits.rstrip("0")  # the decimal point stands after ``point`` of these digits
     sign = "-" if double < 0 else ""
     if not digits:
         return "0"

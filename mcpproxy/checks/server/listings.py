@@ -48,7 +48,7 @@ MAX_WALKS: Final = 8
 MAX_LISTS: Final = 256
 """The number of lists that are remembered."""
 
-_FOREVER: Final = 1 << 63
+_FOREVER_NS: Final = 1 << 63
 
 
 @slotted(eq=False)
@@ -61,7 +61,7 @@ class ListedItem:
     _contracts: dict[tuple[str, str], Contract | None] = field(
         default_factory=dict[tuple[str, str], Contract | None]
     )
-    _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())
+    _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())  # arguments and result of ``mismatches``
 
     def mismatches(
         self, name: str, value: JSON, revision: str, text: bytes | None = None
@@ -299,9 +299,9 @@ _ANNOUNCED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _fresh_until_ns(context: MessageContext) -> int:
-    """Return the time until which a list is valid. A list of a session has no such limit."""
+    """Return the time until which a list is valid. In the stateful revisions there is no limit."""
     if not context.stateless:
-        return _FOREVER
+        return _FOREVER_NS
     ttl_ms = member(as_object(context.message.value), "result", "ttlMs")
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     return context.frame.observed_at_ns + fresh_ns

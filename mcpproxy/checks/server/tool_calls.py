@@ -251,7 +251,7 @@ def _text_fault(result: JSONObject) -> str:
         return ""
     values = [value for text in texts for value in _parsed(text)]
     # Servers wrap a value that is not an object into an object with a single member. The text may repeat the
-    # value without that object.
+    # value without that object: a text as it is, a list as one text for each item.
     unwrapped = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
     if structured in values or (
         unwrapped and (unwrapped[0] in values or unwrapped[0] in (texts, values, "\n".join(texts)))

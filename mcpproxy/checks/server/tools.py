@@ -166,6 +166,7 @@ def _schema_flaws(
         )
         problem = f"in {schema}, {where}{flaw.what}" if where else f"{schema} {flaw.what}"
         at_most: Severity | None = None
+        # A pointer into the root has one step (/required), or two for a property (/properties/a).
         is_nested = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
         # The revisions without full JSON Schema say nothing about nested schemas.
         is_unspecified = is_nested and not all(r in WITH_FULL_SCHEMA for r in context.candidates)
@@ -338,7 +339,6 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
             pointer=f"/result/{LISTS[method][0]}",
             related=(before.seq,),
             blame=SERVER,
-            at_most=None,
             frame=after.seq,
         )
 

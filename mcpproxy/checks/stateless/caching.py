@@ -143,7 +143,7 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
     result_now = _public_result(context, request, result)
     if result_now is None:
         return ()
-    server, _, authorization = history.caller.partition(" ")
+    server, authorization = _server_and_authorization(history)
     results = history.across_requests(Caching).public_results.get((server, _request_hash(request)), {})
     earlier = results.get(authorization)
     for other_authorization, other in results.items():
@@ -178,10 +178,16 @@ def remember_public(context: MessageContext, history: History) -> None:
     result_now = _public_result(context, request, result)
     if result_now is None:
         return
-    server, _, authorization = history.caller.partition(" ")
+    server, authorization = _server_and_authorization(history)
     by_request, key = history.across_requests(Caching).public_results, (server, _request_hash(request))
     by_authorization = get_or_make(by_request, key, dict[str, PublicResult], MAX_REMEMBERED)
     keep_latest(by_authorization, authorization, result_now, MAX_CALLERS)
+
+
+def _server_and_authorization(history: History) -> tuple[str, str]:
+    """Return the two parts of ``History.caller`` over HTTP."""
+    server, _, authorization = history.caller.partition(" ")
+    return server, authorization
 
 
 def _stateless_result(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:

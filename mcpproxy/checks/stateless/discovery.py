@@ -79,7 +79,6 @@ def _undiscoverable(refused_seq: int, proof_seq: int, context: MessageContext) -
         "DISC-001",
         "R-221",
         problem,
-        pointer=None,
         related=(proof_seq,),
         frame=refused_seq,
         candidates=candidates,
@@ -124,7 +123,7 @@ def unlisted_version(message: Request, context: MessageContext, history: History
     requirement, seq, versions = _latest_list(known_server)
     if message.method == "server/discover" or not isinstance(version, str) or version in versions:
         return
-    if any(version in STATELESS for version in versions):
+    if any(listed in STATELESS for listed in versions):
         version_list = shortened(", ".join(versions))
         problem = f"client requested version {shortened(version)}; frame {seq} lists {version_list}"
         pointer = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"

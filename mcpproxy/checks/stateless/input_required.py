@@ -90,7 +90,7 @@ def _input_required_result(
 def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report input requests that need a capability which the answered request did not declare.
 
-    Capabilities that an earlier request declared do not count.
+    A capability that only an earlier request declared is undeclared too.
     """
     request = context.answers
     assert request is not None
@@ -102,17 +102,17 @@ def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Vi
         if need is None:
             continue
         problem = f"server asked for {ask.method}, but frame {request.seq} does not declare {need.path}"
-        earlier_declarations = [
+        earlier_seqs = [
             seq
-            for connection, seq, capabilities in rounds(history).declarations
+            for connection, seq, earlier_capabilities in rounds(history).declarations
             if connection == context.frame.connection
             and seq < request.seq
-            and declares(capabilities, need.path)
+            and declares(earlier_capabilities, need.path)
         ]
-        if earlier_declarations:
-            problem += f", as frame {earlier_declarations[-1]} did"
+        if earlier_seqs:
+            problem += f", as frame {earlier_seqs[-1]} did"
             yield Violation(
-                "MRTR-004", "R-256", problem, pointer=ask.at, related=(request.seq, earlier_declarations[-1])
+                "MRTR-004", "R-256", problem, pointer=ask.at, related=(request.seq, earlier_seqs[-1])
             )
         else:
             declares_parent = need.path.partition(".")[0] in capabilities

@@ -125,7 +125,7 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> I
         return
     if any(isinstance(message, Response) for message in singles(frame)[0]):
         problem = "server answered subscriptions/listen with a JSON body instead of an event stream"
-        yield Violation("SUB-002", "R-244", problem, pointer=None, related=(exchange.request.seq,))
+        yield Violation("SUB-002", "R-244", problem, related=(exchange.request.seq,))
 
 
 def unacknowledged(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
@@ -178,10 +178,7 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
                 "SUB-003",
                 "R-245",
                 problem,
-                pointer=None,
-                related=(),
                 blame=SERVER,
-                at_most=None,
                 frame=request.seq,
                 candidates=request.candidates,
             )
@@ -297,11 +294,11 @@ def message_of_request(context: MessageContext[Notification], history: History) 
         return ()
     if history.over_http and message.method == "notifications/message":
         return ()  # LOG-006 checks where log messages belong over HTTP.
-    token = member(message.params, "progressToken")
+    progress_token = member(message.params, "progressToken")
     if (
         subscription is not None
-        and token is not None
-        and token == member(subscription.asked.params, "_meta", "progressToken")
+        and progress_token is not None
+        and progress_token == member(subscription.asked.params, "_meta", "progressToken")
     ):
         return ()  # This is the progress of the subscription itself, which nothing forbids.
     where = _name(subscription) if subscription is not None else "a subscription"
@@ -391,7 +388,10 @@ def normalized_uri(uri: str) -> str:
 
 
 DELIVERED: Final = (*WANTED_BY, ACKNOWLEDGED, "notifications/tasks")
-LISTINGS: Final = ("server/discover", "tools/list", "prompts/list", "resources/list")
+"""Notifications that may belong to a subscription."""
+
+TYPED_RESULTS: Final = ("server/discover", "tools/list", "prompts/list", "resources/list")
+"""Frequent requests whose results show by their type that the server is modern."""
 
 FAMILY: Final = RuleFamily(
     checks=(
@@ -421,6 +421,6 @@ FAMILY: Final = RuleFamily(
         StateUpdate(remember_listen, (Request,), (LISTEN,)),
         StateUpdate(remember_delivery, (Notification,), DELIVERED),
         StateUpdate(remember_cancellation, (Notification,), ("notifications/cancelled",)),
-        StateUpdate(remember_modern_server, (Response,), LISTINGS),
+        StateUpdate(remember_modern_server, (Response,), TYPED_RESULTS),
     ),
 )

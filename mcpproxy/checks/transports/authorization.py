@@ -51,9 +51,7 @@ def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     expires_s, answered_s = _expiry(token), _date(exchange.response_fields.get("date") or "")
     if expires_s is not None and answered_s is not None and expires_s < answered_s:
         problem = f"server accepted a token that had expired {answered_s - expires_s:.0f} s before"
-        yield Violation(
-            "AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,), at_most="warning"
-        )
+        yield Violation("AUTH-001", "R-099", problem, related=(exchange.request.seq,), at_most="warning")
 
 
 def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -65,7 +63,7 @@ def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Fr
         and _parameters(exchange.response_fields).get("error") == "invalid_token"
     ):
         problem = f"server refused a token as invalid with status {exchange.status} instead of 401"
-        yield Violation("AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,))
+        yield Violation("AUTH-001", "R-099", problem, related=(exchange.request.seq,))
 
 
 def _expiry(token: str) -> float | None:
@@ -105,7 +103,6 @@ def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
             "AUTH-002",
             "R-100",
             f"server refused with 401 {fault}",
-            pointer=None,
             related=(exchange.request.seq,),
             at_most=None if are_certain else "warning",
             candidates=candidates,
@@ -125,7 +122,6 @@ def metadata_nowhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
                 "AUTH-002",
                 "R-100",
                 problem,
-                pointer=None,
                 related=(head.seq,),
                 at_most="warning",
                 candidates=since("2025-11-25"),
@@ -185,7 +181,7 @@ def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         token_seq = history.authorized.get(exchange.request.connection)
     if token_seq is not None and exchange.method != "OPTIONS":
         problem = "client left the token out of a request, after sending it with an earlier one"
-        yield Violation("AUTH-003", "R-101", problem, pointer=None, related=(token_seq,), at_most="warning")
+        yield Violation("AUTH-003", "R-101", problem, related=(token_seq,), at_most="warning")
 
 
 def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -224,7 +220,6 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
         "AUTH-005",
         "R-103",
         problem,
-        pointer=None,
         related=(exchange.request.seq,),
         candidates=_possible_revisions(exchange)[0],
     )
@@ -243,9 +238,7 @@ def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
     else:
         return
     related = (exchange.request.seq,)
-    yield Violation(
-        "AUTH-006", "R-104", problem, pointer=None, related=related, at_most="info", candidates=candidates
-    )
+    yield Violation("AUTH-006", "R-104", problem, related=related, at_most="info", candidates=candidates)
 
 
 def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:

@@ -108,7 +108,7 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
     refused_call = history.header_mismatches.get((exchange.request.connection, name))
     if refused_call is not None and refused_call.headers == exchange.fields.starting(PARAM_PREFIX):
         problem = "client repeated a call that was refused for its headers, without listing the tools again"
-        yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused_call.seq,))
+        yield Violation("HDR-010", "R-239", problem, related=(refused_call.seq,))
     listed_headers = _required_headers(exchange, history, name)
     if listed_headers is None:
         return  # The recording has no list with this tool for this client.
@@ -139,7 +139,7 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def _required_headers(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
-    """Return which arguments of the tool ``name`` headers repeat, as listed to a client with this token."""
+    """Return the headers for the arguments of the tool ``name``, as listed to a client with this token."""
     key = (exchange.server, exchange.fields.get("authorization") or "")
     return history.mirrors.get(key, {}).get(name)
 
@@ -161,9 +161,7 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
                 f"client requested version {shortened(version)}; frame {answer.seq} lists {version_list}"
             )
             requirement = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
-            yield Violation(
-                *requirement, problem, pointer=None, related=(answer.seq,), candidates=answer.candidates
-            )
+            yield Violation(*requirement, problem, related=(answer.seq,), candidates=answer.candidates)
 
 
 # The server's answers
@@ -183,13 +181,11 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
     related = (exchange.request.seq,)
     if _has_mismatch(exchange):
         problem = f"server served a request whose headers contradict its body, with {exchange.status}"
-        yield Violation("HDR-007", "R-236", problem, pointer=None, related=related, frame=head.seq)
+        yield Violation("HDR-007", "R-236", problem, related=related, frame=head.seq)
     elif "HDR-001" in exchange.broken_rules and exchange.server in history.modern_only:
         problem = f"server served a request without MCP-Protocol-Version, with {exchange.status}"
         related = (exchange.request.seq, history.modern_only[exchange.server])
-        yield Violation(
-            "HDR-007", "R-236", problem, pointer=None, related=related, at_most="warning", frame=head.seq
-        )
+        yield Violation("HDR-007", "R-236", problem, related=related, at_most="warning", frame=head.seq)
 
 
 def refusal_with_other_code(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:

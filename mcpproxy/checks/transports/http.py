@@ -70,7 +70,7 @@ def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     values = exchange.fields.all("accept")
     if values in COMMON_ACCEPT:
         return
-    accepted_ranges = accepted(exchange.fields)
+    accepted_ranges = media_ranges_of(exchange.fields)
     missing_types = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in accepted_ranges]
     if missing_types:
         fault = f'has Accept "{shortened(", ".join(values))}"' if values else "has no Accept"
@@ -95,7 +95,7 @@ def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
     session = exchange.session
     if session is None or (session.joined_late and session.id is None):
         return  # The client may be one of HTTP+SSE, or not an MCP client.
-    accepted_ranges = accepted(exchange.fields)
+    accepted_ranges = media_ranges_of(exchange.fields)
     if SSE_TYPE not in accepted_ranges:
         problem = "client sent a GET whose Accept does not list text/event-stream"
         yield Violation(
@@ -106,7 +106,7 @@ def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         )
 
 
-def accepted(fields: Fields) -> set[str]:
+def media_ranges_of(fields: Fields) -> set[str]:
     """Return the media ranges that Accept lists and does not exclude with ``q=0``."""
     accepted_ranges: set[str] = set()
     for value in fields.all("accept"):
@@ -170,7 +170,7 @@ def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
         yield Violation("RPC-015", "R-017", f"server answered {what}", pointer="", related=related)
     elif frame.raw:
         problem = f"server sent a body in answer to {what}; the answer is 202 without a body"
-        yield Violation("HTTP-008", "R-069", problem, pointer=None, related=related)
+        yield Violation("HTTP-008", "R-069", problem, related=related)
 
 
 def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -183,9 +183,7 @@ def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Fra
         return
     if exchange.broken_rules.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
         problem = f"server answered {_posted_message(exchange)} with {head.status} instead of 202"
-        yield Violation(
-            "HTTP-008", "R-069", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
-        )
+        yield Violation("HTTP-008", "R-069", problem, related=(exchange.request.seq,), frame=head.seq)
 
 
 def _posted_message(exchange: HttpExchange) -> str:
@@ -240,9 +238,7 @@ def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
     reported_elsewhere = "HTTP-010" in exchange.broken_rules or exchange.initialize is not None
     if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere:
         problem = "server answered a request with an empty body"
-        yield Violation(
-            "HTTP-011", "R-072", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
-        )
+        yield Violation("HTTP-011", "R-072", problem, related=(exchange.request.seq,), frame=head.seq)
 
 
 def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -256,8 +252,6 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
             "SEQ-001",
             "R-032",
             problem,
-            pointer=None,
-            related=(),
             frame=exchange.body.seq if exchange.body else None,
         )
 
@@ -269,12 +263,12 @@ def _unreadable(exchange: HttpExchange) -> bool:
 
 def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a GET for a stream whose successful answer is not a stream (HTTP-016)."""
-    if exchange.succeeded and not exchange.response_is_sse and SSE_TYPE in accepted(exchange.fields):
+    if exchange.succeeded and not exchange.response_is_sse and SSE_TYPE in media_ranges_of(exchange.fields):
         media_type = exchange.response_fields.media_type
         type_name = shortened(media_type) if media_type else "no Content-Type"
         status = exchange.status
         problem = f"server answered a GET for an event stream with {status} and {type_name}; 405 refuses it"
-        yield Violation("HTTP-016", "R-077", problem, pointer=None, related=(exchange.request.seq,))
+        yield Violation("HTTP-016", "R-077", problem, related=(exchange.request.seq,))
 
 
 def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -290,7 +284,6 @@ def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: 
             "HTTP-020",
             "R-240",
             problem,
-            pointer=None,
             related=(proof_seq, exchange.request.seq),
             candidates=("2026-07-28",),
         )
@@ -317,7 +310,6 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
             "HTTP-019",
             "R-087",
             problem,
-            pointer=None,
             related=(exchange.request.seq,),
             at_most="warning",
             frame=seq,
@@ -346,7 +338,7 @@ def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
     if frame.event is None or frame.event.name != "endpoint":
         return
     if not frame.raw.strip():
-        yield Violation("HTTP-001", "R-062", "server sent an endpoint event without a URI", at_most=None)
+        yield Violation("HTTP-001", "R-062", "server sent an endpoint event without a URI")
     elif exchange.event_count > 1 and "HTTP-001" not in exchange.broken_rules:
         yield Violation(
             "HTTP-001", "R-062", f"server sent the endpoint event as number {exchange.event_count}"

@@ -103,7 +103,7 @@ def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Fram
     """Report a server that refuses a missing session id with a status other than 400 (PROTO-010)."""
     if _lacks_id(exchange) and 400 <= exchange.status < 500 and exchange.status not in ALLOWED_REFUSALS:
         problem = f"server refused a request without session id with {exchange.status} instead of 400"
-        yield Violation("PROTO-010", "R-092", problem, pointer=None, related=(exchange.request.seq,))
+        yield Violation("PROTO-010", "R-092", problem, related=(exchange.request.seq,))
 
 
 def _lacks_id(exchange: HttpExchange) -> bool:
@@ -136,8 +136,6 @@ def foreign_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
             "PROTO-010",
             "R-091",
             problem,
-            pointer=None,
-            related=(),
             blame="client",
             frame=exchange.request.seq,
         )
@@ -157,7 +155,6 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
             "PROTO-010",
             "R-093",
             problem,
-            pointer=None,
             related=related,
             at_most="warning" if is_uncertain else None,
         )
@@ -174,7 +171,7 @@ def id_of_ended_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
         problem = f"client continued a session that ended in frame {session.ended_seq}"
     else:
         return
-    yield Violation("PROTO-010", "R-094", problem, pointer=None, related=(session.ended_seq,))
+    yield Violation("PROTO-010", "R-094", problem, related=(session.ended_seq,))
 
 
 def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -199,9 +196,7 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
         return  # The version header names a revision with sessions.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         problem = "server sent a session id in answer to a stateless request"
-        yield Violation(
-            "PROTO-010", "R-241", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
-        )
+        yield Violation("PROTO-010", "R-241", problem, related=(exchange.request.seq,), frame=head.seq)
 
 
 # The protocol version
@@ -252,7 +247,6 @@ def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Fra
         "PROTO-008",
         "R-098",
         problem,
-        pointer=None,
         related=(exchange.request.seq,),
         at_most="info" if is_later(version) else "warning" if is_date else None,
         candidates=candidates,

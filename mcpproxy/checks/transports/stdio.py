@@ -56,10 +56,8 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
         "STDIO-001",
         "R-056",
         problem,
-        pointer=None,
         related=tuple(f.seq for f in frames[:-1]),
         blame=sender,
-        at_most=None,
         frame=frames[-1].seq,
     )
 
@@ -75,10 +73,7 @@ def terminated_before_eof(event: Signal | Close, history: History) -> Iterator[V
             "STDIO-004",
             "R-060",
             problem,
-            pointer=None,
-            related=(),
             blame="client",
-            at_most=None,
             frame=0,  # A signal is not a frame.
             candidates=history.candidates,
         )
@@ -95,10 +90,7 @@ def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
                 "STDIO-005",
                 "R-061",
                 problem,
-                pointer=None,
-                related=(),
                 blame=SERVER,
-                at_most=None,
                 frame=0,  # The end of a process is not a frame.
                 candidates=history.candidates,
             )

@@ -133,7 +133,7 @@ def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: 
         return
     if exchange.method == "POST" and singles(frame)[0]:
         problem = "server sent more on the stream after the response that ends it"
-        yield Violation("HTTP-014", "R-075", problem, pointer=None, related=(exchange.request.seq,))
+        yield Violation("HTTP-014", "R-075", problem, related=(exchange.request.seq,))
 
 
 def lingering_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -151,7 +151,7 @@ def message_on_two_streams(exchange: HttpExchange, history: HttpHistory, frame: 
     other_exchange = history.exchanges.get(exchange.also_carried_by)
     if other_exchange is not None and exchange.cursor is None and (frame.raw or exchange.earlier_event):
         problem = "server sent one message on two streams"
-        yield Violation("HTTP-018", "R-079", problem, pointer=None, related=(other_exchange.request.seq,))
+        yield Violation("HTTP-018", "R-079", problem, related=(other_exchange.request.seq,))
 
 
 def event_id_reused(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
@@ -188,10 +188,10 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
     if earlier_event is not None and exchange.repeats_earlier_event:
         if earlier_event.stream is not stream:
             problem = f"server replayed event {_quoted(frame.event.id)} of another stream"
-            yield Violation("SSE-003", "R-082", problem, pointer=None, related=related)
+            yield Violation("SSE-003", "R-082", problem, related=related)
         elif earlier_event.position <= cursor.position and earlier_event.exchange != exchange.number:
             problem = f"server replayed event {_quoted(frame.event.id)}, which the client has received"
-            yield Violation("SSE-003", "R-082", problem, pointer=None, related=related, at_most="warning")
+            yield Violation("SSE-003", "R-082", problem, related=related, at_most="warning")
         return
     for message in singles(frame)[0]:
         if not isinstance(message, Response | ErrorResponse) or not isinstance(message.id, int | str):
@@ -210,7 +210,7 @@ def missing_first_id(exchange: HttpExchange, history: HttpHistory, frame: Frame)
         return  # Without a version header the server may treat the request as one of 2025-03-26.
     if session.revision == "2025-11-25" and (event.id or session.events) and (frame.raw or not event.id):
         problem = "server began a stream without an empty event with an id, although its events have ids"
-        yield Violation("SSE-004", "R-083", problem, pointer=None, related=(exchange.request.seq,))
+        yield Violation("SSE-004", "R-083", problem, related=(exchange.request.seq,))
 
 
 def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -240,7 +240,7 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Vi
         problem = (
             f"server sent a message in an event named {shortened(event.name)}; many clients only read message"
         )
-        yield Violation("SSE-007", "R-086", problem, pointer=None, related=(exchange.request.seq,))
+        yield Violation("SSE-007", "R-086", problem, related=(exchange.request.seq,))
 
 
 def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -249,7 +249,7 @@ def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame |
         values = [value.lower() for value in exchange.response_fields.all("x-accel-buffering")]
         if values != ["no"]:
             problem = "server began a stream without X-Accel-Buffering: no"
-            yield Violation("SSE-008", "R-242", problem, pointer=None, related=(exchange.request.seq,))
+            yield Violation("SSE-008", "R-242", problem, related=(exchange.request.seq,))
 
 
 def _quoted(id: str | None) -> str:

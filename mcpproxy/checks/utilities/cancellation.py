@@ -53,8 +53,9 @@ QUICK: Final = frozenset(
 """Requests that can be answered at once: they need neither long work nor a person."""
 
 READ_NS: Final = 100_000_000
-"""If a peer has answered a request, it has read all earlier cancellations; this long after a cancellation it
-has also acted on it.
+"""How long a peer may take to act on a cancellation that it has certainly read.
+
+A peer has read a cancellation if it has answered a request that was sent after the cancellation.
 """
 
 MAX_REMEMBERED: Final = 1024
@@ -363,7 +364,6 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
                 "CANC-008",
                 "R-113",
                 problem,
-                pointer=None,
                 blame="server",
                 at_most="info",
                 frame=request.seq,

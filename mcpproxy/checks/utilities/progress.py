@@ -95,7 +95,7 @@ class ProgressTokens:
 # Tokens of requests
 
 
-def given_token(context: MessageContext[Request], history: History) -> Iterable[Violation]:
+def token_of_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a token of the wrong type, or one that another request in flight has (PROG-001, PROG-002)."""
     message = context.message
     params = message.params
@@ -348,7 +348,9 @@ TOKEN_TEXT: Final = (b'"progressToken"',)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROG-001", "PROG-002"), given_token, (Request,), members=META_MEMBER, mentions=TOKEN_TEXT),
+        Check(
+            ("PROG-001", "PROG-002"), token_of_request, (Request,), members=META_MEMBER, mentions=TOKEN_TEXT
+        ),
         Check(
             ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
             reported_progress,

@@ -275,9 +275,11 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
         question = earlier_task.questions.get(key)
         if question is None:
             continue
-        problem = f"server used the key {shown(key)} of task {_named(earlier_task.id)} for another request"
         requests_pointer = f"{pointer}/inputRequests"
         if question.value != value:
+            problem = (
+                f"server used the key {shown(key)} of task {_named(earlier_task.id)} for another request"
+            )
             yield Violation("TASKX-005", "R-271", problem, pointer=requests_pointer, related=(question.seq,))
         elif context.answers is not None and 0 < question.gone_seq < context.answers.seq:
             # An equal request under the same key may be a report that the server made before the answer.

@@ -45,7 +45,7 @@ class Records:
 
     def end(self, kind: int, at_ns: int, how: bytes = b"") -> None:
         """Write how a side ended, once. The connection of a client that sent nothing has no records."""
-        if self.number and not self._ends & 1 << kind:
+        if self.number and not self._ends & (1 << kind):
             self._ends |= 1 << kind
             self.add(kind, at_ns, how)
 

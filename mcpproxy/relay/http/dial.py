@@ -61,8 +61,8 @@ class Dial:
         self._addresses: list[Address] = []
         self._address: Address | None = None
         self._timeout_s = dialer.timeout_s
-        self._pending: Sock | None = None
-        self._watched = -1
+        self._pending: Sock | None = None  # not connected yet, or without a complete TLS handshake
+        self._watched = -1  # the descriptor of ``_pending`` while the loop watches it
         self._timer: Timer | None = None
         self._is_started = False
         self._is_cancelled = False

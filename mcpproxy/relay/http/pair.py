@@ -124,7 +124,7 @@ class Pair:
 
     # Readiness.
 
-    def _is_readable(self, end_socket: TunnelSocket, events: int) -> bool:
+    def _handle_other_events(self, end_socket: TunnelSocket, events: int) -> bool:
         """Handle all events except readability. Return whether ``end_socket`` can be read now."""
         if events & WRITE and end_socket.rest is not None:
             self._flush(end_socket)

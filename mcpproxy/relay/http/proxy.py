@@ -166,7 +166,7 @@ class Proxy:
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
         self.loop = make_loop(self._on_fault)
         self.timers = Timers(self._on_fault)
-        self.tunnel: type[Tunnel] = Tunnel
+        self.tunnel: type[Tunnel] = Tunnel  # a subclass, if requests are judged before they are forwarded
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
@@ -431,6 +431,6 @@ def _raise_limit() -> None:
         if wanted != soft:
             try:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            except (OSError, ValueError):  # macOS has another, lower limit
+            except (OSError, ValueError):  # macOS reports no limit, but allows only 10240
                 continue
         return

@@ -23,6 +23,7 @@ CHUNKED: Final = -1
 
 _TCHAR = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE: Final = re.compile(rb"(" + _TCHAR + rb"+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])\r\n")
+# The possessive ++ and *+ prevent slow backtracking in a head that does not match.
 _FIELDS: Final = re.compile(rb"(?:" + _TCHAR + rb"++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+\r\n")
 _HOST: Final = re.compile(
     rb"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})+)(?::([0-9]{0,5}))?"

@@ -68,9 +68,9 @@ class RequestReader:
         self.is_waiting = False  # the last request may end HTTP and has no answer yet
         self._body: BodyCounter | None = None  # counts the body that is being forwarded
         self._is_pipelined = False
-        # How often upstream has sent bytes: in all, before the proxy last sent it bytes, before the last
-        # head.
-        self.upstream_reads = self._reads_at_last_send = self._reads_at_last_head = 0
+        self.upstream_reads = 0  # how often upstream has sent bytes
+        self._reads_at_last_send = 0  # ``upstream_reads`` when the proxy last sent bytes
+        self._reads_at_last_head = 0  # ``upstream_reads`` when the last head came
 
     def take(self, data: bytes, at_ns: int) -> Forwardable:
         """Find the heads in the bytes that the client sent at ``at_ns``. Return the bytes to forward now."""

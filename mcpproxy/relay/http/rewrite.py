@@ -36,6 +36,7 @@ _METADATA: Final = re.compile(
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
+# An SSE event, or comments, with the blank line at the end
 _BLOCK: Final = re.compile(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
 _ENDPOINT: Final = re.compile(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
 _COMMENTS: Final = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
@@ -168,8 +169,7 @@ class Rewriter:
             return head
         route = self._expected.pop(0)
         self._host = route.request.host or b""
-        fields = [(name.strip().lower(), value.strip()) for name, _, value in _fields(head)]
-        values = dict(fields)
+        values = {name.strip().lower(): value.strip() for name, _, value in _fields(head)}
         self._body, is_empty = _body_counter(status, route.request.method, values)
         is_plain = values.get(b"content-encoding", b"identity").lower() == b"identity"
         kind = values.get(b"content-type", b"").lower()
@@ -258,7 +258,7 @@ class Rewriter:
             position = block.end()
         if len(self._held) > LIMIT_BYTES:
             return self._forward_unchanged()
-        if content and position == len(content) and stop == len(self._held):
+        if content and position == len(content) and stop == len(self._held):  # nothing but comments
             if self._body is not None:
                 self._body.feed(self._held, 0)
             return self._take(stop)

@@ -146,7 +146,7 @@ class Reverse(Router):
             raise Refusal(400, "the target and the Host field name different servers")
         self._guard.check(head)
         route = Route(head, self._upstream)
-        _write(route, self._mapped(head.path))
+        _set_head(route, self._mapped(head.path))
         return route
 
     def _mapped(self, target: bytes) -> bytes:
@@ -188,11 +188,11 @@ class Forward(Router):
         self._targets.check(host, port)
         route = Route(head, Upstream(host, port))
         if not route.wants_tunnel:
-            _write(route, head.path, head.authority)
+            _set_head(route, head.path, head.authority)
         return route
 
 
-def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
+def _set_head(route: Route, target: bytes, authority: bytes | None = None) -> None:
     """Set the head of ``route``: the client's head with another target, and with ``authority`` as its Host.
 
     Without ``authority``, the Host is upstream's.

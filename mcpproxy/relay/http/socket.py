@@ -54,9 +54,9 @@ class TunnelSocket:
         self.finished = False  # our sending side is closed
         self.broken = False  # the peer accepts no more bytes
 
-    def watch(self, is_read: bool) -> None:
-        """Watch for room to send if there is a rest, and for bytes to read if ``is_read``."""
-        events = (READ if is_read else 0) | (WRITE if self.rest is not None else 0)
+    def watch(self, for_bytes: bool) -> None:
+        """Watch for room to send if there is a rest, and for bytes to read if ``for_bytes``."""
+        events = (READ if for_bytes else 0) | (WRITE if self.rest is not None else 0)
         if events == self.events:
             return
         if self.events != _NOT_WATCHED:

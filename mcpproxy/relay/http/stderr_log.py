@@ -28,7 +28,7 @@ class StderrLog:
         self._is_quiet = is_quiet
         self._sink = inherited_sink(2)
         self._pending: list[bytes] = []
-        self._notes = -1
+        self._notes = -1  # the pipe of the recorder's notes; -1 if there is none
         self._on_notes_end: Callable[[], None] = lambda: None
         self._is_waiting = False
 

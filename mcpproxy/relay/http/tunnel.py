@@ -59,7 +59,10 @@ _NOT_FORWARDED: Final = 2  # recorded only, because the proxy has answered or re
 
 
 class Tunnel(Pair):
-    """One client connection with its upstream connection; see the top of this file."""
+    """One client connection with its upstream connection; see the top of this file.
+
+    ``now`` is a time in ns, from ``time.monotonic_ns``.
+    """
 
     __slots__ = ("_out", "_rewriter", "_stage", "_upgrade")
 
@@ -75,7 +78,7 @@ class Tunnel(Pair):
 
     def _on_client(self, events: int) -> None:
         client = self._client
-        if events != READ and not self._is_readable(client, events):
+        if events != READ and not self._handle_other_events(client, events):
             return
         try:
             data = client.recv(CHUNK_BYTES)
@@ -163,7 +166,7 @@ class Tunnel(Pair):
 
     def _on_upstream(self, events: int) -> None:
         upstream, client = self._upstream, self._client
-        if upstream is None or (events != READ and not self._is_readable(upstream, events)):
+        if upstream is None or (events != READ and not self._handle_other_events(upstream, events)):
             return
         try:
             data = upstream.recv(CHUNK_BYTES)

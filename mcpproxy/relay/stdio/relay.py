@@ -68,7 +68,7 @@ else:
 CHUNK_BYTES: Final = 64 << 10
 """How much is read at once. A pipe holds no more, so one read empties it."""
 
-NOT_JOURNALED: Final = journals.START  # the kind of bytes that are forwarded but not recorded
+NOT_JOURNALED: Final = journals.START  # 0, used as the kind of bytes that are forwarded but not recorded
 _EOF_OF: Final = {
     journals.CLIENT: journals.CLIENT_EOF,
     journals.SERVER: journals.SERVER_EOF,
@@ -154,7 +154,7 @@ class Relay(ServerLife):
         self.poll = select.poll()
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.sources: list[RelaySource] = []
-        self.peers: list[Sink] = []
+        self.peers: list[Sink] = []  # the server's stdin and the host's stdout, once the server has started
         self.to_stderr = inherited_sink(2)
         self._watch_sink(self.to_stderr)
         self._register(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
@@ -231,8 +231,8 @@ class Relay(ServerLife):
     def _is_host_behind(self) -> bool:
         """Whether bytes of the server wait for the host to read, and not only because of lines of ours."""
         stderr = self.to_stderr
-        is_servers = stderr.rest is not None and stderr.kind != NOT_JOURNALED
-        if is_servers and len(stderr.rest or b"") > self.own_bytes:
+        # Without the lines of ours, ``own_bytes`` more bytes of the server would have found room.
+        if stderr.rest is not None and stderr.kind != NOT_JOURNALED and len(stderr.rest) > self.own_bytes:
             return True
         return any(sink.rest is not None for sink in self.peers[1:])
 
@@ -325,7 +325,7 @@ class Relay(ServerLife):
                 self.poll.register(source.fd, select.POLLIN)
         if sink is self.to_stderr:
             self._write_pending_lines()
-        elif self.host_gone and sink.number < 0:
+        elif self.host_gone and sink.number < 0:  # the server's stdin
             self._close(sink)
 
     # Ends.
@@ -355,7 +355,7 @@ class Relay(ServerLife):
                     self._stop(source)
                 else:
                     self.poll.register(source.fd, select.POLLIN)  # the source may have been paused
-        if sink.number == 1:
+        if sink.number == 1:  # the host's stdout
             self.host_gone = True
             for source in self.sources:
                 if source.kind == journals.CLIENT:

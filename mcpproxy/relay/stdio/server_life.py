@@ -65,7 +65,7 @@ class ServerLife:
         if pid and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
             self.exit_code = os.waitstatus_to_exitcode(status)
             if self.recorder is not None:
-                self.recorder.asleep[1] = 1
+                self.recorder.asleep[1] = 1  # the server is reaped
             return False
         return bool(pid)
 

@@ -56,7 +56,7 @@ class Sink:
         if self.open:
             self.open = False
             self.rest = None
-            self.put = len
+            self.put = len  # accepts all bytes
             if self.fd != self.number:
                 self.close_fd()
             if self.number >= 0:
@@ -66,7 +66,7 @@ class Sink:
 class RelaySource:
     """A descriptor to read from, the sink for its bytes, and the kind of journal record they become."""
 
-    __slots__ = ("close_fd", "fd", "kind", "sink")
+    __slots__ = ("fd", "kind", "sink")
 
     def __init__(self, fd: int, sink: Sink, kind: int) -> None:
         self.fd = fd

@@ -21,7 +21,7 @@ MEMBERS: Final[Mapping[str, str]] = {
 """The member of a result that lists objects, by the method of the request."""
 
 
-def described(context: MessageContext) -> Iterator[tuple[str, JSONObject]]:
+def listed_objects(context: MessageContext) -> Iterator[tuple[str, JSONObject]]:
     """Yield each object that a result lists (see ``MEMBERS``), with its JSON Pointer."""
     message, request = context.message, context.answers
     if request is None or not isinstance(message, Response) or not isinstance(message.result, dict):
