@@ -275,7 +275,8 @@ class Trace:
             missing = (
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
             )
-            self.notes += [] if self.header.imported else [missing]
+            if not self.header.imported:  # other programs write no close record
+                self.notes.append(missing)
         elif close_record.close.ending == "cut":
             self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
         if (
