@@ -129,11 +129,12 @@ _MAX_INTEGER_DIGITS: Final = 1_000
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
 
-def read(raw: bytes) -> tuple[JSON] | Flaw:
-    """Return the value of a JSON text, in a tuple, as ``parse`` reads it; or the flaw if it is not JSON."""
+def read(raw: bytes) -> "JSON | Flaw":
+    """Return the value of a JSON text, as ``parse`` reads it; or the flaw if the text is not JSON."""
     if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) < 0:
         try:
-            return (orjson.loads(raw),)
+            value: JSON = orjson.loads(raw)
+            return value
         except orjson.JSONDecodeError:
             pass
     return _reread(raw)
@@ -147,7 +148,7 @@ def parse(raw: bytes) -> Message:
         reread = _reread(raw)
         if isinstance(reread, Flaw):
             return Malformed(reread)
-        return _message_of(reread[0], raw)
+        return _message_of(reread, raw)
     if type(value) is dict:
         # Most peers write JSON as orjson does. If the bytes are equal, parsing lost no digit and no name.
         try:
@@ -157,7 +158,7 @@ def parse(raw: bytes) -> Message:
             pass  # nested deeper than orjson can write
     if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) >= 0:
         reread = _reread(raw)
-        return _message_of(value if isinstance(reread, Flaw) else reread[0], raw)
+        return _message_of(value if isinstance(reread, Flaw) else reread, raw)
     return _message_of(value, raw)
 
 
@@ -214,7 +215,7 @@ def parse_leniently(raw: bytes) -> Message | None:
     return _message_of(value, raw) if isinstance(value, dict | list) else None
 
 
-def _reread(raw: bytes) -> tuple[JSON] | Flaw:
+def _reread(raw: bytes) -> "JSON | Flaw":
     """Parse text with the module ``json``, which is slower than orjson but reads all valid JSON exactly.
 
     orjson rejects lone surrogate escapes, and reads integers beyond 64 bits as floats.
@@ -226,7 +227,7 @@ def _reread(raw: bytes) -> tuple[JSON] | Flaw:
     except UnicodeDecodeError:
         return Flaw.NOT_UTF8
     try:
-        return (cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=integer)),)
+        return cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=integer))
     except RecursionError:
         return Flaw.TOO_DEEP
     except ValueError:
