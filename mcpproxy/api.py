@@ -173,7 +173,9 @@ class Trace:
             TraceError: a line of the file is damaged.
         """
         calls = [call for session in self.sessions() for call in session.calls]
-        return tuple(sorted((c for c in calls if method in (None, c.method)), key=lambda call: call.frame))
+        if method is not None:
+            calls = [call for call in calls if call.method == method]
+        return tuple(sorted(calls, key=lambda call: call.frame))
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Return every HTTP exchange in the order they began; none on stdio.
@@ -287,7 +289,9 @@ def check(
 
 
 def _texts(values: str | Iterable[str] | None) -> list[str] | None:
-    return [values] if isinstance(values, str) else None if values is None else list(values)
+    if values is None:
+        return None
+    return [values] if isinstance(values, str) else list(values)
 
 
 def _session(recorded: recording.RecordedSession) -> Session:

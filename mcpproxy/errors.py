@@ -1,7 +1,7 @@
 """The exceptions that mcpproxy raises.
 
     McpProxyError
-    ├── TraceError                  a recording, or the rest of it, cannot be read
+    ├── TraceError                  a recording, or a part of it, cannot be read
     │   └── ForeignJournalError     another user's recording must not be changed; a copy is completed instead
     ├── UsageError                  the arguments are not valid
     ├── RuleError                   a rule table cannot be used

@@ -44,7 +44,7 @@ def judge(
     findings: list[Finding] = []
     places = {0: (trace.path, 1)}
     for event in trace.events():
-        # Nearly all events are frames, and nearly all frames are correct.
+        # Nearly all events are frames, so they are tested for first.
         if type(event) is Frame:
             if shown is None or shown(event):
                 frames += 1
@@ -81,7 +81,8 @@ def judge(
 def _places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
     """Read the trace again, and return the file and line of each frame in ``wanted``.
 
-    This is for a finding about an earlier frame: while that frame was judged, its place was not recorded.
+    ``judge`` keeps the places of the frames that it was judging when it found something. But a finding may be
+    about an earlier frame.
     """
     places: dict[int, tuple[str, int]] = {}
     for event in trace.events():

@@ -33,6 +33,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     # Recovery removes the journal. A journal that still exists is in use by a recorder.
     is_recording = not trouble and os.path.lexists(journal.folder(first_file))
     if copied_file:
+        # The user sees the names of the original files; ``copy_folder`` is where they are read.
         files = [
             os.path.join(os.path.dirname(first_file), os.path.basename(f))
             for f in chain.files_of(copied_file)
@@ -97,12 +98,12 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
         yield from trace.events()
         return
     files = [first_file]
-    for name in files:  # the list grows during iteration
-        for record in _follow_file(name, first_file, trace, poll_s):
+    for file in files:  # the list grows during iteration
+        for record in _follow_file(file, first_file, trace, poll_s):
             if isinstance(record, Continued):
                 following = os.path.join(os.path.dirname(first_file), record.file)
                 if not chain.is_name(record.file) or following in files:
-                    raise TraceError(name, None, ENDLESS, "record again")
+                    raise TraceError(file, None, ENDLESS, "record again")
                 files.append(following)
             else:
                 yield record

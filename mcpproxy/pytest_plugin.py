@@ -118,7 +118,7 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail the test itself if its sessions have ended by then. Otherwise its teardown judges and fails."""
+    """Judge the recording right after the test if its sessions are over; otherwise the fixture does so."""
     recording = item.stash.get(_RECORDING, None)
     try:
         result = yield

@@ -45,7 +45,7 @@ class Metrics:
         """Per open exchange, the time of its request's head."""
         self._head_latency_s: dict[int, float | None] = {}
         """Per open exchange whose message is not answered yet, the latency of its response's head;
-        ``None`` before that head. It is observed if the exchange ends without an answer."""
+        ``None`` before that head. If the exchange ends without an answer, this latency is observed."""
         self._streaming: set[int] = set()
         """The open exchanges whose response is an SSE stream."""
         self.trouble = ""
@@ -97,7 +97,7 @@ class Metrics:
         """Count a finding."""
         self._findings.labels(finding.rule, finding.severity, finding.blame).inc()
 
-    def count_lag(self, lag_ns: int | None, trouble: str) -> None:
+    def set_lag(self, lag_ns: int | None, trouble: str) -> None:
         """Set the recorder's lag (``None``: nothing new was recorded) and ``trouble``."""
         if lag_ns is not None:
             self._lag.set(lag_ns / 1e9)

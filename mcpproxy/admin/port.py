@@ -1,7 +1,7 @@
 """The admin port: a web server in a thread of the recorder. Its failures do not affect the recording.
 
-The constructor opens the port before it imports the web server, so that the caller sees a port that cannot be
-opened. A later failure is reported once, and the recording goes on without the port.
+The constructor opens the port and raises an exception if that fails. The web server is imported and started
+later, in its thread: if that fails, the failure is reported once, and the recording goes on without the port.
 
 On a loopback address the port answers only requests whose Host is a name of this machine, so a web page whose
 name was made to resolve to this machine (DNS rebinding) gets nothing. On another address the names of the

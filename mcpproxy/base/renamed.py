@@ -9,7 +9,7 @@ from typing import Any
 def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]]) -> Any:
     """Return the object that ``module`` used to call ``name``, and issue a warning with its new name.
 
-    ``names`` maps each old name to the object's module now and its name in that module.
+    ``names`` maps each old name to the module and the name that the object has now.
 
     Raises:
         AttributeError: ``module`` never had such a name.

@@ -42,7 +42,8 @@ UNSEPARATED = (
 """Endings of names whose words are not separated: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
 
 _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header", "sha", "md", "ed", "v"))
-"""Words that may follow the name of a secret without changing its meaning: ``tokenValue``."""
+"""Words that may follow the name of a secret without changing its meaning: ``tokenValue``, ``tokenSha256``
+(digits are ignored too)."""
 
 MAX_NAME_CHARACTERS = 100
 """A longer name is treated as text, not as a name."""

@@ -12,8 +12,8 @@ class SecretPattern:
     """A pattern of secrets that is compiled for the first text with one of its ``marks``.
 
     Every match contains one of the marks, in capitals or not. Most texts contain none, and compiling all
-    patterns takes 4 ms of the time in which a wrapped server starts. Where a pattern ignores case, its marks
-    have no ``i``: it matches the dotless one too, which ``casefold`` keeps.
+    patterns takes 4 ms of the time in which a wrapped server starts. The marks of a pattern that ignores case
+    have no letter ``i``, because the pattern also matches U+0131 (i without a dot), which ``casefold`` keeps.
     """
 
     __slots__ = ("_marks", "pattern")

@@ -71,8 +71,14 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
         members["__dataclass_fields__"] = _LazyFields(fields)
         if frozen:
             members |= _FROZEN
-        for name in _METHODS if eq and frozen else _METHODS[:3] if eq else _METHODS[:2]:
+        generated = ["__init__", "__repr__"]
+        if eq:
+            generated.append("__eq__")
+        if eq and frozen:
+            generated.append("__hash__")
+        for name in generated:
             if name not in defined:
+                # The class is passed as a function, because it is made only below.
                 members[name] = _compiled_later(name, fields, frozen, lambda: slotted_class)
         if eq and not frozen and "__hash__" not in defined:
             members["__hash__"] = None  # mutable instances have no hash

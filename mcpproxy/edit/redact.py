@@ -131,8 +131,8 @@ class Redaction:
             if isinstance(record, Encoded):
                 continue
             masked = self.record(record)
-            session = self._masked_session_names.of(masked)
-            if masked is record and session == self._original_session_names.of(record):
+            session = self._masked_session_names.track(masked)
+            if masked is record and session == self._original_session_names.track(record):
                 yield record, line
             elif isinstance(masked, Finding):
                 yield masked, encode_finding(masked)

@@ -113,7 +113,7 @@ class _DependencyIndex:
             self._add(event)
 
     def _add(self, event: Event | Finding) -> None:
-        self._conversation.look(event)
+        self._conversation.track_session(event)
         match event:
             case RequestHead():
                 session = self._session_names.get(event.exchange, "")

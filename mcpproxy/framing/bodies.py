@@ -98,7 +98,7 @@ class Chunked:
         self._left = 0  # bytes left of the current chunk
         self._line = b""  # the beginning of an incomplete line
         self._lines: bytearray | None = None  # the trailer lines so far
-        self._read = Chunked._size  # the method that reads the next line
+        self._read = Chunked._size  # the method that reads the next line; a checkpoint contains its name
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
         parts: list[bytes] = []
@@ -152,7 +152,7 @@ class Chunked:
             self._begin(int(match[1], 16))
 
     def _begin(self, size: int) -> None:
-        """Begin a chunk of ``size`` bytes; 0 means that the last chunk has ended."""
+        """Begin a chunk of ``size`` bytes; after a size of 0 only the trailers follow."""
         self._left = size
         self._read = Chunked._after_chunk if self._left else Chunked._trailer
 

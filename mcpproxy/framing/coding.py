@@ -23,8 +23,8 @@ _SLICE_BYTES: Final = 4 << 10
 """How many bytes are decoded at a time. After each compressed member a library copies all bytes that follow
 it; with larger slices that is slow for tiny members."""
 
-_LARGEST_SLICE_BYTES: Final = 8 << 20
-"""The decoded size that one slice may have: twice the maximum of gzip."""
+_DECODED_SLICE_BYTES: Final = 8 << 20
+"""The size that a slice may have when it is decoded: twice what gzip can expand it to."""
 
 _ZSTD_WINDOW_LOG: Final = 23
 """8 MiB, the largest window of zstd over HTTP (RFC 9659)."""
@@ -80,7 +80,7 @@ class Decoder:
     def _decode(self, data: bytes) -> bytes:
         self._begun = True
         self._allowed += RATIO * len(data)
-        limit = min(self._allowed, _LARGEST_SLICE_BYTES)
+        limit = min(self._allowed, _DECODED_SLICE_BYTES)
         try:
             content = self._engine.feed(data, limit + 1)
         except self._engine.errors:

@@ -48,12 +48,12 @@ class ConnectionSide(ABC):
             if self._body is not None:
                 position = self._take_content(self._body, data, position)
             elif not self._opaque:
-                position = self.head(data, position)
+                position = self.take_head(data, position)
             else:
                 self.pieces.append(OpaqueBytes(self.of, data[position:], at_ns))
                 return
 
-    def head(self, data: bytes, start: int) -> int:
+    def take_head(self, data: bytes, start: int) -> int:
         """Look for the end of a head in ``data``; return the index of the first byte not taken."""
         held_bytes = len(self.held)
         if not held_bytes:
@@ -71,6 +71,7 @@ class ConnectionSide(ABC):
         if held_bytes < _SEEN_BYTES and (why := self.refusal(bytes(self.held[:_SEEN_BYTES]))):
             self.break_off(why, bytes(self.held))
             return len(data)
+        # The first bytes of the blank line may have been held already.
         if end := _head_end(self.held, max(0, held_bytes - 2)):
             raw = bytes(self.held[:end])
             self.held = bytearray()
@@ -85,7 +86,7 @@ class ConnectionSide(ABC):
         if len(self.held) > LIMIT_BYTES:
             self._take_whole_head(bytes(self.held))
 
-    def enter(self, body: Body | str) -> None:
+    def begin_body(self, body: Body | str) -> None:
         """After a head, begin to read ``body``. If it is a text, which says why it cannot be read, stop."""
         if isinstance(body, str):
             self._add_cut(self.of, body)

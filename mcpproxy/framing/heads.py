@@ -45,7 +45,8 @@ _FOLD = re.compile(r"\r?\n[ \t]++")
 _FRAMING_FIELDS = frozenset({"content-length", "transfer-encoding", "upgrade"})
 
 # Peers send the same lines with every message: a lookup takes a sixth of the time of parsing a line again.
-# Only lines of small heads are cached, so that the cache has at most a few megabytes.
+# Only lines of small heads are cached, so that the cache has at most a few megabytes. ``__wrapped__`` is the
+# function without its cache.
 _SMALL_HEAD_BYTES: Final = 4 << 10
 _remember = lru_cache(maxsize=512)
 

@@ -243,9 +243,9 @@ class _Requests(ConnectionSide):
     def refusal(self, first: bytes) -> str:
         return "" if TOKEN_BYTE.match(first) else "this is not an HTTP request"
 
-    def head(self, data: bytes, start: int) -> int:
+    def take_head(self, data: bytes, start: int) -> int:
         if not self._paused:
-            return super().head(data, start)
+            return super().take_head(data, start)
         self.hold(data[start:])
         return len(data)
 
@@ -262,7 +262,7 @@ class _Requests(ConnectionSide):
         self.pieces.append(
             RequestStart(exchange.number, method, target, version, headers=headers, raw=raw, at_ns=self.at_ns)
         )
-        self.enter(request_body(framing))
+        self.begin_body(request_body(framing))
 
     def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
         if self._paused and self.held:
@@ -323,6 +323,6 @@ class _Responses(ConnectionSide):
             self.pieces.append(BodyEnd(number, self.of, self.at_ns, ()))
             self._switch(self.of, self.at_ns)
             return
-        self.enter(response_body(exchange.method, status, framing))
+        self.begin_body(response_body(exchange.method, status, framing))
         if exchange.switches:
             self._requests.resume()

@@ -36,7 +36,7 @@ class ForeignTrace(Trace):
     @contextmanager
     def _lines(self) -> Generator[Iterator[bytes]]:
         names = SessionNames()
-        yield (encode(event, names.of(event)) for event in self._source.events())
+        yield (encode(event, names.track(event)) for event in self._source.events())
 
 
 class Clock:

@@ -42,11 +42,12 @@ class Observer:
         self._messages = MessageJudge(
             build_findings, dispatch, memory_use, revision=revision, joined_late=joined_late, masked=redacted
         )
-        self._frame = self._messages.frame
         self._http = HttpJudge(
             build_findings, dispatch, memory_use, joined_late=joined_late, redacted=redacted
         )
-        self._http_frame = self._http.frame
+        # These two methods are called for every frame, and looking them up takes time.
+        self._judge_frame = self._messages.judge_frame
+        self._judge_http_frame = self._http.judge_frame
 
     @property
     def revision(self) -> str | None:
@@ -63,23 +64,23 @@ class Observer:
         if self._memory_use.added > MOST_BYTES:
             self._tidy(event)
         if type(event) is Frame:
-            return self._http_frame(event) if event.exchange else self._frame(event)
+            return self._judge_http_frame(event) if event.exchange else self._judge_frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         findings = self._messages.observe(event)
         return findings + self._http.observe(event) if isinstance(event, Gap | Close) else findings
 
-    def _measured(self) -> int:
+    def _measure(self) -> int:
         """Return about how many bytes the whole state takes."""
         return measure((self._messages.history, self._http.history))
 
     def _tidy(self, event: Event) -> None:
         """Measure the state. If it is too large, forget answered requests, and then if need be everything."""
-        measured = self._measured()
+        measured = self._measure()
         if measured > MOST_BYTES:
             self._messages.history.forget_finished()
             self._http.forget_finished()
-            measured = self._measured()
+            measured = self._measure()
         if measured <= MOST_BYTES:
             # Start from the measured size. At least half of the limit is added before the next measurement.
             self._memory_use.added = min(measured, MOST_BYTES // 2)
@@ -87,7 +88,6 @@ class Observer:
         self._messages.forget()
         self._http.forget()
         self._memory_use.added = 0
-        self._http_frame = self._http.frame
         place = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
         self.forgot = self.forgot or (
             f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {place} on it was judged"

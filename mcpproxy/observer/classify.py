@@ -49,10 +49,10 @@ _ERA_METHODS: Final = ("initialize", "server/discover")
 """Requests whose method alone shows whether the session is stateful or stateless."""
 
 
-def context_of(frame: Frame, message: Single, at: str, history: History) -> MessageContext:
-    """Return the context of ``message``, which is at the JSON Pointer ``at`` of ``frame``."""
+def context_of(frame: Frame, message: Single, pointer: str, history: History) -> MessageContext:
+    """Return the context of ``message``, which is at the JSON Pointer ``pointer`` of ``frame``."""
     # Positional: a keyword here costs 0.3 µs a message.
-    context = MessageContext(frame, frame.sender, message, history.candidates, None, False, at)
+    context = MessageContext(frame, frame.sender, message, history.candidates, None, False, pointer)
     # This runs for every message, and comparing types is faster than ``isinstance`` or ``match``.
     if type(message) is Request:
         _read_request(context, message, history)
@@ -70,7 +70,7 @@ def context_of(frame: Frame, message: Single, at: str, history: History) -> Mess
         context.known |= IRREGULAR
     else:
         return context
-    if message.repeats and not at and may_repeat(frame.raw, message.value):
+    if message.repeats and not pointer and may_repeat(frame.raw, message.value):
         context.known |= REPEATED_NAMES
     return context
 
@@ -114,7 +114,7 @@ def _read_request(context: MessageContext, message: Request, history: History) -
     ):
         facts |= UNDECLARED
     if history.state not in QUIET or method == "initialize":
-        facts |= _step(context, history)
+        facts |= _set_step(context, history)
     context.known = facts
 
 
@@ -127,7 +127,7 @@ def _read_notification(context: MessageContext, message: Notification, history: 
     if (context.sender, method) in history.unmet_needs:
         facts |= UNDECLARED
     if method == "notifications/initialized":
-        facts |= _step(context, history)
+        facts |= _set_step(context, history)
     context.known = facts
 
 
@@ -155,11 +155,11 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
     if request.check_memory is not None:
         facts |= NOTED
     if request is history.initialize:
-        facts |= _step(context, history)
+        facts |= _set_step(context, history)
     context.known = facts
 
 
-def _step(context: MessageContext, history: History) -> Fact:
+def _set_step(context: MessageContext, history: History) -> Fact:
     """Set the handshake step of the message; return the fact for a step that may break a requirement."""
     step = context.happened = input_of(context, history) if history.protocol == "mcp" else None
     if step is None:
@@ -175,7 +175,9 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
     """Set the revisions of a request, and whether it is stateless."""
     if message.method == "initialize":
         is_mcp = history.protocol == "mcp"
-        context.candidates = STATEFUL if is_mcp else acp.named(member(message.params, "protocolVersion"))
+        context.candidates = (
+            STATEFUL if is_mcp else acp.possible_versions(member(message.params, "protocolVersion"))
+        )
         return
     if context.sender != CLIENT or history.protocol == "acp":
         return
@@ -209,7 +211,7 @@ def _answer_revisions(
     if request is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":
-            return acp.named(version)
+            return acp.possible_versions(version)
         return (str(version),) if version in STATEFUL else STATEFUL
     if history.protocol == "acp":
         return history.candidates

@@ -47,12 +47,12 @@ _WITHOUT_CONTENT: Final = (202, 204, 205)
 """Statuses of responses without a body."""
 
 
-def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
+def facts_of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
     """Return the facts of the whole request, whose session is known."""
     fields, session = exchange.fields, exchange.session
     facts = fields.facts
     if facts is None:
-        facts = fields.facts = _of_fields(fields)
+        facts = fields.facts = _facts_of_fields(fields)
     if (
         session is None
         or session.ended_seq is not None
@@ -78,7 +78,7 @@ def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
     return facts
 
 
-def _of_fields(fields: Fields) -> HttpFact:
+def _facts_of_fields(fields: Fields) -> HttpFact:
     """Return the facts that follow from the header fields of a request alone."""
     facts = 0
     if fields.all("accept") not in COMMON_ACCEPT or fields.media_type != JSON_TYPE:
@@ -92,11 +92,12 @@ def _of_fields(fields: Fields) -> HttpFact:
 
 def _is_contradicted(exchange: HttpExchange) -> bool:
     """Whether the header and the body of a stateless request name different protocol versions."""
-    version = exchange.fields.get(VERSION)
-    return any(member(request.params, "_meta", VERSION_KEY) != version for request in exchange.requests[:1])
+    if not exchange.requests:
+        return False
+    return member(exchange.requests[0].params, "_meta", VERSION_KEY) != exchange.fields.get(VERSION)
 
 
-def of_head(exchange: HttpExchange) -> HttpFact:
+def facts_of_head(exchange: HttpExchange) -> HttpFact:
     """Return the facts that the head of the response adds."""
     facts, media_type = 0, exchange.response_fields.media_type
     if SESSION in exchange.response_fields:
@@ -112,7 +113,7 @@ def of_head(exchange: HttpExchange) -> HttpFact:
     return facts
 
 
-def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> HttpFact:
+def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> HttpFact:
     """Return the facts of one body or event of the server."""
     facts = WITH_FAULT if exchange.broken_rules else 0
     if frame.event is None:
@@ -137,7 +138,7 @@ def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
 
 
 def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
-    """Whether a notification may come in this exchange: progress only if it is of the exchange's request."""
+    """Whether a notification may come in this exchange. Progress must be that of a request on the stream."""
     if message.value["method"] != PROGRESS:
         return True
     stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN_PATH)
@@ -159,7 +160,7 @@ def _is_awaited(exchange: HttpExchange, message: Message) -> bool:
     return message.id in [request.id for request in exchange.requests]
 
 
-def of_end(exchange: HttpExchange) -> HttpFact:
+def facts_of_end(exchange: HttpExchange) -> HttpFact:
     """Return the fact that the end adds: whether an answer is missing."""
     session = exchange.session
     if session is None or not exchange.requests:
@@ -238,11 +239,12 @@ def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
     if session.is_http_sse:
         return WITH_SSE
     if session.stateless:
-        named_versions = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
-        stateless_versions = (
-            version for version in (*named_versions, exchange.fields.get(VERSION)) if version in STATELESS
+        # The first request decides; the header only if that request names no stateless revision.
+        body_version = (
+            member(exchange.requests[0].params, "_meta", VERSION_KEY) if exchange.requests else None
         )
-        return stateless_of([str(version) for version in stateless_versions][:1])
+        version = body_version if body_version in STATELESS else exchange.fields.get(VERSION)
+        return stateless_of([str(version)] if version in STATELESS else [])
     if session.revision is not None:
         return (session.revision,)
     if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:

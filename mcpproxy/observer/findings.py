@@ -62,7 +62,7 @@ class FindingBuilder:
             if violation.at_most is not None and RANK[violation.at_most] < RANK[severity]:
                 severity = violation.at_most
             blame = violation.blame or sender
-            if not self._goes_in_full((violation.rule, severity, blame, requirement.id), seq, sender):
+            if not self._count((violation.rule, severity, blame, requirement.id), seq, sender):
                 continue
             yield Finding(
                 violation.rule,
@@ -104,7 +104,7 @@ class FindingBuilder:
         counts = ((cause, count - self._full_counts.get(cause, 0)) for cause, count in self._counts.items())
         return tuple(Repeated(*cause, count) for cause, count in counts if count)
 
-    def _goes_in_full(self, cause: Cause, seq: int, sender: Sender) -> bool:
+    def _count(self, cause: Cause, seq: int, sender: Sender) -> bool:
         """Count a finding, and return whether to give it in full."""
         self.total += 1
         if self._lists_all:

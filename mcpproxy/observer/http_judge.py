@@ -19,13 +19,13 @@ from mcpproxy.checks.engine.http_facts import ALL_FACTS, HttpFact
 from mcpproxy.checks.engine.rows import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.classify_http import (
+    facts_of_content,
+    facts_of_end,
+    facts_of_head,
+    facts_of_request,
     has_body,
     has_content,
     is_message,
-    of_content,
-    of_end,
-    of_head,
-    of_request,
     revisions_for,
 )
 from mcpproxy.observer.findings import FindingBuilder
@@ -118,7 +118,7 @@ class HttpJudge:
         # Comparing types is faster than ``isinstance`` or ``match`` for the events of every exchange.
         exchanges = self._history.exchanges
         if type(event) is Frame:
-            return self.frame(event)
+            return self.judge_frame(event)
         if type(event) is RequestHead:
             number, fields = event.exchange, fields_of(event.headers)
             self._memory_use.added += _EXCHANGE_BYTES + sum(len(value) for _, value in event.headers)
@@ -148,7 +148,7 @@ class HttpJudge:
                 pass
         return []
 
-    def frame(self, frame: Frame) -> list[Finding]:
+    def judge_frame(self, frame: Frame) -> list[Finding]:
         """Judge a body, an event, or a piece of one."""
         exchange = self._history.exchanges.get(frame.exchange)
         if exchange is None:
@@ -192,7 +192,7 @@ class HttpJudge:
             exchange.set_messages(singles(body)[0])
             exchange.has_several_texts = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and http_sse_session is None:
-            exchange.facts = of_request(exchange, history)
+            exchange.facts = facts_of_request(exchange, history)
             return self._run_checks("request", exchange, CLIENT, exchange.facts)
         session = http_sse_session or session_of(exchange, history, self._new_judge)
         exchange.join(session)
@@ -200,7 +200,7 @@ class HttpJudge:
         session.last_exchange = exchange
         remember_request(exchange, session, history)
         remember_caller(exchange, session, history)
-        exchange.facts = of_request(exchange, history)
+        exchange.facts = facts_of_request(exchange, history)
         findings = self._run_checks("request", exchange, CLIENT, exchange.facts)
         if "authorization" in exchange.fields:
             if session.authorized_seq is None:
@@ -227,7 +227,7 @@ class HttpJudge:
             return []
         exchange.response = head
         exchange.response_fields = fields_of(head.headers)
-        exchange.facts |= of_head(exchange)
+        exchange.facts |= facts_of_head(exchange)
         findings = self._run_checks(
             "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.facts
         )
@@ -236,6 +236,7 @@ class HttpJudge:
             return findings
         if head.status == 401:
             history.challenged = True
+            # Keep the first challenges and the latest one.
             history.challenges[:] = [*history.challenges[:MAX_CHALLENGES], head]
         if session.stateless or session.is_http_sse:
             return findings
@@ -270,7 +271,7 @@ class HttpJudge:
             self._remember_event(exchange, frame, keys)
         else:
             exchange.body_count += 1
-        facts = exchange.facts | of_content(exchange, frame, messages)
+        facts = exchange.facts | facts_of_content(exchange, frame, messages)
         findings = self._run_checks("body" if event is None else "event", exchange, SERVER, facts, frame)
         session = exchange.session
         if session is None:
@@ -315,7 +316,7 @@ class HttpJudge:
                 if carrier_number != exchange.number and carrier and carrier.stream is not exchange.stream:
                     exchange.also_carried_by = carrier_number
         elif exchange.earlier_event and exchange.earlier_event.stream is not exchange.stream:
-            # The event of another stream is repeated, which may still be open.
+            # The event was first sent on another stream, which may still be open.
             is_open = exchange.earlier_event.exchange in self._history.exchanges
             exchange.also_carried_by = exchange.earlier_event.exchange if is_open else 0
 
@@ -340,7 +341,7 @@ class HttpJudge:
     def _judge_end(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
         """Judge an exchange that has ended, and update its session and its stream."""
         exchange.cut, exchange.ended_by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
-        findings = self._run_checks("end", exchange, SERVER, exchange.facts | of_end(exchange))
+        findings = self._run_checks("end", exchange, SERVER, exchange.facts | facts_of_end(exchange))
         session, head = exchange.session, exchange.response
         if session is None:
             return findings
@@ -408,7 +409,7 @@ class HttpJudge:
         return list(dict.fromkeys([*sessions, *open_sessions]))
 
     def _forget_open_exchanges(self, gap: Gap) -> None:
-        """After a gap in the recording: forget the open exchanges, whose rest may be missing."""
+        """After a gap in the recording, forget the open exchanges: parts of them may be missing."""
         self._history.has_gap = True
         for session in self._sessions():
             session.joined_late = True

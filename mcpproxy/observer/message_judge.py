@@ -115,7 +115,7 @@ class MessageJudge:
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. This does not raise, whatever the peers send."""
         if type(event) is Frame:
-            return self.frame(event)
+            return self.judge_frame(event)
         match event:
             case Eof():
                 self._history.side(event.sender).closed_ns = event.observed_at_ns
@@ -165,7 +165,7 @@ class MessageJudge:
 
     # From frames to messages
 
-    def frame(self, frame: Frame) -> list[Finding]:
+    def judge_frame(self, frame: Frame) -> list[Finding]:
         """Judge one frame."""
         if frame.by_proxy:
             return []
@@ -191,7 +191,7 @@ class MessageJudge:
         Lines that may be one message on several lines are held until that is certain (``pretty_printed``).
         """
         held_lines = self._history.side(frame.sender).held_lines
-        if not held_lines.takes(frame):
+        if not held_lines.hold(frame):
             return self._release(frame.sender) + self._judge_alone(frame)
         if (joined_message := held_lines.whole()) is None:
             return []
@@ -225,9 +225,12 @@ class MessageJudge:
                 lenient_message = None  # The lenient parser found no message either.
             if lenient_message is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
                 self._history.side(frame.sender).sent_unreadable = True
-            # If no parser can read the frame, only the first check applies, and only if the frame seems to be
-            # meant as a message.
-            checks = FRAME_CHECKS if lenient_message is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
+            if lenient_message is not None:
+                checks = FRAME_CHECKS
+            elif looks_meant(frame.raw):
+                checks = FRAME_CHECKS[:1]  # No parser can read the frame, so only the first check applies.
+            else:
+                checks = ()
             for _, check in checks:
                 findings += self._build_findings(
                     check(context, self._history), frame.seq, frame.sender, context.candidates
@@ -290,12 +293,12 @@ class MessageJudge:
 
     # One message
 
-    def _judge_single(self, frame: Frame, message: Single, at: str) -> list[Finding]:
-        """Judge one message, which is at the JSON Pointer ``at`` of ``frame``, and add it to the history."""
+    def _judge_single(self, frame: Frame, message: Single, pointer: str) -> list[Finding]:
+        """Judge the message at the JSON Pointer ``pointer`` of ``frame``, and add it to the history."""
         history = self._history
         if history.stateful_seq is None and history.stateless_seq is None:
             self._recognise(frame, message)
-        context = context_of(frame, message, at, history)
+        context = context_of(frame, message, pointer, history)
         plan = self._dispatch.plans[type(message), context.method, frame.sender, context.candidates]
         contents, facts = context.contents, context.known | history.facts
         if facts & UNFAMILIAR:
@@ -330,7 +333,7 @@ class MessageJudge:
                 history.side(frame.sender).refused_ids.add(message.id, frame.seq)
             return findings
         if updates or type(message) is Request:
-            context.weight = size = weight(frame.raw) if not at else _BYTES_PER_ITEM
+            context.weight = size = _BYTES_PER_ITEM if pointer else weight(frame.raw)
             self._memory_use.added += size
         remember(context, history)
         for update in updates:

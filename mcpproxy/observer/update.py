@@ -132,7 +132,7 @@ def _negotiate(result: JSONObject, history: History) -> None:
     """Record the version and the capabilities in the result of initialize."""
     version, capabilities = result.get("protocolVersion"), result.get("capabilities")
     if history.protocol == "acp":
-        history.candidates = acp.named(version)
+        history.candidates = acp.possible_versions(version)
         history.negotiated = history.candidates[0] if len(history.candidates) == 1 else None
         return
     history.server_capabilities = capabilities if isinstance(capabilities, dict) else None

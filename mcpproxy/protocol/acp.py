@@ -202,7 +202,7 @@ def is_acp_method(method: str, sender: str) -> bool:
     return method.startswith("session/") and definition is not None and definition.sender == sender
 
 
-def named(version: JSON) -> tuple[str, ...]:
+def possible_versions(version: JSON) -> tuple[str, ...]:
     """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is no integer.
 
     The result may be a version that is not in ``ACP``; no requirement applies to such a version.

@@ -129,11 +129,12 @@ _MAX_INTEGER_DIGITS: Final = 1_000
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
 
-def read(raw: bytes) -> tuple[JSON] | Flaw:
-    """Return the value of a JSON text, in a tuple, as ``parse`` reads it; or the flaw if it is not JSON."""
+def read(raw: bytes) -> "JSON | Flaw":
+    """Return the value of a JSON text, as ``parse`` reads it; or the flaw if the text is not JSON."""
     if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) < 0:
         try:
-            return (orjson.loads(raw),)
+            value: JSON = orjson.loads(raw)
+            return value
         except orjson.JSONDecodeError:
             pass
     return _reread(raw)
@@ -147,7 +148,7 @@ def parse(raw: bytes) -> Message:
         reread = _reread(raw)
         if isinstance(reread, Flaw):
             return Malformed(reread)
-        return _message_of(reread[0], raw)
+        return _message_of(reread, raw)
     if type(value) is dict:
         # Most peers write JSON as orjson does. If the bytes are equal, parsing lost no digit and no name.
         try:
@@ -157,21 +158,21 @@ def parse(raw: bytes) -> Message:
             pass  # nested deeper than orjson can write
     if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) >= 0:
         reread = _reread(raw)
-        return _message_of(value if isinstance(reread, Flaw) else reread[0], raw)
+        return _message_of(value if isinstance(reread, Flaw) else reread, raw)
     return _message_of(value, raw)
 
 
 _TWENTY_DIGITS: Final = b"0" * 20
+"""Every integer beyond 64 bits has at least 20 digits."""
 _TO_ZEROS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 """Maps digits to 0 and other bytes to a space, which finds twenty digits in a tenth of a regex's time."""
 
 
 def _message_of(value: JSON, raw: bytes) -> Message:
-    """Return the message that ``value`` is, which was parsed from ``raw``."""
+    """Return the message with the JSON value ``value``, which was parsed from ``raw``."""
     if type(value) is dict:
-        return classify(
-            value, _parse_exactly(raw) if type(value.get("id")) is float and _is_rounded(value) else value
-        )
+        is_rounded = type(value.get("id")) is float and _is_rounded(value)
+        return classify(value, _parse_exactly(raw) if is_rounded else value)
     if type(value) is not list:
         return Malformed(Flaw.SCALAR, value)
     exact = _parse_exactly(raw) if any(_is_rounded(item) for item in value) else value
@@ -214,10 +215,10 @@ def parse_leniently(raw: bytes) -> Message | None:
     return _message_of(value, raw) if isinstance(value, dict | list) else None
 
 
-def _reread(raw: bytes) -> tuple[JSON] | Flaw:
-    """Parse text that orjson rejected with another parser, because orjson also rejects some valid JSON.
+def _reread(raw: bytes) -> "JSON | Flaw":
+    """Parse text with the module ``json``, which is slower than orjson but reads all valid JSON exactly.
 
-    That is JSON with lone surrogate escapes.
+    orjson rejects lone surrogate escapes, and reads integers beyond 64 bits as floats.
     """
     if not raw.strip(b" \t\r\n"):
         return Flaw.EMPTY
@@ -226,7 +227,7 @@ def _reread(raw: bytes) -> tuple[JSON] | Flaw:
     except UnicodeDecodeError:
         return Flaw.NOT_UTF8
     try:
-        return (cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=integer)),)
+        return cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=integer))
     except RecursionError:
         return Flaw.TOO_DEEP
     except ValueError:
@@ -243,7 +244,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
-    """Return the message that the object ``value`` is; its kind follows from its members.
+    """Return the message with the JSON object ``value``; its kind follows from the members.
 
     ``exact`` is the same object, but parsed again if the id may have been rounded. ``repeats`` is explained
     at the top of the module.

@@ -17,7 +17,7 @@ from mcpproxy.protocol.wording import token
 LIMIT: Final = 20
 """The maximum number of repeated names reported for one frame."""
 
-PREFIX_BYTES: Final = 1 << 20
+MAX_CHECKED_BYTES: Final = 1 << 20
 """Longer texts are not checked for truncation or for several JSON texts."""
 
 
@@ -65,23 +65,24 @@ def repeated_names(raw: bytes, value: JSON) -> list[str]:
         tree: object = json.loads(raw, object_pairs_hook=_Members, parse_int=float)
     except (ValueError, RecursionError):
         return []
-    return _walk(tree)
+    return _pointers_of_repeated(tree)
 
 
 class _Members(list["tuple[str, object]"]):
     """All members of an object in the order of the text, repeated ones included."""
 
 
-_Open: TypeAlias = "tuple[str, object]"
+_Place: TypeAlias = "tuple[str, object]"
+"""A JSON Pointer, and the value to which it points."""
 
 
-def _walk(tree: object) -> list[str]:
+def _pointers_of_repeated(tree: object) -> list[str]:
     """Return the JSON Pointers of the repeated members in ``tree``, at most ``LIMIT``."""
     pointers: list[str] = []
-    stack: list[_Open] = [("", tree)]
+    stack: list[_Place] = [("", tree)]
     while stack and len(pointers) < LIMIT:
         pointer, value = stack.pop()
-        children: list[_Open]
+        children: list[_Place]
         if isinstance(value, _Members):
             last_members = dict(value)
             if len(last_members) < len(value):
@@ -116,7 +117,7 @@ _SPACE: Final = pattern(r"[ \t\r\n]*")
 
 def several_texts(raw: bytes) -> bool:
     """Whether ``raw`` is several consecutive JSON texts, at least two of them objects."""
-    if not raw.lstrip().startswith(b"{") or len(raw) > PREFIX_BYTES:
+    if not raw.lstrip().startswith(b"{") or len(raw) > MAX_CHECKED_BYTES:
         return False
     decoder, objects, position = json.JSONDecoder(parse_int=float), 0, 0
     try:
@@ -138,10 +139,10 @@ def unclosed(text: bytes) -> bool:
     """Whether ``text`` begins a JSON object or array and ends before the object or array does.
 
     This is true for the first line of pretty-printed JSON. It is false for a whole value, for a log line that
-    begins with a bracket, and for text longer than ``PREFIX_BYTES``. Only tokens and brackets are checked,
-    not the places of commas and colons.
+    begins with a bracket, and for text longer than ``MAX_CHECKED_BYTES``. Only tokens and brackets are
+    checked, not the places of commas and colons.
     """
-    if len(text) > PREFIX_BYTES:
+    if len(text) > MAX_CHECKED_BYTES:
         return False
     opened: list[bytes] = []
     position = 0

@@ -1,7 +1,7 @@
 """Mirrors: arguments of a tool call that a stateless request over HTTP repeats in headers.
 
-The annotation ``x-mcp-header`` in a tool's input schema says that an argument is repeated in a header, and in
-which. A value that is not a valid header value is encoded as ``=?base64?...?=``.
+The annotation ``x-mcp-header`` in a tool's input schema names the header in which an argument is repeated. A
+value that is not a valid header value is encoded as ``=?base64?...?=``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -32,8 +32,8 @@ Path = tuple[str, ...]
 _SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 """Keywords whose value maps names to schemas."""
 
-_DEPTH: Final = 64
-"""The depth of a schema below which annotations are not looked for."""
+_MAX_DEPTH: Final = 64
+"""Annotations that are deeper in a schema than this are not looked for."""
 
 
 @slotted(frozen=True)
@@ -79,7 +79,7 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
         value, path, pointer, is_reachable = stack.pop()
         if isinstance(value, list):
             stack += [(item, path, f"{pointer}/{index}", False) for index, item in enumerate(value)]
-        if not isinstance(value, dict) or pointer.count("/") > _DEPTH:
+        if not isinstance(value, dict) or pointer.count("/") > _MAX_DEPTH:
             continue
         if ANNOTATION in value:
             yield path, f"{pointer}/{ANNOTATION}", value, is_reachable and bool(path)

@@ -100,9 +100,9 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             line = file.readline(_STATE_BYTES)
             members = cast("dict[str, Any]", json.loads(line if line.endswith(b"\n") else b""))
             left_bytes = os.fstat(file.fileno()).st_size - len(line)
-            long = [_exactly(file, size, left_bytes) for size in members.get("long", ())]
+            long = [_read_exactly(file, size, left_bytes) for size in members.get("long", ())]
         client, server, stderr = (
-            PartialLine(_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
+            PartialLine(_decoded_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
         )
         return Checkpoint(
             segment=_count(members["segment"]),
@@ -133,14 +133,14 @@ def _count(value: object) -> int:
     return value
 
 
-def _exactly(file: BinaryIO, size: object, left_bytes: int) -> bytes:
+def _read_exactly(file: BinaryIO, size: object, left_bytes: int) -> bytes:
     size = _count(size)
     if size > left_bytes or len(data := file.read(size)) != size:
         raise ValueError(size)
     return data
 
 
-def _run(raw: object, long: list[bytes]) -> bytes:
+def _decoded_run(raw: object, long: list[bytes]) -> bytes:
     """Return a run of bytes from ``raw``, which is base64 or an index in ``long``."""
     if type(raw) is int:
         return long[_count(raw)]

@@ -55,7 +55,7 @@ class StateError(ValueError):
 def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
     """Return the state of ``assembly``, which must not change until the result is released."""
     saved = SavedAssembly()
-    saved.state = _StateWriter(saved.long).put(assembly)
+    saved.state = _StateWriter(saved.long).write(assembly)
     return saved
 
 
@@ -68,7 +68,7 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
         StateError: ``state`` is not the state of an assembly.
     """
     try:
-        assembly = _StateReader(long).take(state)
+        assembly = _StateReader(long).read(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise StateError("not the state of an assembly") from None
     if not isinstance(assembly, HttpAssembly):
@@ -84,16 +84,16 @@ class _StateWriter:
         self._long = long
         self._numbers: dict[int, int] = {}
 
-    def put(self, value: Any) -> JSON:
+    def write(self, value: Any) -> JSON:
         match value:
             case None | bool() | int() | str():
                 return value
             case bytes():
                 return ["bytes", self._bytes(value)]
             case tuple():
-                return ["tuple", [self.put(item) for item in cast("tuple[Any, ...]", value)]]
+                return ["tuple", [self.write(item) for item in cast("tuple[Any, ...]", value)]]
             case MethodType():
-                return ["method", self.put(value.__self__), value.__func__.__name__]
+                return ["method", self.write(value.__self__), value.__func__.__name__]
             case FunctionType():
                 return ["function", value.__qualname__]
             case _:
@@ -108,10 +108,10 @@ class _StateWriter:
                 return ["BytesIO", number, self._bytes(value.getbuffer())]
             case list() | deque() | set():
                 items = cast("list[Any]", value)
-                return [type(items).__name__, number, [self.put(item) for item in items]]
+                return [type(items).__name__, number, [self.write(item) for item in items]]
             case dict():
                 pairs = cast("dict[Any, Any]", value).items()
-                return ["dict", number, [[self.put(key), self.put(item)] for key, item in pairs]]
+                return ["dict", number, [[self.write(key), self.write(item)] for key, item in pairs]]
             case _:
                 return [type(value).__qualname__, number, self._attributes(value)]
 
@@ -128,7 +128,9 @@ class _StateWriter:
         if _CLASSES.get(type(instance).__qualname__) is not type(instance):
             raise TypeError(f"{type(instance).__qualname__} in the state of an assembly")
         transient = getattr(instance, "TRANSIENT", ())
-        return {name: self.put(getattr(instance, name)) for name in _names(instance) if name not in transient}
+        return {
+            name: self.write(getattr(instance, name)) for name in _names(instance) if name not in transient
+        }
 
 
 class _StateReader:
@@ -138,16 +140,16 @@ class _StateReader:
         self._long = long
         self._objects: dict[int, Any] = {}
 
-    def take(self, state: Any) -> Any:
+    def read(self, state: Any) -> Any:
         if not isinstance(state, list):
             return state
         match cast("list[Any]", state):
             case ["bytes", str() | int() as data]:
                 return self._bytes(data)
             case ["tuple", [*items]]:
-                return tuple(self.take(item) for item in items)
+                return tuple(self.read(item) for item in items)
             case ["method", owner, str(name)]:
-                return _method(self.take(owner), name)
+                return _method(self.read(owner), name)
             case ["function", str(name)]:
                 owner, _, name = name.rpartition(".")
                 return vars(_CLASSES[owner])[name]
@@ -163,12 +165,12 @@ class _StateReader:
                 collection = self._keep(number, _COLLECTIONS[kind]())
                 add = collection.add if kind == "set" else collection.append
                 for item in items:
-                    add(self.take(item))
+                    add(self.read(item))
                 return collection
             case ["dict", int(number), [*pairs]]:
                 mapping = self._keep(number, dict[Any, Any]())
                 for key, item in pairs:
-                    mapping[self.take(key)] = self.take(item)
+                    mapping[self.read(key)] = self.read(item)
                 return mapping
             case [str(name), int(number), attributes]:
                 return self._instance(_CLASSES[name], number, attributes)
@@ -181,7 +183,7 @@ class _StateReader:
     def _instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
         instance = self._keep(number, object.__new__(kind))
         for name, value in attributes.items():
-            setattr(instance, name, self.take(value))
+            setattr(instance, name, self.read(value))
         if hasattr(kind, "TRANSIENT"):
             instance.begin()
         return instance

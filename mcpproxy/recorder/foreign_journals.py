@@ -77,7 +77,7 @@ def copy(traces: Sequence[str], into: str) -> str:
     return copied
 
 
-def temporary() -> str:
+def make_temporary_folder() -> str:
     """Return a new folder that only this user may read."""
     return tempfile.mkdtemp(prefix="mcpproxy-")
 

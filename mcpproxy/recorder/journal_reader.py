@@ -91,7 +91,7 @@ class JournalReader:
             return self._parse(self._unwritten)
         return crash_buffer.left_records(self.folder, self._end)
 
-    def checkpoint_and_clear(self, state: Checkpoint) -> None:
+    def checkpoint_and_clear(self, unplaced: Checkpoint) -> None:
         """Write a checkpoint at the current position, then delete the segments before that position.
 
         Call this when all records that were read are in the trace. Once the journal was read to its end, the
@@ -99,14 +99,14 @@ class JournalReader:
         whole journal is deleted soon.
 
         Args:
-            state: the checkpoint without its position.
+            unplaced: the checkpoint without its position.
 
         Raises:
             OSError: the checkpoint could not be written. No segment is deleted.
         """
         if self._is_done:
             return
-        write_checkpoint(self.folder, replace(state, segment=self.segment, offset=self.offset))
+        write_checkpoint(self.folder, replace(unplaced, segment=self.segment, offset=self.offset))
         while self._first < self.segment:
             self._unlink(self._first)
             self._first += 1

@@ -99,12 +99,13 @@ class LineOrder:
         """Yield the records that are due when the awaited stream brings the end of its line, or more of
         it."""
         kind, payload, at_ns, connection = entry
-        end = payload.find(b"\n") + 1
-        if not payload[: end or None].strip(BLANKS):
-            yield (kind, payload[: end or None], at_ns, connection)
+        end = payload.find(b"\n") + 1  # 0 if the payload does not end the line
+        line_part = payload[:end] if end else payload
+        if not line_part.strip(BLANKS):
+            yield (kind, line_part, at_ns, connection)
             if end or not self._framers[stream].held_bytes:
                 yield from self._release()
-            if payload[end:] and end:
+            if len(line_part) < len(payload):
                 yield from self.take((kind, payload[end:], at_ns, connection))
         else:
             self._part_bytes[stream] = self._framers[stream].held_bytes

@@ -65,7 +65,7 @@ def is_held(folder: Folder) -> bool:
     except OSError:
         return False
     try:
-        _lock(fd, False, is_shared=True)
+        _lock(fd, is_waiting=False, is_shared=True)
     except OSError:
         return True
     finally:

@@ -173,14 +173,16 @@ class Masker:
         masked = self.url(text)
         return raw if masked == text else masked.encode("latin-1")
 
-    def ids_in(self, url: str, *, known: bool = False) -> list[str]:
-        """Return the values in a URL that may be session ids; with ``known`` only those of ``endpoint``
-        events."""
-        if known and not self._learned:
+    def ids_in(self, url: str, *, only_learned: bool = False) -> list[str]:
+        """Return the values in a URL that may be session ids.
+
+        With ``only_learned``, return only values that were in an ``endpoint`` event.
+        """
+        if only_learned and not self._learned:
             return []
         values = [value for _, _, value in _PARAMETER.findall(url)] + _SEGMENT.findall(url)
         values = [value.strip() for value in values if len(value) >= ID_LENGTH]
-        return [value for value in values if not known or value in self._learned]
+        return [value for value in values if not only_learned or value in self._learned]
 
     def ids(self, raw: bytes, ids: Iterable[str]) -> bytes:
         """Return a message with the session ids of its connection masked."""

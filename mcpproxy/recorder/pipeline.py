@@ -64,6 +64,7 @@ _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
 _REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
 _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
+"""Likewise: for lines that mcpproxy refused, and for its own answers to them."""
 _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 
 
@@ -216,6 +217,7 @@ class RecordingPipeline:
             return ""
         for entry in self._order.drop():
             self._count(entry)
+        # If there is no room for the last records, the second attempt removes records to make room.
         for reserve in (0, _CLOSE_BYTES):
             try:
                 size = self._writer.rewind(reserve)
@@ -343,12 +345,12 @@ class RecordingPipeline:
 
         Over HTTP, bytes are counted from a remembered size on, because the trace does not contain the bytes
         as they passed."""
-        state: Sequence[int] = self._sink.state.stream_bytes
+        stream_bytes: Sequence[int] = self._sink.state.stream_bytes
         if self._assembly is not None:
-            state = next(
+            stream_bytes = next(
                 (passed for size_then, passed in reversed(self._sizes) if size_then <= size), (0, 0, 0)
             )
-        return [passed - recorded for passed, recorded in zip(self._passed, state, strict=True)]
+        return [passed - recorded for passed, recorded in zip(self._passed, stream_bytes, strict=True)]
 
     def _clear_journal(self) -> None:
         """Delete segments whose records are in the trace, if that frees more than the checkpoint needs."""
@@ -358,7 +360,7 @@ class RecordingPipeline:
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
         saved = self._saved_assembly()
-        state = Checkpoint(
+        checkpoint = Checkpoint(
             trace_bytes=self._writer.size,
             held=(client, server, stderr),
             assembly=saved.state,
@@ -368,7 +370,7 @@ class RecordingPipeline:
             rule_options=self._rule_options,
         )
         try:
-            self._reader.checkpoint_and_clear(state)
+            self._reader.checkpoint_and_clear(checkpoint)
         except OSError:
             pass  # no room for the checkpoint, so the segments stay for now
         finally:

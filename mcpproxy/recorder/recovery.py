@@ -83,7 +83,7 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
     """
     if foreign_journals.is_recording(trace):
         return ""
-    folder = foreign_journals.temporary()
+    folder = foreign_journals.make_temporary_folder()
     is_done = False
     try:
         copied = foreign_journals.copy(chain.files_of(trace), folder)

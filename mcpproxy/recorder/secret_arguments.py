@@ -46,11 +46,11 @@ def shown(command: Sequence[str]) -> str:
 
 
 class ArgumentMasking(NamedTuple):
-    """The functions that mask: ``named`` says whether a name is that of a secret, ``whole`` masks a value,
-    ``text`` masks secrets within a text, and ``credentials`` masks URLs, headers and JSON."""
+    """The functions that mask: ``credentials`` masks URLs, headers and JSON, ``names_secret`` says whether a
+    name is that of a secret, ``whole`` masks a value, and ``text`` masks secrets within a text."""
 
     credentials: Masker
-    named: Callable[[str], bool]
+    names_secret: Callable[[str], bool]
     whole: Callable[[str], str]
     text: Callable[[str], str]
 
@@ -90,7 +90,7 @@ def _texts(masker: Masker) -> Callable[[str], str]:
 
 
 def _is_secret(option: str, masking: ArgumentMasking) -> bool:
-    return masking.named(option.lstrip("-"))
+    return masking.names_secret(option.lstrip("-"))
 
 
 def _argument(argument: str, masking: ArgumentMasking) -> str:

@@ -35,7 +35,7 @@ class StderrNotes:
         self._dropped = 0
         self._repeats: dict[tuple[str, str, str], int] = {}
 
-    def found(self, finding: Finding) -> None:
+    def show_finding(self, finding: Finding) -> None:
         """Show a finding: as JSON always; as text if it is the first of its kind and not of level info."""
         if self._mode == "json":
             self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
@@ -60,15 +60,16 @@ class StderrNotes:
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file."""
-        parts = [_frames(tally.frames), _findings(tally.found)]
+        parts = [_frames(tally.frames), _findings(tally.total_findings)]
         for repeated in tally.more:
             kind = (repeated.rule, repeated.blame, repeated.requirement)
             if kind in self._repeats:
                 self._repeats[kind] += repeated.count
-        if repeated := [
+        repeats = [
             f"{rule} {blame} {count} more times" for (rule, blame, _), count in self._repeats.items() if count
-        ]:
-            parts.append(", ".join(repeated))
+        ]
+        if repeats:
+            parts.append(", ".join(repeats))
         if self._dropped:
             parts.append(f"{self._dropped} lines not shown")
         if lag_ns >= LAG_NS:

@@ -20,7 +20,7 @@ class EventWatcher(Protocol):
 
     def count_event(self, event: Event) -> None: ...
     def count_finding(self, finding: Finding) -> None: ...
-    def count_lag(self, lag_ns: int | None, trouble: str) -> None: ...
+    def set_lag(self, lag_ns: int | None, trouble: str) -> None: ...
 
 
 class TraceSink:
@@ -128,7 +128,7 @@ class TraceSink:
         """Write events of an HTTP recording."""
         state = self.state
         for event in events:
-            session = state.names.of(event)
+            session = state.names.track(event)
             state.at_ns = event.observed_at_ns
             if isinstance(event, Encoded):
                 self._writer.write(encode(event))
@@ -174,7 +174,7 @@ class TraceSink:
         if self._watcher is not None:
             fault = self._writer.fault
             lag_ns = None if latest_ns is None else max(0, time.monotonic_ns() - latest_ns)
-            self._watcher.count_lag(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
+            self._watcher.set_lag(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
 
     def report_judge(self) -> None:
         """Show what went wrong with the judging, each fault once."""
@@ -197,7 +197,7 @@ class TraceSink:
     def _record_findings(self, findings: list[Finding]) -> None:
         self._write_findings(findings)
         for finding in findings:
-            self._notes.found(finding)
+            self._notes.show_finding(finding)
 
     def _write_findings(self, findings: list[Finding]) -> None:
         for finding in findings:

@@ -93,7 +93,7 @@ def restore(
                     state.stream_bytes[stream] += count
             case _:
                 pass
-        state.names.of(event)
+        state.names.track(event)
         state.at_ns = event.observed_at_ns
         new_findings = state.judge.observe(event)
         # The findings of a run of lines follow the record of the whole run.

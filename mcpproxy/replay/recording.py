@@ -205,7 +205,7 @@ class _SessionReader:
         """Add an event of the trace to its session."""
         if isinstance(event, Finding | Gap):
             return
-        self._conversation.look(event)
+        self._conversation.track_session(event)
         match event:
             case Frame():
                 self._frame(event)

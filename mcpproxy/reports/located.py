@@ -144,7 +144,7 @@ def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict
     subjects: dict[int, _FrameSubjects] = {}
     missing = set(wanted)
     for event in trace.events() if wanted else ():
-        conversation.look(event)
+        conversation.track_session(event)
         if not isinstance(event, Frame | RequestHead | ResponseHead):
             continue
         turns = () if not isinstance(event, Frame) or event.by_proxy else conversation.turns(event)

@@ -90,7 +90,8 @@ class Fields:
 
 NO_FIELDS: Final = Fields()
 
-# Heads up to this many fields and characters are cached, up to this many heads.
+# A head is cached if it has at most this many fields and characters. The cache has at most ``_MAX_CACHED``
+# heads.
 _MAX_CACHED_FIELDS: Final = 32
 _MAX_CACHED_LENGTH: Final = 1 << 10
 _MAX_CACHED: Final = 256
@@ -137,7 +138,7 @@ class LostRequest:
 class SentEvent:
     """One SSE event with an id: the stream and exchange in which it was first sent, and a hash of its data.
 
-    ``position`` counts the events with an id of the stream, from 1.
+    ``position`` counts, from 1, the events of the stream that have an id.
     """
 
     stream: HttpStream
@@ -169,7 +170,7 @@ class HttpSession:
     forgot_some: bool = False  # there were more event ids than are remembered
     delivered: dict[tuple[str, RequestId], int] = field(
         default_factory=dict[tuple[str, RequestId], int]
-    )  # by kind ("request" or "response") and id of a server message: the exchange of its stream, while open
+    )  # by kind ("request" or "response") and id of a server message: the open exchange that carried it
     last_exchange: "HttpExchange | None" = None  # the latest exchange of the session
     last_ended_ns: int = 0  # when an exchange of the session last ended
 

@@ -132,7 +132,7 @@ class UsedIds:
             del self._recent[id]
 
     def first_use(self, id: RequestId) -> int | None:
-        """Return the frame that first used ``id``: 0 if no longer known, ``None`` if no frame used ``id``."""
+        """Return the frame that first used ``id``; 0 if that was forgotten, ``None`` if ``id`` is unused."""
         seq = self._recent.get(id)
         if seq is not None:
             return seq

@@ -15,7 +15,7 @@ _HASH_BYTES: Final = 6
 
 _MASK: Final = pattern(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
 
-ANY: Final = pattern(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
+ANY_MASK: Final = pattern(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
 """Finds a mask within a text."""
 
 _INVISIBLE: Final = pattern(r"[^\x21-\x7E]")

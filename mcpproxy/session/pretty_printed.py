@@ -26,7 +26,7 @@ class SplitMessage:
     size: int = 0
     attempts: int = 0
 
-    def takes(self, frame: Frame) -> bool:
+    def hold(self, frame: Frame) -> bool:
         """Hold ``frame`` if it begins or may continue a split message; return whether it is held."""
         message = frame.message
         if self.frames:

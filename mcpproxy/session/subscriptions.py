@@ -22,7 +22,7 @@ class Subscription:
     ``acknowledged`` the filter that the server agreed to; each is ``None`` while it is unknown or if it is
     not an object. ``begun`` is set once the server has sent a message with the subscription's id.
     ``cancelled_ns`` is when the client cancelled the subscription. ``closed_seq`` is the frame in which the
-    server ended it otherwise than by answering the request.
+    server ended it without answering the request, 0 if there is none.
     """
 
     asked: SentRequest
@@ -40,7 +40,7 @@ class Subscription:
 
 @slotted()
 class Subscriptions:
-    """The subscriptions by id. Of several with the same id, the latest.
+    """The subscriptions by id. If several had the same id, only the latest is kept.
 
     ``forgot_some`` is set if a subscription was not seen or had to be forgotten, so that an unknown id may be
     valid. ``modern`` is set once the server has shown that it supports a revision that has subscriptions.

@@ -49,7 +49,8 @@ def is_later(
 ) -> bool:
     """Whether a report was certainly made after the report in frame ``seq`` with the timestamp ``updated``.
 
-    It was if it answers ``request`` and that was sent after frame ``seq``, or if its ``timestamp`` is later.
+    This is certain if the report answers ``request`` and the request was sent after frame ``seq``, or if
+    ``timestamp`` is later than ``updated``.
     """
     if request is not None and request.seq > seq:
         return True

@@ -11,6 +11,7 @@ from mcpproxy.trace.records import Continued, Header, Record
 
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10
+"""How much of a file is read to find its header, and to find its last record."""
 
 
 def files_of(path: str) -> list[str]:

@@ -60,16 +60,16 @@ class _OpenRequest:
 
 
 class Conversation:
-    """Matches the answers of one recording to its requests. Pass all events to ``look`` and all frames to
-    ``turns``, in order."""
+    """Matches the answers of one recording to its requests. Pass all events to ``track_session`` and all
+    frames to ``turns``, in order."""
 
     def __init__(self) -> None:
         self._open_requests: Final[dict[tuple[_Scope, Sender, RequestId], _OpenRequest]] = {}
         self._names: Final = SessionNames()
 
-    def look(self, event: object) -> str:
+    def track_session(self, event: object) -> str:
         """Take the next event of any kind and return the name of its session, empty if unknown."""
-        return self._names.of(event)
+        return self._names.track(event)
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:
         """Return the messages in ``frame``: one, or all those of a batch."""
@@ -115,4 +115,4 @@ class Conversation:
 
     def _scopes(self, frame: Frame) -> "tuple[_Scope, ...]":
         """Return the scopes in which a request and its answer can match, the narrowest first."""
-        return (frame.exchange, self._names.of(frame)) if frame.exchange else ("",)
+        return (frame.exchange, self._names.track(frame)) if frame.exchange else ("",)

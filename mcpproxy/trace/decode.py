@@ -87,10 +87,11 @@ def decode(line: bytes) -> Record:
         raw = orjson.dumps(message)
     except orjson.JSONEncodeError:  # nested deeper than orjson can write
         return _frame_from_text(members, line)
-    # The text of a JSON object is never the end of another object's text, so a match is the whole member.
+    # The line ends with the message, a brace and a line feed. The text of a JSON object is never the end of
+    # another object's text, so if it matches, it is the whole message.
     if line[-2 - len(raw) : -2] != raw:
         return _frame_from_text(members, line)
-    meaning = classify(message, message, repeats=False)
+    classified = classify(message, message, repeats=False)
     try:
         seq, at_ns, sender = members["seq"], members["t"], _SENDERS[members["from"]]
     except (KeyError, TypeError):
@@ -98,9 +99,9 @@ def decode(line: bytes) -> Record:
     if type(seq) is not int or type(at_ns) is not int:
         return _frame(members, raw)
     frame = Frame(seq, sender, raw, at_ns)
-    return (frame if len(members) == _PLAIN_FRAME_MEMBERS else _completed(frame, members)).with_message(
-        meaning
-    )
+    if len(members) != _PLAIN_FRAME_MEMBERS:
+        frame = _completed(frame, members)
+    return frame.with_message(classified)
 
 
 def header_format(line: bytes) -> int:
@@ -255,12 +256,13 @@ def _tally(members: JSONObject) -> Tally:
     senders: tuple[Sender, ...] = get_args(Sender)
     severities: tuple[Severity, ...] = get_args(Severity)
     more = tuple(map(_repeated, cast("list[JSONObject]", list_member(members, "more", dict))))
-    listed: dict[Severity, int] = {severity: member(findings, severity, int, 0) for severity in severities}
+    counts: dict[Severity, int] = {severity: member(findings, severity, int, 0) for severity in severities}
+    # The line counts all findings, but ``Tally.findings`` only those that have a record.
     for repeated in more:
-        listed[repeated.severity] -= repeated.count
+        counts[repeated.severity] -= repeated.count
     return Tally(
         {sender: member(frames, sender, int) for sender in senders},
-        listed,
+        counts,
         optional_member(members, "judge_error", str),
         more,
     )

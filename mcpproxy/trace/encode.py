@@ -282,7 +282,7 @@ def finding_object(finding: Finding) -> dict[str, object]:
 
 
 def more_object(repeated: Repeated) -> dict[str, object]:
-    """Return findings that were only counted as a JSON object."""
+    """Return, as a JSON object, the number of findings that were only counted."""
     return {
         "rule": repeated.rule,
         "severity": repeated.severity,
@@ -318,9 +318,9 @@ def encode_continued(continued: Continued) -> bytes:
 
 
 def _counts(tally: Tally) -> dict[str, object]:
-    """Return the counts of frames and of all findings, with or without a record, for a last record."""
+    """Return the counts that the last record of a file contains: of frames, and of all findings."""
     more = [more_object(repeated) for repeated in tally.more]
-    counts: dict[str, object] = {"frames": tally.frames, "findings": tally.found}
+    counts: dict[str, object] = {"frames": tally.frames, "findings": tally.total_findings}
     return counts | {"judge_error": tally.judge_error} | ({"more": more} if more else {})
 
 

@@ -292,7 +292,8 @@ class Trace:
             missing = (
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
             )
-            notes += [] if self.header.imported else [missing]
+            if not self.header.imported:  # other programs write no close record
+                notes.append(missing)
         elif closed.close.ending == "cut":
             notes.append("the recording was cut: mcpproxy was killed before the session ended")
         if closed and closed.tally and closed.tally.frames != frames and not self.header.continues:

@@ -89,8 +89,8 @@ class Tally:
     more: tuple[Repeated, ...] = ()
 
     @property
-    def found(self) -> dict[Severity, int]:
-        """Return the number of findings of each severity, with or without a record."""
+    def total_findings(self) -> dict[Severity, int]:
+        """The number of findings of each severity, with or without a record."""
         total = dict(self.findings)
         for repeated in self.more:
             total[repeated.severity] += repeated.count
@@ -140,9 +140,9 @@ def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
     framed: list[bytes] = []
     for record in records:
         match record:
-            case Encoded(exchange=number, sender=of, data=data) if (number, of) == (exchange, sender):
-                encoded.append(data)
-            case Frame(exchange=number, sender=of) if (number, of) == (exchange, sender):
+            case Encoded() if (record.exchange, record.sender) == (exchange, sender):
+                encoded.append(record.data)
+            case Frame() if (record.exchange, record.sender) == (exchange, sender):
                 framed.append(frame_bytes(record))
             case _:
                 pass

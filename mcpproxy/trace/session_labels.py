@@ -28,8 +28,8 @@ class SessionNames:
     def __init__(self) -> None:
         self._of_exchange: Final[dict[int, str]] = {}
 
-    def of(self, event: object) -> str:
-        """Return the name of the session of ``event``; empty if unknown."""
+    def track(self, event: object) -> str:
+        """Take the next event of the recording, and return the name of its session; empty if unknown."""
         # Every event of a recording passes here; the first three types are the most frequent.
         if type(event) is Frame:
             if event.event is not None and event.event.name == "endpoint":
@@ -54,7 +54,7 @@ def exchanges_of(events: Iterable[object]) -> dict[str, set[int]]:
     names = SessionNames()
     exchanges: dict[str, set[int]] = {}
     for event in events:
-        if isinstance(event, Frame | RequestHead | ResponseHead) and (name := names.of(event)):
+        if isinstance(event, Frame | RequestHead | ResponseHead) and (name := names.track(event)):
             exchanges.setdefault(name, set()).add(event.exchange)
     return exchanges
 

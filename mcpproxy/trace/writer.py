@@ -108,6 +108,7 @@ class TraceWriter:
             raise TraceError(self.path, None, "exists already", "name another file") from None
         except OSError as fault:
             self.fault = fault.strerror or str(fault)
+            # Of the part that failed, only ``remaining`` is still to be written.
             unwritten = parts[written + 1 :] if remaining else parts[written:]
             self._pending = [bytes(remaining), *unwritten] if remaining else unwritten
             return False

@@ -83,7 +83,7 @@ class SessionRecording:
         """Write and judge one event, and pass it to the listeners. Heads and frames must have a number."""
         if self._is_closed:
             return
-        session = self._names.of(event)
+        session = self._names.track(event)
         if isinstance(event, Frame | RequestHead | ResponseHead):
             self.seq = event.seq
         if isinstance(event, Frame):

@@ -118,8 +118,8 @@ def test_findings_are_counted_by_rule() -> None:
 
 def test_how_far_behind_the_recorder_is() -> None:
     metrics = Metrics()
-    metrics.count_lag(2 * MS, "")
-    metrics.count_lag(None, "the disk is full")
+    metrics.set_lag(2 * MS, "")
+    metrics.set_lag(None, "the disk is full")
     found = figures(metrics.registry)
     assert (found["recorder_lag_seconds"], found["recorder_stuck"]) == (0.002, 1)
     assert metrics.trouble == "the disk is full"

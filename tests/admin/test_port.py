@@ -40,7 +40,7 @@ def test_what_the_port_answers() -> None:
     port = AdminPort("127.0.0.1", 0, metrics, said.append)
     assert ask(port, "/healthz") == (200, "ok\n")
     assert ask(port, "/readyz") == (200, "ok\n")
-    metrics.count_lag(1, "the trace cannot be written: No space left on device")
+    metrics.set_lag(1, "the trace cannot be written: No space left on device")
     assert ask(port, "/readyz") == (503, "the trace cannot be written: No space left on device\n")
     assert ask(port, "/healthz") == (200, "ok\n")
     status, text = ask(port, "/metrics")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from mcpproxy.opening import open_trace
-from mcpproxy.session.masked_values import ANY
+from mcpproxy.session.masked_values import ANY_MASK
 from tests.benchmarks.sessions import CLOSE, wait_until_recorded
 from tests.cli.conftest import Mcpproxy
 
@@ -40,7 +40,7 @@ def test_a_wrapped_server_gets_its_arguments_and_nothing_else_shows_them(
     assert SECRET not in trace.read_text().splitlines()[0]
     header = open_trace(trace).header
     assert header.redaction == "arguments"
-    assert [ANY.sub("*", each) for each in header.command[3:]] == ["--token", "*", "API_KEY=*"]
+    assert [ANY_MASK.sub("*", each) for each in header.command[3:]] == ["--token", "*", "API_KEY=*"]
     assert not open_trace(trace).redacted
     for said in (mcpproxy("list", "--json", str(tmp_path)), mcpproxy("list", str(tmp_path))):
         assert SECRET not in said.out + said.err

@@ -257,7 +257,7 @@ class Notes(StderrNotes):
 def test_a_live_finding(mode: Literal["text", "json"]) -> None:
     for finding in instances(filled(Finding)):
         notes = Notes(mode)
-        notes.found(finding)
+        notes.show_finding(finding)
         notes.summarize(HOSTILE, Tally(), HOSTILE)
         assert_harmless(notes.said)
 

@@ -15,8 +15,8 @@ from mcpproxy.protocol.schema.contracts import (
     MAX_FAST_TESTS,
     MAX_SCHEMA_BYTES,
     Mismatch,
-    breaks,
     contract,
+    find_mismatches,
 )
 
 NOW: Final = "2025-11-25"
@@ -72,12 +72,12 @@ TOLD: Final[list[tuple[Schema, JSON, str, str]]] = [
 def test_a_mismatch_has_its_place_and_its_description(
     schema: Schema, value: JSON, pointer: str, what: str
 ) -> None:
-    assert breaks(value, schema, NOW) == (Mismatch(pointer, what),)
+    assert find_mismatches(value, schema, NOW) == (Mismatch(pointer, what),)
 
 
 def test_the_number_of_mismatches_is_limited() -> None:
     schema: Schema = {"items": {"type": "string"}, "minItems": 60}
-    assert len(breaks([*range(50)], schema, NOW)) == LIMIT
+    assert len(find_mismatches([*range(50)], schema, NOW)) == LIMIT
 
 
 def sound_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -122,7 +122,7 @@ SMALL: Final = st.recursive(
 @given(SMALL, SOUND)
 def test_another_validator_rejects_the_same_values(value: Any, schema: Schema) -> None:
     oracle: Any = jsonschema.Draft202012Validator(schema)
-    if breaks(value, schema, NOW):
+    if find_mismatches(value, schema, NOW):
         assert not oracle.is_valid(value)
 
 
@@ -131,7 +131,7 @@ def test_another_validator_rejects_the_same_values(value: Any, schema: Schema) -
 def test_another_validator_accepts_the_same_values(value: JSON) -> None:
     for schema, *_ in TOLD:
         oracle: Any = jsonschema.Draft202012Validator(schema)
-        assert (breaks(value, schema, NOW) == ()) == oracle.is_valid(value)
+        assert (find_mismatches(value, schema, NOW) == ()) == oracle.is_valid(value)
 
 
 # In which dialect
@@ -162,7 +162,7 @@ NEW_LIST: Final[Schema] = {"prefixItems": [{"type": "string"}]}
 def test_the_schema_or_the_revision_names_the_dialect(
     schema: Schema, value: JSON, revision: str, fits: bool
 ) -> None:
-    assert (breaks(value, schema, revision) == ()) == fits
+    assert (find_mismatches(value, schema, revision) == ()) == fits
 
 
 # References
@@ -174,7 +174,7 @@ LIST: Final[Schema] = {
 
 
 def test_a_reference_within_the_schema_is_followed() -> None:
-    assert breaks(nested(3, 1, "next"), LIST, NOW) == (
+    assert find_mismatches(nested(3, 1, "next"), LIST, NOW) == (
         Mismatch("/next/next/next", "should be an object, is a number"),
     )
 
@@ -196,7 +196,7 @@ def test_a_reference_within_the_schema_is_followed() -> None:
 )
 def test_a_schema_with_an_unusable_reference_accepts_everything(reference: JSON) -> None:
     schema: Schema = {"type": "object", "allOf": [{"$ref": reference}]}
-    assert breaks(1, schema, NOW) == ()
+    assert find_mismatches(1, schema, NOW) == ()
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_a_schema_may_refer_to_itself_by_its_own_id(id: str, reference: str) -> 
         "$id": id,
         "properties": {"value": {"type": "integer"}, "next": {"$ref": reference}},
     }
-    assert breaks({"next": {"value": 1}}, schema, NOW) == ()
-    assert breaks({"next": {"value": "x"}}, schema, NOW) == (
+    assert find_mismatches({"next": {"value": 1}}, schema, NOW) == ()
+    assert find_mismatches({"next": {"value": "x"}}, schema, NOW) == (
         Mismatch("/next/value", "should be an integer, is a string"),
     )
 
@@ -226,25 +226,27 @@ def test_a_dynamic_reference_is_followed_where_it_can_mean_one_schema_only() -> 
         "$dynamicAnchor": "node",
         "properties": {"value": {"type": "integer"}, "next": {"$dynamicRef": "#node"}},
     }
-    assert breaks({"next": {"value": 1}}, schema, NOW) == ()
-    assert breaks({"next": {"value": "x"}}, schema, NOW) == (
+    assert find_mismatches({"next": {"value": 1}}, schema, NOW) == ()
+    assert find_mismatches({"next": {"value": "x"}}, schema, NOW) == (
         Mismatch("/next/value", "should be an integer, is a string"),
     )
-    assert breaks({"next": {"value": "x"}}, {**schema, "$defs": {"other": inner}}, NOW) == ()
+    assert find_mismatches({"next": {"value": "x"}}, {**schema, "$defs": {"other": inner}}, NOW) == ()
 
 
 def test_a_dynamic_reference_to_itself_judges_nothing() -> None:
-    assert breaks(1, {"$dynamicAnchor": "a", "$dynamicRef": "#a", "type": "object"}, NOW) == ()
+    assert find_mismatches(1, {"$dynamicAnchor": "a", "$dynamicRef": "#a", "type": "object"}, NOW) == ()
 
 
 def test_names_within_the_schema_change_what_a_reference_means() -> None:
     inner: Schema = {"$id": "https://example.org/inner", "$defs": {"a": {}}, "$ref": "#/$defs/a"}
-    assert breaks({"x": 1, "y": 1}, {"properties": {"x": inner, "y": {"type": "string"}}}, NOW) == ()
+    assert find_mismatches({"x": 1, "y": 1}, {"properties": {"x": inner, "y": {"type": "string"}}}, NOW) == ()
 
 
 def test_a_property_may_be_called_ref() -> None:
     schema: Schema = {"properties": {"$ref": {"type": "string"}, "$id": {"type": "string"}}}
-    assert breaks({"$ref": 1}, schema, NOW) == (Mismatch("/$ref", "should be a string, is a number"),)
+    assert find_mismatches({"$ref": 1}, schema, NOW) == (
+        Mismatch("/$ref", "should be a string, is a number"),
+    )
 
 
 # What would take for ever, or more than there is
@@ -305,7 +307,7 @@ BEYOND: Final[list[tuple[str, Schema, Any]]] = [
 @pytest.mark.parametrize(("schema", "value"), [c[1:] for c in BEYOND], ids=[c[0] for c in BEYOND])
 @pytest.mark.parametrize("revision", [NOW, THEN])
 def test_too_much_work_is_not_done(schema: Schema, value: JSON, revision: str) -> None:
-    assert breaks(value, schema, revision) == ()
+    assert find_mismatches(value, schema, revision) == ()
 
 
 @pytest.mark.parametrize(
@@ -320,7 +322,7 @@ def test_too_much_work_is_not_done(schema: Schema, value: JSON, revision: str) -
     ],
 )
 def test_much_work_gives_a_short_answer(schema: Schema, value: JSON, mismatches: int) -> None:
-    assert len(breaks(value, schema, NOW)) == mismatches
+    assert len(find_mismatches(value, schema, NOW)) == mismatches
 
 
 ANYTHING: Final = st.recursive(
@@ -354,7 +356,7 @@ SCHEMAS: Final = st.recursive(
 @settings(max_examples=80, deadline=None)
 @given(ANYTHING, SCHEMAS | ANYTHING, st.sampled_from([NOW, THEN]))
 def test_no_value_or_schema_makes_it_raise(value: Any, schema: Any, revision: str) -> None:
-    for mismatch in breaks(value, schema, revision):
+    for mismatch in find_mismatches(value, schema, revision):
         assert mismatch.what.encode()
 
 
@@ -390,7 +392,7 @@ PLAIN_SCHEMA: Final[Schema] = {
 def test_the_library_is_loaded_only_when_it_is_needed(schema: Schema, value: JSON, loaded: bool) -> None:
     code = (
         "import sys; from mcpproxy.protocol.schema import contracts as contract\n"
-        f"contract.breaks({value!r}, {schema!r}, {NOW!r}); print('jsonschema_rs' in sys.modules)"
+        f"contract.find_mismatches({value!r}, {schema!r}, {NOW!r}); print('jsonschema_rs' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (ran.stdout.strip(), ran.stderr) == (str(loaded), "")
@@ -401,5 +403,5 @@ def test_after_many_values_the_library_is_faster() -> None:
     assert ready is not None
     for text in (b'{"text":"a"}', None):
         for _ in range(MAX_FAST_TESTS):
-            assert ready.breaks({"text": "a"}, text) == ()
-        assert len(ready.breaks({"text": 1}, text)) == 1
+            assert ready.find_mismatches({"text": "a"}, text) == ()
+        assert len(ready.find_mismatches({"text": 1}, text)) == 1

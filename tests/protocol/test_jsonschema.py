@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import validators
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.schema.dialects import URIS, Dialect, ValueKind, keywords, named
+from mcpproxy.protocol.schema.dialects import URIS, Dialect, ValueKind, dialect_of, keywords
 from mcpproxy.protocol.schema.soundness import MAX_DEPTH, MAX_SCHEMAS, FlawKind, flaws
 
 DRAFT_03: Final = "http://json-schema.org/draft-03/schema#"
@@ -304,7 +304,7 @@ def test_depth_and_size_are_bounded() -> None:
     ],
 )
 def test_the_name_of_a_dialect(uri: JSON, dialect: Dialect | None) -> None:
-    assert named(uri) == dialect
+    assert dialect_of(uri) == dialect
 
 
 # The table against the dialects' own meta-schemas.

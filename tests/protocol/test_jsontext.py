@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.jsontext import LIMIT, PREFIX_BYTES, repeated_names, unclosed
+from mcpproxy.protocol.jsontext import LIMIT, MAX_CHECKED_BYTES, repeated_names, unclosed
 from mcpproxy.protocol.wording import token
 
 
@@ -106,8 +106,8 @@ def test_unclosed(text: bytes, expected: bool) -> None:
 
 
 def test_a_very_long_text_is_not_checked() -> None:
-    assert unclosed(b"[" + b" " * (PREFIX_BYTES - 1))
-    assert not unclosed(b"[" + b" " * PREFIX_BYTES)
+    assert unclosed(b"[" + b" " * (MAX_CHECKED_BYTES - 1))
+    assert not unclosed(b"[" + b" " * MAX_CHECKED_BYTES)
 
 
 @given(JSON_VALUES, st.data())

@@ -152,7 +152,7 @@ def test_findings_of_one_cause_are_listed_a_hundred_times_and_then_counted(tmp_p
     assert len(listed) == IN_FULL
     tally = tally_of(trace)
     assert [(one.rule, one.count) for one in tally.more] == [("STDIO-002", 2900)]
-    assert sum(tally.found.values()) == 3000
+    assert sum(tally.total_findings.values()) == 3000
     assert_judged_alike(trace)
 
 
@@ -160,7 +160,7 @@ def test_findings_of_one_frame_are_bounded(tmp_path: Path) -> None:
     trace = recorded(tmp_path, [START, server(b"[" + b"0," * 5000 + b"0]\n"), EXIT])
     listed = [event for event in trace.events() if isinstance(event, Finding)]
     assert len(listed) == PER_FRAME
-    assert sum(tally_of(trace).found.values()) == 5002
+    assert sum(tally_of(trace).total_findings.values()) == 5002
     assert_judged_alike(trace)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from mcpproxy.base.secret_values import PATTERNS
 from mcpproxy.recorder.secret_arguments import masked, shown
-from mcpproxy.session.masked_values import ANY
+from mcpproxy.session.masked_values import ANY_MASK
 
 SECRET = "s3cr3t-value-1"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
@@ -64,7 +64,7 @@ KEPT = (
 @pytest.mark.parametrize(("arguments", "expected"), MASKED.values(), ids=list(MASKED))
 def test_what_is_masked(arguments: list[str], expected: list[str]) -> None:
     found = masked(["server", *arguments], b"key")
-    assert [ANY.sub("*", each) for each in found] == ["server", *expected]
+    assert [ANY_MASK.sub("*", each) for each in found] == ["server", *expected]
     assert SECRET not in shown(["server", *arguments])
     assert masked(found, b"key") == found
 

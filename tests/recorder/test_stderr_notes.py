@@ -47,7 +47,7 @@ def pipe() -> Generator[Pipe]:
 def told(pipe: Pipe, mode: Mode, *findings: Finding) -> list[str]:
     live = StderrNotes(pipe.writer, mode)
     for finding in findings:
-        live.found(finding)
+        live.show_finding(finding)
     live.summarize("/t/s.jsonl", TALLY)
     live.flush()
     return pipe.text().splitlines()

@@ -20,7 +20,7 @@ PING: Final[dict[str, object]] = {
 
 def hold(*texts: bytes) -> tuple[SplitMessage, list[bool]]:
     held = SplitMessage()
-    return held, [held.takes(Frame(seq, "client", text)) for seq, text in enumerate(texts, 1)]
+    return held, [held.hold(Frame(seq, "client", text)) for seq, text in enumerate(texts, 1)]
 
 
 @pytest.mark.parametrize("indent", [0, 1, 2, "\t"])
@@ -29,7 +29,7 @@ def test_pretty_printed_json_is_joined_at_its_last_line(indent: int | str) -> No
     held = SplitMessage()
     wholes: list[object] = []
     for seq, line in enumerate(lines, 1):
-        assert held.takes(Frame(seq, "client", line))
+        assert held.hold(Frame(seq, "client", line))
         wholes.append(held.whole())
     assert wholes[:-1] == [None] * (len(lines) - 1)
     assert isinstance(wholes[-1], Request)
@@ -88,9 +88,9 @@ def test_the_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretty_printed, "MAX_ATTEMPTS", 2)
     held, _ = hold(b"{")
     for _ in range(3):
-        assert held.takes(Frame(2, "client", b"}"))
+        assert held.hold(Frame(2, "client", b"}"))
         held.whole()
-    assert not held.takes(Frame(3, "client", b"}"))
+    assert not held.hold(Frame(3, "client", b"}"))
 
 
 def test_an_object_that_is_not_a_message_is_not_joined() -> None:

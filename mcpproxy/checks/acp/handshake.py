@@ -289,7 +289,7 @@ def incomplete_answer(context: MessageContext[Response], history: History) -> It
         problem = f"agent answered initialize {fault}; it must be the integer that the agent chose"
         yield Violation("ACP-011", "A-031", problem, pointer=pointer + "/protocolVersion")
     else:
-        yield from _unnamed_peer(message.result, "agent", acp.named(version)[0], pointer)
+        yield from _unnamed_peer(message.result, "agent", acp.possible_versions(version)[0], pointer)
 
 
 def _unnamed_peer(container: object, side: str, version: str, pointer: str) -> Iterator[Violation]:

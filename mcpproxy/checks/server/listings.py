@@ -76,7 +76,7 @@ class ListedItem:
         schema = self._contracts.get((name, revision), ABSENT)
         if schema is ABSENT:
             schema = self._contracts[name, revision] = contract(self.value.get(name), revision)
-        mismatches = schema.breaks(value, text) if schema is not None else ()
+        mismatches = schema.find_mismatches(value, text) if schema is not None else ()
         # Cached, because both the check of a call and its state update need the result.
         self._latest = (name, value, mismatches)
         return mismatches

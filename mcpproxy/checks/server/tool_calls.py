@@ -266,7 +266,7 @@ def _text_fault(result: JSONObject) -> str:
 def _parsed(text: str) -> list[JSON]:
     """Return a list with the value of a JSON text, parsed like a frame; an empty list if it is not JSON."""
     value = read(text.encode("utf-8", "surrogatepass"))
-    return [] if isinstance(value, Flaw) else [value[0]]
+    return [] if isinstance(value, Flaw) else [value]
 
 
 def _as_floats(value: JSON) -> str | None:

@@ -21,7 +21,7 @@ import orjson
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import since
-from mcpproxy.protocol.schema.dialects import DEFAULT, Dialect, named
+from mcpproxy.protocol.schema.dialects import DEFAULT, Dialect, dialect_of
 from mcpproxy.protocol.schema.effort import Effort, survey
 from mcpproxy.protocol.schema.fast_path import make_test
 from mcpproxy.protocol.schema.mismatches import Mismatch, is_sure, mismatch_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["LIMIT", "Contract", "Mismatch", "breaks", "contract"]
+__all__ = ["LIMIT", "Contract", "Mismatch", "contract", "find_mismatches"]
 
 LIMIT: Final = 20
 """The maximum number of mismatches reported for one value."""
@@ -60,14 +60,14 @@ _OLD_DIALECTS: Final[tuple[Dialect, ...]] = ("draft-07", DEFAULT)
 """In earlier revisions, the dialects that authors may have meant. A value that matches either is correct."""
 
 
-def breaks(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
+def find_mismatches(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
     """Return how ``value`` does not match ``schema``; empty if it matches, or if that cannot be checked.
 
     At most ``LIMIT`` mismatches are returned. ``revision`` is the protocol revision of the message. This does
     not raise, whatever ``value`` and ``schema`` are.
     """
     prepared = contract(schema, revision)
-    return prepared.breaks(value) if prepared is not None else ()
+    return prepared.find_mismatches(value) if prepared is not None else ()
 
 
 def contract(schema: JSON, revision: str) -> "Contract | None":
@@ -89,7 +89,7 @@ def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | None
     schema: JSONObject = orjson.loads(text)
     dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:
-        dialects = (named(schema["$schema"]),)
+        dialects = (dialect_of(schema["$schema"]),)
     dialect_schemas: list[_DialectSchema] = []
     for dialect in dialects:
         effort = survey(schema, dialect) if dialect is not None else None
@@ -159,8 +159,8 @@ class Contract:
             return False
         return len(text) <= 2 * MAX_DEPTH or text.count(b"{") + text.count(b"[") <= MAX_DEPTH
 
-    def breaks(self, value: JSON, text: bytes | None = None) -> tuple[Mismatch, ...]:
-        """Return how ``value`` does not match, as the function ``breaks`` does.
+    def find_mismatches(self, value: JSON, text: bytes | None = None) -> tuple[Mismatch, ...]:
+        """Return how ``value`` does not match, as the function ``find_mismatches`` does.
 
         ``text`` is JSON that contains ``value``, if the caller has such a text. If it is short, the values
         inside ``value`` need not be counted.

@@ -158,7 +158,7 @@ PROPERTY_SOURCES: Final = (
 """Keywords through which an object may get properties that ``properties`` does not list."""
 
 
-def named(uri: JSON) -> Dialect | None:
+def dialect_of(uri: JSON) -> Dialect | None:
     """Return the dialect that a ``$schema`` value names; ``None`` if it is not in the table.
 
     The scheme may be http or https, and the fragment missing or empty, because authors write all of these.

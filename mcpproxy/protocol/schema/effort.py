@@ -64,6 +64,7 @@ class Effort:
 
     def _add_depth(self) -> None:
         """Compute the steps for values that are one level deeper, from the steps computed last."""
+        # The first depth is 1: such a value has no parts, so no steps are needed for them.
         previous = [node.steps if len(self._steps_by_depth) > 1 else 0 for node in self._order]
         shallower = {id(node): steps for node, steps in zip(self._order, previous, strict=True)}
         for node in self._order:

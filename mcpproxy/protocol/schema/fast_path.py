@@ -1,7 +1,7 @@
 """Make tests that accept values of simple schemas, without the validator library.
 
 Most tools describe their arguments with a dozen keywords of JSON Schema that mean the same in every dialect.
-If a test made here accepts a value, the value matches the schema. If the test rejects it, it may still match.
+If a test made here accepts a value, the value matches the schema. A value that is rejected may match too.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Fits: TypeAlias = Callable[[JSON], bool]
 """Returns whether a value certainly matches."""
 
 MAX_DEPTH: Final = 16
-"""The depth of a schema up to which it is simple."""
+"""A schema with deeper subschemas is not simple."""
 
 _IGNORED: Final = frozenset(
     ("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly")

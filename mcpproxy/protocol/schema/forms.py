@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.schema.contracts import breaks
+from mcpproxy.protocol.schema.contracts import find_mismatches
 from mcpproxy.protocol.wording import token
 
 FORMATS: Final[Mapping[JSON, re.Pattern[str]]] = {
@@ -43,7 +43,7 @@ def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit
     No field of a form can have such a value, and the check of the result's shape reports it.
     """
     impossible = tuple(token(name) for name, value in content.items() if isinstance(value, dict | None))
-    for mismatch in breaks(content, schema, revision):
+    for mismatch in find_mismatches(content, schema, revision):
         if "/" + mismatch.pointer[1:].partition("/")[0] not in impossible:
             yield Misfit(mismatch.pointer, mismatch.what)
     fields = schema.get("properties") if isinstance(schema, dict) else None

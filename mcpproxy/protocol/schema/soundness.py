@@ -23,8 +23,8 @@ from mcpproxy.protocol.schema.dialects import (
     TYPES,
     Dialect,
     ValueKind,
+    dialect_of,
     keywords,
-    named,
 )
 from mcpproxy.protocol.wording import kind, shown, token
 
@@ -101,7 +101,7 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
     """Return the dialect that a subschema names; if it names none, the dialect of the schema around it."""
     uri = schema.get("$schema")
-    return named(uri) if isinstance(uri, str) else inherited
+    return dialect_of(uri) if isinstance(uri, str) else inherited
 
 
 def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFlaw]:
@@ -321,6 +321,7 @@ _INNER: Final[Mapping[str, ValueKind]] = {
     "either": "schema",
     "flags": "boolean",
 }
+"""By kind of an object: the kind of the object's values."""
 
 
 def _prefixed(pointer: str, faults: ValueFaults) -> ValueFaults:

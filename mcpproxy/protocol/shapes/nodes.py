@@ -40,13 +40,13 @@ class Shape(ABC):
     """A shape in one revision.
 
     ``test`` returns whether a value has the shape. ``expected`` is a noun phrase for messages to people.
-    ``json`` are the Python types of values that may have the shape. ``mandatory`` is set if params of this
-    shape are required.
+    ``python_types`` are the types of parsed values that may have the shape. ``mandatory`` is set if params of
+    this shape are required.
     """
 
     test: Test
     expected: str
-    json: tuple[type, ...]
+    python_types: tuple[type, ...]
     mandatory = False
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Shape(ABC):
 
     def mismatch(self, value: JSON, pointer: str) -> ShapeViolation:
         """Return the violation of a value that is not the expected one, or not of the expected kind."""
-        found = wording.shown(value) if type(value) in self.json else wording.kind(value)
+        found = wording.shown(value) if type(value) in self.python_types else wording.kind(value)
         return ShapeViolation(pointer, self.expected, found, "mismatch")
 
 
@@ -71,7 +71,7 @@ class Scalar(Shape):
 
     def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
         self.expected = expected
-        self.json = json
+        self.python_types = json
         self.type_decides = test is None
         self.test = test or (lambda value: type(value) in json)
 
@@ -83,7 +83,7 @@ class Array(Shape):
     """An array whose items are of one shape."""
 
     expected = "an array"
-    json = (list,)
+    python_types = (list,)
 
     def __init__(self, item: Shape) -> None:
         self._item = item
@@ -108,7 +108,7 @@ class Map(Shape):
     """An object with any names, whose values are of one shape."""
 
     expected = "an object"
-    json = (dict,)
+    python_types = (dict,)
 
     def __init__(self, item: Shape) -> None:
         self._item = item
@@ -133,7 +133,7 @@ class Object(Shape):
     """An object with ``members``, of which those in ``required`` must be present."""
 
     expected = "an object"
-    json = (dict,)
+    python_types = (dict,)
 
     def __init__(self, members: Mapping[str, Shape], required: frozenset[str], *, mandatory: bool) -> None:
         self.members = members
@@ -183,7 +183,7 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
 
     The key is the names of the object's members, followed by the types of their values. These alone show
     which members need a further test, or that the object does not have the shape (``None``). Most objects of
-    a peer have one of few keys, so this is worked out once for each key. The cache is limited because peers
+    a peer have one of few keys, so the tests are found once for each key. The cache is limited because peers
     choose the names.
     """
 
@@ -209,7 +209,7 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
             shape = self._shape.members.get(cast("str", name), ANY)
             if shape is ANY:
                 continue
-            if kind not in shape.json:
+            if kind not in shape.python_types:
                 return None
             if not (isinstance(shape, Scalar) and shape.type_decides):
                 remaining_tests.append((cast("str", name), shape.test))
@@ -231,7 +231,7 @@ class VariantByValue(Shape):
     """
 
     expected = "an object"
-    json = (dict,)
+    python_types = (dict,)
     mandatory = True
 
     def __init__(self, member: str, variants: Mapping[str, Shape]) -> None:
@@ -289,7 +289,7 @@ class VariantByMember(Shape):
     whose key is one of its members, or with the variant ``-``.
     """
 
-    json = (dict,)
+    python_types = (dict,)
     mandatory = True
 
     def __init__(self, variants: Mapping[str, Shape]) -> None:
@@ -318,7 +318,7 @@ class VariantByMember(Shape):
         yield ShapeViolation(pointer, self.expected, "one without", "mismatch")
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:
-        """Yield the extras for that of the matching variants for which there are fewest."""
+        """Yield the extras of ``value`` for one of the matching variants: the one with the fewest extras."""
         fitting = [shape for shape in self.variants.values() if shape.test(value)]
         yield from min((list(shape.extras(value, pointer)) for shape in fitting), key=len, default=())
 
@@ -329,8 +329,8 @@ class OneOf(Shape):
     def __init__(self, shapes: list[Shape]) -> None:
         self._shapes = shapes
         self.expected = either([shape.expected for shape in shapes])
-        self.json = tuple(type for shape in shapes for type in shape.json)
-        tests = {type: shape.test for shape in shapes for type in shape.json}
+        self.python_types = tuple(type for shape in shapes for type in shape.python_types)
+        tests = {type: shape.test for shape in shapes for type in shape.python_types}
 
         def test(value: JSON) -> bool:
             return tests.get(type(value), _never)(value)
@@ -339,14 +339,14 @@ class OneOf(Shape):
 
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
         for shape in self._shapes:
-            if type(value) in shape.json:
+            if type(value) in shape.python_types:
                 yield from shape.report(value, pointer)
                 return
         yield self.mismatch(value, pointer)
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:
         for shape in self._shapes:
-            if type(value) in shape.json:
+            if type(value) in shape.python_types:
                 yield from shape.extras(value, pointer)
                 return
 

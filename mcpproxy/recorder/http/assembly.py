@@ -49,7 +49,7 @@ OPAQUE_BYTES: Final = 1 << 20
 """Bytes that are not HTTP are only counted. A record with the count is written for this many bytes, and at
 the end."""
 
-_LOOK_BYTES: Final = 2 << 20
+_RECHECK_BYTES: Final = 2 << 20
 """How many bytes of content may come before the amount of held content is checked again."""
 
 _CONNECTION_COST: Final = 4 << 10
@@ -134,15 +134,15 @@ class HttpAssembly:
         self.at_ns = at_ns
         if kind not in _BYTES:
             return self._from_relay(kind, payload, at_ns, number)
-        self._budget.passed(len(payload))
+        self._budget.count_passed(len(payload))
         self._contents.grown += len(payload)
         events = self._bytes(kind, payload, at_ns, number)
-        return events if self._contents.grown < _LOOK_BYTES else self._with_spills(events, at_ns)
+        return events if self._contents.grown < _RECHECK_BYTES else self._with_spills(events, at_ns)
 
     def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Return the events of bytes that passed on a connection."""
         connection = self._connection(number)
-        if connection.is_lost and not self._is_found_again(connection, kind, payload):
+        if connection.is_lost and not self._resume_at_request(connection, kind, payload):
             side: Side = "client" if kind == journal.CLIENT else "server"
             return self._opaque(connection, side, len(payload), "", at_ns)
         http = connection.http
@@ -163,7 +163,7 @@ class HttpAssembly:
         """
         contents: list[tuple[int, ContentOwner | Connection]] = [
             (
-                side.kept_bytes * (side.kept is not None) + side.body.held_bytes,
+                (side.kept_bytes if side.kept is not None else 0) + side.body.held_bytes,
                 ContentOwner(connection, exchange, side, of),
             )
             for connection in self._connections.values()
@@ -212,7 +212,7 @@ class HttpAssembly:
             client, upstream = member(peers, "client", str), member(peers, "upstream", str)
             yield Note(number, "connected", f"{client} to {upstream}", at_ns)
         elif kind in (journal.CLIENT_EOF, journal.SERVER_EOF):
-            yield from self._ended(self._connection(number), kind, payload, at_ns)
+            yield from self._take_eof(self._connection(number), kind, payload, at_ns)
         elif kind == journal.NOTE:
             note = object_of(payload)
             yield Note(number, member(note, "what", str), self._mask.url(member(note, "why", str)), at_ns)
@@ -258,10 +258,13 @@ class HttpAssembly:
             connection = self._connections[number] = Connection(number, is_lost=self._had_gap)
         return connection
 
-    def _is_found_again(self, connection: Connection, kind: int, payload: bytes) -> bool:
-        """Whether ``payload`` begins with a request, on a connection of which bytes are missing.
+    def _resume_at_request(self, connection: Connection, kind: int, payload: bytes) -> bool:
+        """Parse a connection again, of which bytes are missing, if ``payload`` begins with a request.
 
-        Clients wait for the answer before the next request, so the connection can be parsed again from there.
+        Clients wait for the answer before the next request, so nothing of an earlier exchange follows.
+
+        Returns:
+            Whether the connection is parsed again.
         """
         if kind != journal.CLIENT or not _REQUEST_LINE.match(payload):
             return False
@@ -269,8 +272,8 @@ class HttpAssembly:
         connection.is_lost = False
         return True
 
-    def _ended(self, connection: Connection, kind: int, payload: bytes, at_ns: int) -> Iterator[Recorded]:
-        """Yield the events of an EOF record. After that of the second side, the connection is over."""
+    def _take_eof(self, connection: Connection, kind: int, payload: bytes, at_ns: int) -> Iterator[Recorded]:
+        """Yield the events of an EOF record. When both sides have ended, the connection is over."""
         side: Sender = CLIENT if kind == journal.CLIENT_EOF else SERVER
         if side in connection.ended:
             return
@@ -278,10 +281,11 @@ class HttpAssembly:
             connection.first = "proxy" if payload == journal.DROPPED else side
         http = connection.http
         # If the proxy closed the connection, the peer may have had more to send, as after a reset.
-        pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
+        was_reset = payload != b""
+        pieces = http.client_eof(at_ns, was_reset) if side == CLIENT else http.server_eof(at_ns, was_reset)
         connection.ended += (side,)
-        by_us = connection.ended[0] if connection.first == "proxy" else ""
-        yield from self._read(connection, [_by_proxy(piece, by_us) for piece in pieces])
+        closed_by_proxy = connection.ended[0] if connection.first == "proxy" else ""
+        yield from self._read(connection, [_by_proxy(piece, closed_by_proxy) for piece in pieces])
         if len(connection.ended) < 2:
             return
         yield from self._abandoned(connection, at_ns)
@@ -437,9 +441,9 @@ class HttpAssembly:
                 yield Opaque(connection.number, _sender(of), size, why, at_ns)
 
 
-def _by_proxy(piece: Piece, by_us: str) -> Piece:
-    """Return ``piece``. A cut by the side ``by_us``, which the proxy closed, is attributed to the proxy."""
-    return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == by_us else piece
+def _by_proxy(piece: Piece, closed_by_proxy: str) -> Piece:
+    """Return ``piece``. A cut by the side that the proxy closed is attributed to the proxy."""
+    return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == closed_by_proxy else piece
 
 
 def _sender(of: Side) -> Sender:

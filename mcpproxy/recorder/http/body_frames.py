@@ -112,7 +112,7 @@ class EventBody:
 
     def _frames(self, blocks: list[SseBlock]) -> Iterator[Frame]:
         self.held_bytes -= sum(len(block.raw) for block in blocks)
-        blocks.reverse()
+        blocks.reverse()  # so that ``pop`` removes the blocks in order, and their memory is freed
         while blocks:
             block = blocks.pop()
             if len(blocks) >= _FEW_BLOCKS and _is_bare(block):
@@ -160,7 +160,7 @@ def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
         raw = event.before + (b"" if event.after is None else raw + event.after)
         event = SseEvent(b"", b"")
     start, end = 0, len(raw)
-    size = min(PIECE_BYTES, -(-end // at_least))
+    size = min(PIECE_BYTES, (end + at_least - 1) // at_least)  # rounded up
     while start < end:
         stop = _between_characters(raw, start, min(start + size, end))
         continues = frame.continues or stop < end

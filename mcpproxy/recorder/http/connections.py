@@ -43,8 +43,9 @@ class ExchangeSide:
 
     def feed_again(self, data: bytes) -> None:
         """Feed the decoder again the bytes that it had read before the checkpoint."""
-        for _ in self.decoder.feed(data) if self.decoder is not None else ():
-            pass
+        if self.decoder is not None:
+            for _ in self.decoder.feed(data):  # it decodes only while it is iterated over
+                pass
 
 
 @dataclass(slots=True)

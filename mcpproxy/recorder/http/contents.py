@@ -79,13 +79,16 @@ class Contents:
         if not side.is_long:
             yield owner.note("not-judged", _TOO_MUCH_HELD, at_ns)
         if side.decoder is not None and not isinstance(side.body, EventBody):
+            # Treat the body as too long to be kept: later bytes are not kept either (see ``_keep_back``).
             side.kept_bytes = max(side.kept_bytes, BODY_BYTES + 1)
             yield from self._record_kept(owner)
         yield from self._framed(owner, side.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
-        """End a content; ``is_whole`` is false if it was cut. If ``at_ns`` is ``None``, its last time
-        counts."""
+        """End a content; ``is_whole`` is false if it was cut.
+
+        If ``at_ns`` is ``None``, the last frame gets the time of the last part of the content.
+        """
         side = owner.side
         body, side.body = side.body, None
         if body is None:
@@ -139,7 +142,7 @@ class Contents:
             yield from self._record_undecodable(owner, why, data, at_ns)
 
     def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
-        """Yield decoded content in parts. An empty part means that the rest is too much to be recorded."""
+        """Yield decoded content in parts. An empty part means that there is more, but too much to record."""
         for content in contents:
             size = _SLICE_BYTES if is_stream else len(content)
             for start in range(0, len(content), size):
@@ -153,8 +156,8 @@ class Contents:
     def _keep_back(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterator[Encoded]:
         """Keep encoded bytes until it is known whether masking changes their content.
 
-        If a body is too long to be kept, its encoded bytes are not recorded if they may contain credentials,
-        but they are recorded if they can at most repeat a session id."""
+        The encoded bytes of a body that is too long to be kept are recorded only if the body cannot contain
+        credentials. It may then still repeat a session id, which is accepted."""
         side = owner.side
         if side.kept_bytes <= BODY_BYTES:
             side.kept = side.kept or []

@@ -13,7 +13,7 @@ from mcpproxy.recorder.masking import ID_LENGTH, Masker
 from mcpproxy.session.exchanges import SESSION, Fields
 from mcpproxy.session.frame import Headers
 
-_REMEMBERED: Final = 256
+_MAX_CACHED: Final = 256
 
 
 @slotted()
@@ -51,7 +51,7 @@ class HeadReader:
         if head is None:
             head = self._read(start, ids)
             if len(start.raw) <= USUAL_HEAD_BYTES and not head.resumes:
-                if len(self._cached_heads) >= _REMEMBERED:
+                if len(self._cached_heads) >= _MAX_CACHED:
                     self._cached_heads.clear()
                 self._cached_heads[start.raw] = head
         return head
@@ -61,7 +61,7 @@ class HeadReader:
         head_ids = fields.all(SESSION)
         target, endpoint, streams = "", True, False
         if isinstance(start, RequestStart):
-            head_ids += tuple(mask.ids_in(start.target, known=True))
+            head_ids += tuple(mask.ids_in(start.target, only_learned=True))
             target, endpoint = mask.url(start.target), self._is_endpoint(start, fields)
         else:
             streams = fields.media_type == "text/event-stream"

@@ -52,11 +52,11 @@ class Budget:
     spent = 0
     decoded_left = DECODED_BYTES
 
-    def passed(self, size: int) -> None:
+    def count_passed(self, size: int) -> None:
         """Count bytes that have passed."""
         self.decoded_left += DECODED_RATIO * size
 
-    def cost(self, raw: bytes, held: Callable[[], int] = int) -> int | None:
+    def cost(self, raw: bytes, held: Callable[[], int] = lambda: 0) -> int | None:
         """Return how many bytes of memory it takes to judge ``raw``: 0 for a small text, ``None`` if the
         budget has less.
 

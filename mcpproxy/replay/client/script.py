@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.masked_values import ANY as MASK
+from mcpproxy.session.masked_values import ANY_MASK as MASK
 
 _WITHOUT_MESSAGE: Final = ("GET", "DELETE")
 """The HTTP methods of exchanges without a message."""

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown, token
-from mcpproxy.session.masked_values import ANY as MASK
+from mcpproxy.session.masked_values import ANY_MASK as MASK
 
 DifferenceKind = Literal["changed", "missing", "new"]
 

@@ -84,7 +84,7 @@ class Transcript:
         assert_never(event)
 
     def _http(self, event: HttpEvent) -> list[str]:
-        at_ns, session = event.observed_at_ns, self._conversation.look(event)
+        at_ns, session = event.observed_at_ns, self._conversation.track_session(event)
         match event:
             case RequestHead():
                 self._last_frame = event.seq

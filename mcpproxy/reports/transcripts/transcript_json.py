@@ -89,7 +89,7 @@ def frame_object(
     head: dict[str, object] = {"seq": frame.seq, "t": frame.observed_at_ns, "from": frame.sender}
     if frame.exchange:
         head |= {"exchange": frame.exchange, "connection": frame.connection}
-        head |= {"session": conversation.look(frame) or None, "by_proxy": frame.by_proxy}
+        head |= {"session": conversation.track_session(frame) or None, "by_proxy": frame.by_proxy}
         if (sse := frame.event) is not None:
             head["event"] = {"id": sse.id, "name": sse.name, "retry": sse.retry}
     elif frame.by_proxy or frame.refused:
@@ -118,7 +118,7 @@ def turn_object(turn: Turn) -> dict[str, object]:
 
 def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, object]:
     """Return an HTTP event other than a body."""
-    session = conversation.look(event) or None
+    session = conversation.track_session(event) or None
     head: dict[str, object] = {"t": event.observed_at_ns, "connection": event.connection}
     if isinstance(event, RequestHead | ResponseHead):
         sender = CLIENT if isinstance(event, RequestHead) else SERVER
