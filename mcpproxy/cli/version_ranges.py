@@ -66,10 +66,10 @@ def _range(path: str, name: str, text: object) -> Range:
             path, f"{name}: {text!r} is not a range of versions", "write it as '>=1.2,<3'"
         ) from None
 
-    def fault(version: str) -> str:
+    def why_not_allowed(version: str) -> str:
         try:
             return "" if Version(version) in allowed else f"outside the range {allowed}"
         except InvalidVersion:
             return f"which cannot be compared with the range {allowed}"
 
-    return fault
+    return why_not_allowed

@@ -142,9 +142,8 @@ class _DependencyFinder:
                 method not in _UNRELATED and entry.exchange not in self._by_exchange
             ):
                 return self._open_caller()
-            case Malformed() if (
-                not entry.raw and entry.exchange in self._by_exchange
-            ):  # an event without data
+            # An event without data.
+            case Malformed() if not entry.raw and entry.exchange in self._by_exchange:
                 return self._by_exchange[entry.exchange]
             case _:
                 pass
