@@ -51,6 +51,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
                 f"[{revision}] is not a protocol revision",
                 f"did you mean {guess}?" if guess else f"use one of {', '.join(REVISIONS)} or {ANY}",
             )
+        # The types of the table's values are unknown; ``_range`` checks each value.
         ranges[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return ranges
 
