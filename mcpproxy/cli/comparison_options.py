@@ -75,16 +75,16 @@ def choose_session(path: str, sessions: Sequence[RecordedSession], id: str) -> R
 def compare(
     into: Comparison,
     expected: RecordedSession | None,
-    actual: RecordedSession | None,
+    found: RecordedSession | None,
     comparison_rules: ComparisonRules,
     pairing: Pairing | None = None,
 ) -> None:
     """Add the compared items of two sessions to ``into``; ``None`` is a session that one side lacks."""
-    expected, actual = expected or RecordedSession(), actual or RecordedSession()
-    pairing = pairing or pair_requests(expected, actual, comparison_rules.rules)
-    name = expected.name or actual.name
+    expected, found = expected or RecordedSession(), found or RecordedSession()
+    pairing = pairing or pair_requests(expected, found, comparison_rules.rules)
+    name = expected.name or found.name
     items = compare_sessions(
-        expected, actual, pairing, comparison_rules.rules, comparison_rules.ignored_methods
+        expected, found, pairing, comparison_rules.rules, comparison_rules.ignored_methods
     )
     into.items += [replace(item, session=name) for item in items] if name else items
 

@@ -79,13 +79,10 @@ def enforcing_relay_factory(
     def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "EnforcingRelay":
         from mcpproxy.enforce.stdio import EnforcingRelay
 
-        relay = EnforcingRelay(
-            journal,
-            signals,
-            grace_s,
-            quiet,
-            lambda: _enforcer(rules, rule_options, lambda line: relay.say(line)),
-        )
+        def make_enforcer() -> Enforcer:
+            return _enforcer(rules, rule_options, relay.say)
+
+        relay = EnforcingRelay(journal, signals, grace_s, quiet, make_enforcer)
         return relay
 
     return make
@@ -104,6 +101,7 @@ def enforcing_proxy_factory(
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
         from mcpproxy.enforce.http import EnforcingProxy
 
+        # The function is called only after ``proxy`` is assigned.
         enforcer = _enforcer(rules, rule_options, lambda line: proxy.stderr_log.say(line))
         proxy = EnforcingProxy(settings, listener, journal, enforcer, endpoint)
         return proxy
@@ -114,6 +112,8 @@ def enforcing_proxy_factory(
 def _enforcer(
     rules: frozenset[str], rule_options: RuleOptions | None, say: "Callable[[str], None]"
 ) -> Enforcer:
+    """Return the judge of ``rules``; ``say`` reports a custom rule whose code failed."""
+
     def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
         if lost := ", ".join(sorted(rules.intersection(codes))):
             say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")

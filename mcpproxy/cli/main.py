@@ -76,11 +76,14 @@ def _is_run(args: list[str]) -> bool:
 
     If the server's command is missing, ``run`` reports that.
     """
-    if not args or args[0] == "--" or not args[0].startswith("--"):
-        return bool(args) and args[0] in ("run", "--")
+    first = args[0] if args else ""
+    if first in ("run", "--"):
+        return True
+    if not first.startswith("--"):
+        return False
     from mcpproxy.cli.new_recording import RUN_OPTIONS  # ``run`` needs it anyway
 
-    return args[0].partition("=")[0] in RUN_OPTIONS
+    return first.partition("=")[0] in RUN_OPTIONS
 
 
 def _command(args: list[str]) -> int:

@@ -1,7 +1,7 @@
 """Begin a recording, for ``run`` and ``http``: their common options, the file name, the first journal record.
 
-A wrapped server starts only after that, so this module imports nothing slow; argparse alone takes longer to
-import than Python takes to start.
+A wrapped server starts only when the recording has begun, so this module imports nothing slow; argparse alone
+takes longer to import than Python takes to start.
 """
 
 from __future__ import annotations
@@ -216,8 +216,7 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
 
 
 def _boot_id() -> str:
-    """Return the boot id of the machine. ``mcpproxy.recorder.liveness`` can do that too, but imports
-    slowly."""
+    """Return the boot id, as ``mcpproxy.recorder.liveness`` does; importing that module takes longer."""
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:

@@ -68,8 +68,7 @@ def write_with_summary(path: str, report: Iterable[str], summary: Iterable[str])
 
 
 def workspace() -> str:
-    """Return the folder to which paths are relative: the checkout of GitHub Actions, or the current
-    folder."""
+    """Return the folder to which paths are relative: the checkout of GitHub Actions or the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
 
 
@@ -96,8 +95,7 @@ def _encoded(line: str) -> bytes:
 
 
 def _refuse_link(path: str) -> None:
-    """Refuse a link, because a stranger's checkout may link to any file of the user. Links in /dev are
-    safe."""
+    """Refuse a link, except in /dev: a stranger's checkout may contain a link to any file of the user."""
     if os.path.islink(path) and not _is_system_path(path):
         raise UsageError(path, "is a symbolic link, which is not followed", "name the file that it points to")
 

@@ -24,14 +24,14 @@ from mcpproxy.replay.recording import LoadedTrace
 from mcpproxy.trace import chain
 
 _DEADLINE_S: Final = 30.0
+"""How long the proxy may take to exit, and then the recorder to complete the trace."""
 _HEADER: Final = b'{"type":"header"'
 _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 
 @dataclass(slots=True)
 class Renewal:
-    """The ``url`` or ``command`` of the server to play to. The caller sets ``keeps`` to replace the
-    recording."""
+    """The ``url`` or ``command`` of the server. The caller sets ``keeps`` to keep the new recording."""
 
     url: str
     command: Sequence[str]
@@ -40,8 +40,7 @@ class Renewal:
 
 @contextmanager
 def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
-    """Yield how to reach the server, given by ``url`` or ``command``. If ``wanted``, it runs behind a
-    recorder.
+    """Yield how to reach the server at ``url`` or of ``command``; if ``wanted``, it is recorded.
 
     Raises:
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.

@@ -53,6 +53,6 @@ def tell(message: str) -> None:
 
 
 def _around_colours(line: str) -> str:
-    parts = _COLOUR.split(line)
+    parts = _COLOUR.split(line)  # texts, with a colour sequence between each two of them
     parts[::2] = map(visible_lines, parts[::2])
     return "".join(parts)

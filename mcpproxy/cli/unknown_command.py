@@ -25,8 +25,7 @@ INSTEAD: Final = {
     "convert": "did you mean import?",
     "version": "did you mean --version?",
 }
-"""Words that users may try as commands -> a suggestion. Some are names of programs, but none is an MCP
-server."""
+"""Word that users may try as a command -> a suggestion. Some are names of programs; none is an MCP server."""
 
 
 def is_command(word: str) -> bool:
@@ -57,5 +56,5 @@ def _unknown_option(args: Sequence[str]) -> UsageError:
     name = args[0].partition("=")[0]
     guess = nearest_option(name, (*RUN_OPTIONS, "--help", "--version"))
     is_for_run = "--" in args or guess in RUN_OPTIONS
-    see = f"see mcpproxy {'run ' * is_for_run}--help"
+    see = "see mcpproxy run --help" if is_for_run else "see mcpproxy --help"
     return UsageError(name, "unknown option", f"did you mean {guess}? {see}" if guess else see)

@@ -26,10 +26,10 @@ class ProgressPrinter:
     ``target`` and ``transport`` are those of the validation. If ``is_quiet``, no checks are printed.
     """
 
-    def __init__(self, target: str, transport: str, look: Style, *, is_quiet: bool) -> None:
+    def __init__(self, target: str, transport: str, style: Style, *, is_quiet: bool) -> None:
         self._target: Final = target
         self._transport: Final = transport
-        self._look: Final = look
+        self._style: Final = style
         self._is_quiet: Final = is_quiet
         self._shows_current: Final = sys.stderr.isatty()
         self._number = 0
@@ -43,7 +43,7 @@ class ProgressPrinter:
         """Print the lines after the checks, if checks were printed."""
         self.clear()
         if self._number and not self._is_quiet:
-            emit(validation.end(result, self._look))
+            emit(validation.end(result, self._style))
 
     def clear(self) -> None:
         """Remove the line that shows the current check."""
@@ -57,12 +57,12 @@ class ProgressPrinter:
             sys.stderr.flush()
 
     def _on_revision(self, revision: str, server: JSONObject) -> None:
-        self._print([] if self._number else [validation.header(server, self._target, self._look)])
-        self._print(validation.revision_header(revision, self._transport, self._look))
+        self._print([] if self._number else [validation.header(server, self._target, self._style)])
+        self._print(validation.revision_header(revision, self._transport, self._style))
         self._previous_check = None
 
     def _on_end(self, check: CheckResult) -> None:
-        self._print(validation.next_check(self._previous_check, check, self._look))
+        self._print(validation.next_check(self._previous_check, check, self._style))
         self._previous_check = check
         self._number += 1
 

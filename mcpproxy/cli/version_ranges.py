@@ -51,6 +51,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
                 f"[{revision}] is not a protocol revision",
                 f"did you mean {guess}?" if guess else f"use one of {', '.join(REVISIONS)} or {ANY}",
             )
+        # The types of the table's values are unknown; ``_range`` checks each value.
         ranges[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return ranges
 
@@ -66,10 +67,10 @@ def _range(path: str, name: str, text: object) -> Range:
             path, f"{name}: {text!r} is not a range of versions", "write it as '>=1.2,<3'"
         ) from None
 
-    def fault(version: str) -> str:
+    def why_not_allowed(version: str) -> str:
         try:
             return "" if Version(version) in allowed else f"outside the range {allowed}"
         except InvalidVersion:
             return f"which cannot be compared with the range {allowed}"
 
-    return fault
+    return why_not_allowed

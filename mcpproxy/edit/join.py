@@ -129,7 +129,7 @@ class _NewIds:
                 return entry.raw
 
 
-def _joined_lines(earlier: Trace, appended: list[Frame]) -> "list[bytes]":
+def _joined_lines(earlier: Trace, appended: list[Frame]) -> list[bytes]:
     """Return the lines of the joined trace."""
     lines = [encode_header(earlier.header)]
     tally = Tally()

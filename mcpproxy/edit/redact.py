@@ -52,6 +52,7 @@ PROTECTED: Final = (
 """JSON Pointers of the members that determine the kind of a message."""
 
 _JSON_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
+"""Matches a string (the group is the text between its quotes), a bracket or separator, or another scalar."""
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 """Matches the text between the first and the last quote in the message of a finding."""
 _SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 from mcpproxy.errors import UsageError
 from mcpproxy.protocol.jsonrpc import (
     JSON,
+    Absent,
     Batch,
     ErrorResponse,
     JSONObject,
@@ -312,7 +313,10 @@ def spans(kept: set[int], numbers: list[int]) -> str:
         if seq not in kept:
             is_previous_kept = False
             continue
-        ranges = [*ranges[:-1], (ranges[-1][0], seq)] if is_previous_kept else [*ranges, (seq, seq)]
+        if is_previous_kept:
+            ranges[-1] = (ranges[-1][0], seq)
+        else:
+            ranges.append((seq, seq))
         is_previous_kept = True
     return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in ranges)
 
@@ -348,11 +352,11 @@ def _lines(
             yield record, line
 
 
-def _result(message: Single) -> object:
+def _result(message: Single) -> "JSON | Absent":
     return message.result if isinstance(message, Response) else None
 
 
-def _member_at(value: object, *path: str) -> JSON:
+def _member_at(value: "JSON | Absent", *path: str) -> JSON:
     for name in path:
-        value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return value  # pyright: ignore[reportReturnType, reportUnknownVariableType] # JSON inside JSON
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if isinstance(value, Absent) else value

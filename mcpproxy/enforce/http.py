@@ -170,7 +170,8 @@ class EnforcingTunnel(Tunnel):
                     self._body_counter = None
                 if self._body_counter is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
-                    earlier_bytes, judged_pieces = b"".join(passing[judged_pieces:]), len(passing) + 1
+                    earlier_bytes = b"".join(passing[judged_pieces:])
+                    judged_pieces = len(passing) + 1  # with the request, which is appended if it may pass
                     self._records.begin(now, self._upstream_address())
                     if earlier_bytes:
                         self._judging_proxy.judge(earlier_bytes, now, self._records.number)

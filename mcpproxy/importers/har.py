@@ -108,7 +108,7 @@ def read(path: str, session: int) -> ImportedSource:
         or (entry.origin in origins and (entry.is_stream or _WELL_KNOWN in entry.address))
     ]
     clock = Clock()
-    clock.since(selected[0].start_ns)
+    clock.since(selected[0].start_ns)  # this sets ``started_at``
     upstream = next(entry.address for entry in selected if entry.address in addresses)
     left_out = len(entries) - len(selected)
     header = Header(

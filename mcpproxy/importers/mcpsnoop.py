@@ -98,10 +98,9 @@ def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
             yield Stderr(str(text or "").encode("utf-8", "replace"), at_ns)
         elif sender := _SENDERS.get(direction):
             raw = _raw(line, members)
-            if members.get("truncated") is True or (raw is None and text and is_http):
-                kept_part = (
-                    "only the beginning" if members.get("truncated") is True else "a body that is no JSON"
-                )
+            is_truncated = members.get("truncated") is True
+            if is_truncated or (raw is None and text and is_http):
+                kept_part = "only the beginning" if is_truncated else "a body that is no JSON"
                 yield Gap(f"mcpsnoop kept {kept_part} of a message", observed_at_ns=at_ns)
             elif raw is not None or (text is not None and not is_http):
                 seq += 1

@@ -4,8 +4,9 @@ A message is due when the client has sent every message that it depends on. A re
 and on the client's answers to requests that the server sent in between. Some messages belong to a request of
 the client and depend on it: a progress notification on the request with its token, a subscription event on
 the request that opened the subscription, and over HTTP every message in the response to a POST on the request
-in that POST. Sampling and elicitation depend on the open call. Any other message is due when the client has
-sent the message that came before it in the recording, or a later message.
+in that POST. A sampling or elicitation request depends on the latest open request of the client during which
+a server may ask. Any other message is due when the client has sent the message that came before it in the
+recording, or a later message.
 
 So a client that sends its requests in another order than the recorded client is still answered: no message
 depends on an unrelated message.
@@ -141,6 +142,7 @@ class _DependencyFinder:
                 method not in _UNRELATED and entry.exchange not in self._by_exchange
             ):
                 return self._open_caller()
+            # An event without data.
             case Malformed() if not entry.raw and entry.exchange in self._by_exchange:
                 return self._by_exchange[entry.exchange]
             case _:

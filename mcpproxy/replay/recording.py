@@ -123,7 +123,7 @@ class RecordedSession:
                     return value
         return ""
 
-    def answers_to(self, request: SessionMessage) -> SessionMessage | None:
+    def answer_to(self, request: SessionMessage) -> SessionMessage | None:
         """Return the recorded response to ``request``, or the first one if there were several."""
         return next(
             (entry for entry in self.messages[request.index :] if entry.answers == request.index), None
@@ -164,7 +164,7 @@ def load(path: str | os.PathLike[str]) -> LoadedTrace:
 
 
 def from_trace(trace: Trace) -> LoadedTrace:
-    """Do the same as ``load`` with an open trace."""
+    """Return the sessions of an open trace, as ``load`` does for a path."""
     session_names = {
         exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges
     }
@@ -235,8 +235,12 @@ class _SessionReader:
     def _frame(self, frame: Frame) -> None:
         stream = (frame.exchange, frame.sender)
         if frame.continues or stream in self._in_pieces:
-            self._overlong_count += stream not in self._in_pieces
-            self._in_pieces.add(stream) if frame.continues else self._in_pieces.discard(stream)
+            if stream not in self._in_pieces:
+                self._overlong_count += 1
+            if frame.continues:
+                self._in_pieces.add(stream)
+            else:
+                self._in_pieces.discard(stream)
             return
         if frame.by_proxy or frame.refused:
             return
@@ -269,7 +273,7 @@ class _SessionReader:
         if frame is None or not isinstance(answer, Response | ErrorResponse):
             return None
         for index in self._indices_of.get(frame, ()):
-            if index < len(session.messages):
+            if index < len(session.messages):  # the frame may belong to another, longer session
                 request = session.messages[index].message
                 if isinstance(request, Request) and request.id == answer.id:
                     return index

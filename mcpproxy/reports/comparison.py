@@ -1,5 +1,4 @@
-"""The reports of a comparison of two recordings: for people (text), programs (JSON) and build servers
-(JUnit).
+"""The reports of a comparison of two recordings, as text, JSON or JUnit XML.
 
 The text lists the items that differ and counts those that are the same. The other formats list every item.
 """
@@ -77,8 +76,10 @@ def _case(item: ComparedItem) -> Case:
 
 
 def _printed(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
-    """Return the parts of an item that its line shows, except the frame. Consecutive items with equal parts
-    share a line."""
+    """Return the parts of an item that its line shows, except the frame.
+
+    Consecutive items with equal parts share a line.
+    """
     return (item.session, item.verdict, item.what, item.remark, item.changes)
 
 

@@ -1,5 +1,4 @@
-"""The coverage of the specification: each requirement, its rules, and whether a recording can show
-that it was broken.
+"""The coverage of the specification: each requirement, its rules, and whether a violation can be seen.
 
 A requirement is *decided* if a check reports when it is broken, a *permission* if it says MAY and only limits
 other rules, and *unobservable* if no recording can show that it was broken; then the catalogue gives the
@@ -33,8 +32,7 @@ COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "u
 
 @dataclass(frozen=True, slots=True)
 class RequirementRow:
-    """One requirement. ``rules`` are the codes of its rules; ``why`` says why it is unobservable, or is
-    empty."""
+    """One requirement. ``rules`` are the codes of its rules, and ``why`` says why it is unobservable."""
 
     id: str
     rules: tuple[str, ...]
@@ -52,8 +50,7 @@ def rows(catalogue: Catalogue) -> tuple[RequirementRow, ...]:
 
 
 def unaccounted(listed: Iterable[RequirementRow]) -> tuple[str, ...]:
-    """Return the ids that ``listed`` lacks, in each series from number 1 to its last (``R-001`` …
-    ``R-277``)."""
+    """Return the ids that ``listed`` lacks, in each series from number 1 to its highest number."""
     numbers: dict[str, set[int]] = {}
     for row in listed:
         series, _, number = row.id.rpartition("-")

@@ -100,9 +100,9 @@ def _named(tokens: Sequence[str], value: JSON) -> list[str]:
 
 
 def _entry(value: JSON, token: str) -> JSON:
-    if isinstance(value, list) and token.isdecimal() and int(token[:9]) < len(value):
-        return value[int(token[:9])]
-    return None
+    if not isinstance(value, list) or not token.isdecimal() or len(token) > 9:
+        return None
+    return value[int(token)] if int(token) < len(value) else None
 
 
 def _name(entry: JSON) -> str:

@@ -57,8 +57,7 @@ def command(name: str, message: str, **properties: object) -> str:
 
 
 def escape_commands(line: str) -> str:
-    """Return ``line`` changed so that the runner does not execute it as a command. It may contain a peer's
-    text.
+    """Return ``line``, which may contain a peer's text, so that the runner does not execute it as a command.
 
     The runner recognises the older form (``##[name]``) anywhere in a line, the newer form (``::name``) after
     leading spaces.

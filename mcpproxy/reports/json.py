@@ -49,8 +49,7 @@ def _baseline(verdict: JudgedTraces) -> dict[str, object]:
 
 
 def trace_object(trace: JudgedTrace) -> dict[str, object]:
-    """Return one trace with its findings. Findings that a baseline accepts are in a separate member,
-    ``known``."""
+    """Return one trace with its findings; those that a baseline accepts are in the member ``known``."""
     return {
         "path": trace.path,
         "complete": trace.complete,

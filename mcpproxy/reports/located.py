@@ -113,21 +113,18 @@ class _FrameSubjects:
 
     subjects: tuple[Subject, ...]
 
-    def of(self, finding: Finding) -> Subject:
-        """Return the subject of the message that a finding points into; the first subject without a
-        pointer."""
-        first_token = (finding.pointer or "").split("/")[1:2]
-        index = (
-            int(first_token[0])
-            if len(self.subjects) > 1 and first_token and first_token[0].isdecimal()
-            else 0
-        )
+    def subject_of(self, finding: Finding) -> Subject:
+        """Return the subject of the message that a finding points into; the first subject by default."""
+        index = 0
+        if len(self.subjects) > 1:  # in a batch, a pointer begins with the position of the message
+            first_token = (finding.pointer or "").split("/")[1:2]
+            index = int(first_token[0]) if first_token and first_token[0].isdecimal() else 0
         return self.subjects[index] if index < len(self.subjects) else NOTHING
 
 
 def _subject(finding: Finding, subjects: Mapping[int, _FrameSubjects]) -> Subject:
     """Return the subject of a finding. For a response with a wrong id, use that of the related request."""
-    subject = subjects.get(finding.frame, _UNKNOWN).of(finding)
+    subject = subjects.get(finding.frame, _UNKNOWN).subject_of(finding)
     if not subject.method and finding.related:
         request = subjects.get(finding.related[0], _UNKNOWN).subjects[0]
         return Subject(request.method, request.name, subject.value)

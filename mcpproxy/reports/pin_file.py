@@ -72,7 +72,8 @@ class CollectedPins:
             earlier = self.pins.get(server)
             if earlier is None:
                 self.pins[server] = approved
-                self.partial |= {server} & collected.partial
+                if server in collected.partial:
+                    self.partial.add(server)
                 continue
             if server not in collected.partial:
                 self.partial.discard(server)
@@ -125,10 +126,11 @@ def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
         fact = f"a part of frame {answer.seq} is masked"
         raise TraceError(path, None, fact, "pin from the recording before it was redacted")
     pins = CollectedPins({server: Approved(answer.revisions, instructions, definitions)})
-    names = {
+    # ``definitions`` has the last tool of each name.
+    ambiguous_names = {
         str(tool["name"]) for tool in answer.tools or () if definition(tool) != definitions[str(tool["name"])]
     }
-    for name in sorted(names):
+    for name in sorted(ambiguous_names):
         fact = f"{_server(server)} has two tools called {visible(shown(name))}"
         pins.contradictions.append(f"frame {answer.seq}: {fact}")
     return pins
@@ -145,8 +147,7 @@ def _merged(earlier: Approved, later: Approved) -> Approved:
 
 
 def _contradictions(server: str, earlier: Approved, later: Approved) -> list[str]:
-    """Return a line for each tool or text that differs. A tool that only one of them has is no
-    contradiction."""
+    """Return a line for each tool or text that differs, without tools that only one of them has."""
     names = earlier.tools.keys() & later.tools.keys()
     old, new = (replace(side, tools={name: side.tools[name] for name in names}) for side in (earlier, later))
     return differences({server: old}, {server: new})

@@ -58,6 +58,7 @@ def lines(
     findings did not occur, ``None`` without a baseline.
     """
     findings, remarks = tuple(findings), tuple(remarks)
+    # Reversed, so that of several findings of a rule the first one gives the source.
     sources = {located.finding.rule: located.finding.source for located in reversed(findings)}
     codes = sorted(sources.keys() | {entry.rule for entry in fixed or ()})
     paths = list(

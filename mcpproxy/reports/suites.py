@@ -16,8 +16,7 @@ from mcpproxy.session.frame import Finding
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """Return the suites in the order of the recordings. Recordings that were not judged come last, as
-    errors."""
+    """Return the suites in the order of the recordings, at the end those that were not judged, as errors."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:
@@ -72,8 +71,9 @@ def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
         if not verdict.does_count(finding):
             yield from text.finding_lines(trace, finding)
     for located in trace.known:
-        (line, *_) = text.finding_lines(trace, located.finding)
-        yield f"{line} (known{': ' * bool(located.why)}{visible(located.why)})"
+        line = next(iter(text.finding_lines(trace, located.finding)))
+        why = f": {visible(located.why)}" if located.why else ""
+        yield f"{line} (known{why})"
 
 
 def _classname(path: str) -> str:

@@ -1,5 +1,4 @@
-"""Findings as text, one line each, like a linter: ``path:line: error PROTO-007 frame 12: server
-answered``."""
+"""Findings as text, one line each as from a linter: ``path:line: error PROTO-007 frame 12: ...``."""
 
 import shlex
 from collections.abc import Iterator

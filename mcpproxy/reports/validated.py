@@ -42,7 +42,7 @@ def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
 def marked(validation: Validation, accepted: Baseline) -> Validation:
     """Return the validation with the ``accepted`` findings marked as known."""
     unmarked = tuple(replace(check, is_known=False) for check in validation.checks)
-    marked_findings = iter(accepted.marked(located(unmarked)))
+    marked_findings = iter(accepted.marked(located(unmarked)))  # one for each bad check, in their order
     checks = tuple(
         replace(check, is_known=next(marked_findings).is_known) if is_bad(check) else check
         for check in unmarked
@@ -118,9 +118,10 @@ def _finding(check: CheckResult) -> Finding:
 
 
 def _located(path: str, findings: list[Finding]) -> tuple[Located, ...]:
+    """Return findings with their places in the recording ``path``, or without places if it is unreadable."""
     if path:
         try:
             return locate(open_trace(path), findings)
         except TraceError:
-            pass  # the findings are reported without places
+            pass
     return tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)

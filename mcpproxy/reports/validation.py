@@ -71,10 +71,10 @@ def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     else:
         yield style.paint(validation.verdict, "bold", _COLOURS[validation.verdict])
     bad = [c for c in validation.checks if c.status in ("failed", "warning") and not c.is_known]
-    if shown := next((check for check in bad if check.trace and check.conclusion.frames), None):
-        yield style.paint(f"The messages: mcpproxy show {visible(shown.trace)}", "dim")
-    if ruled := next((check for check in bad if check.conclusion.rule), None):
-        yield style.paint(f"What a rule means: mcpproxy explain {visible(ruled.conclusion.rule)}", "dim")
+    if with_frames := next((check for check in bad if check.trace and check.conclusion.frames), None):
+        yield style.paint(f"The messages: mcpproxy show {visible(with_frames.trace)}", "dim")
+    if rule := next((check.conclusion.rule for check in bad if check.conclusion.rule), ""):
+        yield style.paint(f"What a rule means: mcpproxy explain {visible(rule)}", "dim")
 
 
 def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:

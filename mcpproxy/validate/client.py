@@ -36,7 +36,7 @@ _STATUSES_OF_HTTP_SSE: Final = (400, 404, 405)
 
 
 class Client(RpcConnection):
-    """An MCP client: opens the session as its revision requires, lists and calls."""
+    """An MCP client: opens the session as its revision requires, requests lists, and calls tools."""
 
     async def connect(self) -> Answer:
         """Open the session as the revision requires: ``initialize`` and ``initialized``, or ``discover``.
@@ -171,13 +171,11 @@ class Client(RpcConnection):
             cursor = answer.members.get("nextCursor")
             if cursor is None:
                 return items
-            if not isinstance(cursor, str) or cursor in used_cursors:
-                raise MalformedAnswerError(
-                    f"{method} gives the cursor {shown(cursor)} a second time: its pages have no end"
-                    if isinstance(cursor, str)
-                    else f"{method} gives a cursor that is not a string",
-                    answer.frames,
-                )
+            if not isinstance(cursor, str):
+                raise MalformedAnswerError(f"{method} gives a cursor that is not a string", answer.frames)
+            if cursor in used_cursors:
+                text = f"{method} gives the cursor {shown(cursor)} a second time: its pages have no end"
+                raise MalformedAnswerError(text, answer.frames)
             used_cursors.add(cursor)
         raise MalformedAnswerError(f"{method} has more than {_MAX_PAGES} pages")
 

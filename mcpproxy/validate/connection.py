@@ -295,7 +295,7 @@ class RpcConnection:
         """Process a frame of the server, and note whether it is unsolicited."""
         frame = event.frame
         self.received.append(frame)
-        if frame.continues:
+        if frame.continues:  # a piece of a line too long to be parsed
             return
         message = frame.message
         is_unsolicited = False

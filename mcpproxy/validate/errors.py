@@ -49,7 +49,7 @@ class UnsupportedVersionError(ValidateError):
 class IdMismatchError(ValidateError):
     """A response has an id that belongs to no open request.
 
-    ``is_refusal_without_id`` is true for an error without an id. A server sends it if it cannot read a
+    ``is_refusal_without_id`` is true for an error without an id, which a server sends if it cannot read a
     request.
     """
 

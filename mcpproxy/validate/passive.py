@@ -65,7 +65,7 @@ _FEATURES_OF: Final[Mapping[Category, tuple[str, ...]]] = {
     "completion": ("completion",),
     "logging": ("logging", "notifications/message"),
 }
-"""Category -> the features that its rules are about. ``AnsweredMethods`` counts messages by feature."""
+"""Category -> the features that its rules are about. ``ServerMessages`` counts messages by feature."""
 
 _ANY_MESSAGE: Final[tuple[Category, ...]] = ("jsonrpc", "transport", "schema", "sequence")
 """The categories whose rules judge every message."""
@@ -81,13 +81,13 @@ def applies(code: str, transport: str) -> bool:
 def counts(recordings: Iterable[SessionRecording]) -> Counter[Category]:
     """Return how many messages of the server the rules of each category could judge."""
     totals: Counter[Category] = Counter()
-    for answered in (recording.answered for recording in recordings):
+    for sent in (recording.server_messages for recording in recordings):
         for category, features in _FEATURES_OF.items():
-            totals[category] += sum(answered.by_feature[feature] for feature in features)
-        totals["errors"] += answered.errors
-        totals["security"] += answered.challenges
+            totals[category] += sum(sent.by_feature[feature] for feature in features)
+        totals["errors"] += sent.errors
+        totals["security"] += sent.challenges
         for category in _ANY_MESSAGE:
-            totals[category] += answered.messages
+            totals[category] += sent.messages
     return totals
 
 
@@ -103,23 +103,22 @@ def checks(
     finding. ``messages`` says how many messages were judged in each category; ``names`` are the names of the
     rules, by code.
     """
-    counted = [(path, finding) for path, finding in findings if finding.severity != "info"]
-    violated_categories = {CATEGORY_OF.get(family(finding.rule), "sequence") for _, finding in counted}
-    judged: dict[Category, list[str]] = {}
-    families_of = {code: family(code) for code in names}
+    violations = [(path, finding) for path, finding in findings if finding.severity != "info"]
+    violated_categories = {CATEGORY_OF.get(family(finding.rule), "sequence") for _, finding in violations}
+    judged_families = {family(code) for code in names}
+    families_by_category: dict[Category, list[str]] = {}
     for name, category in CATEGORY_OF.items():
-        if name in families_of.values():
-            judged.setdefault(category, []).append(name)
-    for category, families in judged.items():
-        if category not in violated_categories and (message_count := messages.get(category, 0)):
-            codes = tuple(sorted(code for code in names if families_of[code] in families))
-            what = (
-                f"{count(message_count, 'message')} kept {count(len(codes), 'rule')} ({', '.join(families)})"
-            )
-            conclusion = Conclusion("passed", what)
+        if name in judged_families:
+            families_by_category.setdefault(category, []).append(name)
+    for category, families in families_by_category.items():
+        message_count = messages.get(category, 0)
+        if message_count and category not in violated_categories:
+            codes = tuple(sorted(code for code in names if family(code) in families))
+            rules = f"{count(len(codes), 'rule')} ({', '.join(families)})"
+            conclusion = Conclusion("passed", f"{count(message_count, 'message')} kept {rules}")
             yield CheckResult(f"{category}-rules", category, conclusion, 0, codes, revision)
-    counted.sort(key=lambda pair: pair[1].rule)
-    for code, group in groupby(counted, key=lambda pair: pair[1].rule):
+    violations.sort(key=lambda pair: pair[1].rule)
+    for code, group in groupby(violations, key=lambda pair: pair[1].rule):
         yield _violated(code, names.get(code, code), list(group), revision)
 
 
@@ -129,7 +128,7 @@ def _violated(code: str, name: str, findings: list[tuple[str, Finding]], revisio
     # The same finding occurs each time that a list is requested, so only different messages are counted.
     other_messages = {finding.message for _, finding in findings} - {first.message}
     more = f" (and {len(other_messages)} more)" if other_messages else ""
-    frames = tuple(message_count for message_count in (first.frame, *first.related) if message_count)
+    frames = tuple(number for number in (first.frame, *first.related) if number)
     conclusion = Conclusion(STATUS_OF[first.severity], f"{first.message}{more}", frames, code, first.source)
     category = CATEGORY_OF.get(family(code), "sequence")
     return CheckResult(

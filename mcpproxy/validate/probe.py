@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mcpproxy.validate.probe_context import ProbeContext
 
 Transport = Literal["stdio", "http"]
-Run: TypeAlias = "Callable[[ProbeContext], Awaitable[Conclusion | None]]"
-"""``None`` leaves the conclusion to the observer."""
+ProbeFunction: TypeAlias = "Callable[[ProbeContext], Awaitable[Conclusion | None]]"
+"""The coroutine of a probe. ``None`` leaves the conclusion to the observer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Probe:
     name: str
     category: Category
     what: str
-    run: Run
+    run: ProbeFunction
     rules: tuple[str, ...] = ()
     revisions: tuple[str, ...] = REVISIONS
     transports: tuple[Transport, ...] = ("stdio", "http")

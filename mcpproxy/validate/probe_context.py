@@ -84,9 +84,9 @@ class ProbeContext:
         self.is_dual: bool | None = None
         """Whether the server supports both eras, with and without a handshake; ``None``: unknown."""
         self.outlives_stdin = False
-        """Whether a process kept running after its stdin was closed; later ones get less time to exit."""
+        """Whether a process kept running after its stdin was closed; later processes get less time."""
         self.never_answers = False
-        """Whether a process answered nothing within ``start_s``; later ones get no extra time."""
+        """Whether a process answered nothing within ``start_s``; later processes get no extra time."""
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON; then it is not sent again."""
         self.server: JSONObject = {}
@@ -206,7 +206,7 @@ class ProbeContext:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """Return a client whose session is not open yet; on stdio it has a recording of its own, ``name``."""
+        """Return a client whose session is not open yet. On stdio it has its own recording ``name``."""
         target = self.target
         if target.url:
             from mcpproxy.validate.transports.http_wire import HttpWire

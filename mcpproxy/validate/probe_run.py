@@ -18,8 +18,8 @@ from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
 
-_WORK: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
-"""Methods for which the specification does not limit the time of a response."""
+_SLOW_METHODS: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
+"""Methods whose response may take long, because it depends on the work of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
 
 
 def _may_take_long(failure: ValidateError) -> bool:
-    return isinstance(failure, TimedOutError) and failure.method in _WORK
+    return isinstance(failure, TimedOutError) and failure.method in _SLOW_METHODS
 
 
 def _worse(

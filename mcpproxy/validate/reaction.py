@@ -64,13 +64,14 @@ async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
     if client.wire.transport == "http" and not context.http_wire.is_http_sse:
         return await _react_over_http(context, raw, what)
     received_before, earlier_ids = len(client.received), client.used_ids()
-    # Two open requests: then a response with an unknown id does not count as the answer to the ping.
-    any_response = client.expect(client.new_id())
+    # If only one request is open, the client takes a response with an unknown id as a wrong answer to it. So
+    # while the ping is open, a second request, which is never sent, is open too.
+    unsent_request = client.expect(client.new_id())
     try:
         sent = await client.send(raw)
         ping_frame = await check_alive(client, what, sent)
     finally:
-        client.forget(any_response)
+        client.forget(unsent_request)
     answers = _answers([frame for frame in client.received[received_before:] if frame.seq != ping_frame])
     return Reaction(
         sent, tuple((message, frame) for message, frame in answers if message.id not in earlier_ids)
@@ -94,7 +95,7 @@ async def check_alive(client: Client, what: str, *frames: int) -> int:
     return answer.frame.seq
 
 
-def answered(client: Client, pending: Pending) -> Frame | None:
+def response_frame(client: Client, pending: Pending) -> Frame | None:
     """Return the frame with the response to a request; ``None`` if it has not arrived."""
     for frame in client.received:
         if frame.seq > pending.seq and any(answer.id == pending.id for answer, _ in _answers([frame])):

@@ -62,6 +62,7 @@ class Recordings:
         path = self._path(name)
         now_ns = monotonic_ns()
         command = masked(target.command, os.urandom(32))
+        argument_redaction = "none" if command == target.command else ARGUMENTS_MASKED
         header = Header(
             mcpproxy=__version__,
             transport=target.transport,
@@ -71,11 +72,7 @@ class Recordings:
             pid=os.getpid(),
             started_at=_now(),
             started_ns=now_ns,
-            redaction="credentials"
-            if target.url
-            else "none"
-            if command == target.command
-            else ARGUMENTS_MASKED,
+            redaction="credentials" if target.url else argument_redaction,
             mode="reverse" if target.url else "",
             endpoint=(urlsplit(target.url).path or "/") if target.url else "",
             upstream=target.url,

@@ -21,8 +21,7 @@ _FORMATS: Final = {
 def sample(schema: JSON, depth: int = 0) -> JSON:
     """Return a value for ``schema``: its default, constant, first example or choice, else a small value.
 
-    The value is a guess, which the schema may reject. ``depth`` says how deep the schema is in the outermost
-    one.
+    The value is a guess, which the schema may reject. ``depth`` is the number of schemas around this one.
     """
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return {} if depth == 0 else None
@@ -58,8 +57,8 @@ def sample(schema: JSON, depth: int = 0) -> JSON:
 
 
 def _object(schema: JSONObject, depth: int) -> JSON:
-    properties, required = schema.get("properties"), schema.get("required")
     """Return an object with the required members."""
+    properties, required = schema.get("properties"), schema.get("required")
     value: JSONObject = {}
     for name in required if isinstance(required, list) else ():
         if isinstance(name, str):

@@ -17,14 +17,14 @@ from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_h
 from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
-from mcpproxy.validate.answered import AnsweredMethods
+from mcpproxy.validate.server_messages import ServerMessages
 
 
 class SessionRecording:
     """One recording at ``path``. ``findings`` are the findings so far.
 
-    ``fault`` says why the file is incomplete; it is empty otherwise. ``answered`` counts the messages of the
-    server by feature.
+    ``fault`` says why the file is incomplete; it is empty otherwise. ``server_messages`` counts the messages
+    of the server by feature.
 
     Raises:
         McpProxyError: ``path`` cannot be written.
@@ -34,7 +34,7 @@ class SessionRecording:
         self.path: Final = path
         self.findings: Final[list[Finding]] = []
         self.tally: Final = Tally()
-        self.answered: Final = AnsweredMethods()
+        self.server_messages: Final = ServerMessages()
         self.seq = 0
         """The number of the last head or frame."""
         self.fault = ""
@@ -88,9 +88,9 @@ class SessionRecording:
             self.seq = event.seq
         if isinstance(event, Frame):
             self.tally.frames[event.sender] += 1
-            self.answered.add(event)
+            self.server_messages.add(event)
         elif isinstance(event, ResponseHead):
-            self.answered.add_head(event)
+            self.server_messages.add_head(event)
         if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
             self._writer.write_large(frame_parts(event, session))
         else:

@@ -22,7 +22,7 @@ def test_every_answer_of_a_real_session_finds_its_question(path: Path) -> None:
             assert isinstance(asked.message, Request)
             assert asked.message.id == entry.message.id
             assert asked.sender != entry.sender
-            assert session.answers_to(asked) is entry
+            assert session.answer_to(asked) is entry
             assert (session.latency_ns(entry) or 0) > 0
 
 

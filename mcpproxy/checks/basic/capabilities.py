@@ -15,7 +15,7 @@ from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import Need, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
-from mcpproxy.session.history import History
+from mcpproxy.session.history import History, SentRequest
 
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 

@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
         selection,
         strict=options.strict,
         session=options.session or "",
-        each=lambda judged: emit(text.trace_lines(judged, style, base=base)) if streams else None,
+        on_judged=lambda judged: emit(text.trace_lines(judged, style, base=base)) if streams else None,
         located=accepted is not None or options.format in report_options.LOCATED_FORMATS,
         accepted=accepted,
     )
@@ -174,12 +174,12 @@ def judge_all(
     selection: Selection,
     *,
     strict: bool,
-    each: Callable[[JudgedTrace], None],
+    on_judged: Callable[[JudgedTrace], None],
     session: str = "",
     located: bool = False,
     accepted: "Baseline | None" = None,
 ) -> JudgedTraces:
-    """Judge all traces in their order; ``each`` is called with a trace as soon as it is judged.
+    """Judge all traces in their order; ``on_judged`` is called with a trace as soon as it is judged.
 
     With ``located``, findings have places, and the findings in the baseline ``accepted`` are marked as known.
     """
@@ -202,7 +202,7 @@ def judge_all(
             else:
                 judged.append(_marked(result, accepted) if accepted else result)
                 progress.clear()
-                each(judged[-1])
+                on_judged(judged[-1])
                 if result.journal_fault:
                     sentence = f"{path}: {result.journal_fault}; the trace was judged without it"
                     tell(sentence)

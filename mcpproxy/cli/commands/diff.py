@@ -48,19 +48,19 @@ def run(argv: list[str]) -> int:
     if ids:
         sessions_a = [comparison_options.choose_session(a, sessions_a, ids[0])]
         sessions_b = [_counterpart(b, sessions_b, ids)]
-    for expected, actual in zip_longest(sessions_a, sessions_b):
-        comparison_options.compare(comparison, expected, actual, comparison_rules)
+    for expected, found in zip_longest(sessions_a, sessions_b):
+        comparison_options.compare(comparison, expected, found, comparison_rules)
     return comparison_options.report(comparison, options.format)
 
 
 def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> RecordedSession:
-    """Return the session of B to compare: the second id names it, else it is the only session of B, else the
-    first id names it too."""
-    return (
-        sessions[0]
-        if len(ids) == 1 == len(sessions)
-        else comparison_options.choose_session(path, sessions, ids[-1])
-    )
+    """Return the session of B to compare.
+
+    A second id names it. With one id, it is the only session of B, or the session with that id.
+    """
+    if len(ids) == 1 and len(sessions) == 1:
+        return sessions[0]
+    return comparison_options.choose_session(path, sessions, ids[-1])
 
 
 def _sessions(path: str, comparison: Comparison) -> list[RecordedSession]:

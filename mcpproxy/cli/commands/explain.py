@@ -31,7 +31,8 @@ def run(argv: list[str]) -> int:
         rules += (catalogue.rules[code] for code in codes)
     style = terminal_style()
     for number, rule in enumerate(rules):
-        emit([""] * bool(number))
+        if number > 0:
+            emit([""])
         emit(lines(rule, style))
     return 0
 
@@ -110,7 +111,8 @@ def _prose(text: str, columns: int, indent: str = "  ") -> list[str]:
     """Return ``text`` wrapped; blank lines separate paragraphs."""
     wrapped: list[str] = []
     for number, paragraph in enumerate(text.split("\n\n")):
-        wrapped += [""] * bool(number)
+        if number > 0:
+            wrapped.append("")
         wrapped += textwrap.wrap(
             paragraph, columns, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         )

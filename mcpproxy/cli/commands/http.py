@@ -69,13 +69,13 @@ def run(argv: list[str]) -> int:
     if sys.platform == "win32":
         _refuse("this needs fork, which Windows does not have", "run it in WSL or in a container")
     recording = options.recording
-    make = None
+    make_proxy = None
     if enforced := recording.lists["--enforce"]:
         from mcpproxy.cli.enforce_options import enforcing_proxy_factory
 
-        make = enforcing_proxy_factory("http", enforced, options.endpoint, recording.rule_options)
+        make_proxy = enforcing_proxy_factory("http", enforced, options.endpoint, recording.rule_options)
     settings, listener, proxy_address = prepare(options)
-    settings.make_proxy = make
+    settings.make_proxy = make_proxy
     trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
     settings.greetings.append(greeting)
 
@@ -155,9 +155,12 @@ def parse(argv: list[str]) -> HttpOptions:
 def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("http")
     for name, value, _ in OPTIONS:
-        values = getattr(args, name[2:].replace("-", "_"))
-        for item in values if value else [""] * values:
-            recording.set(name, item)
+        given_value = getattr(args, name[2:].replace("-", "_"))
+        if value:
+            for item in given_value:
+                recording.set(name, item)
+        elif given_value:
+            recording.set(name, "")
     recording.resolve_rules()
     return recording
 

@@ -65,8 +65,7 @@ def run(argv: list[str]) -> int:
 
 
 def _write(path: str, collected: CollectedPins, *, update: bool) -> int:
-    """Write the pins to the new file ``path``, or print how they differ from its pins. Return the exit
-    code."""
+    """Write the pins to a new file ``path``, or print the differences from its pins. Return the exit code."""
     new_pins: Pins = collected.pins
     if path == STDOUT:
         emit(pin_file.dumps(new_pins).splitlines())
@@ -102,7 +101,8 @@ def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, Coll
     """Return the pins from the recordings or the server, and before them their source, for messages."""
     sources: list[str] = options.paths
     urls = [name for name in sources if name.startswith(("http://", "https://"))]
-    if bool(command) + bool(urls) + bool(set(sources) - set(urls)) != 1 or len(urls) > 1:
+    recordings = set(sources) - set(urls)
+    if bool(command) + bool(urls) + bool(recordings) != 1 or len(urls) > 1:
         raise UsageError(
             "pin",
             "recordings, -- COMMAND or one URL is needed",

@@ -1,5 +1,4 @@
-"""``mcpproxy replay client``: a recording replaces the client, and a live server is compared with the
-recorded server."""
+"""``mcpproxy replay client``: a recording replaces the client, to compare a live server with the recorded."""
 
 import argparse
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ def run(argv: list[str]) -> int:
 
 
 class _Options:
-    """What the arguments say; at first, what holds without any."""
+    """The values of the arguments, at first their defaults."""
 
     def __init__(self) -> None:
         self.format = "text"
@@ -109,16 +109,22 @@ def level(rule: Rule, revision: str) -> Level | None:
 def level_word(rule: Rule, revision: str) -> str | None:
     """Return the word for the level of ``rule`` in ``revision``; for a permission, ``allowed``."""
     keywords = rule.keywords(revision)
-    return SEVERITY[keywords[0]] or "allowed" if keywords else None
+    if not keywords:
+        return None
+    return SEVERITY[keywords[0]] or "allowed"
 
 
 def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
     """Return a line per rule: code, name, and its level in each revision of the protocols that occur."""
     rules = tuple(rules)
-    words = {v: [level_word(rule, v) for rule in rules] for v in VERSIONS}
-    spoken = [v for versions in (REVISIONS, ACP) if any(any(words[v]) for v in versions) for v in versions]
-    rows = [("RULE", "NAME", *spoken)]
-    rows += [(rule.code, rule.name, *[words[v][n] or "-" for v in spoken]) for n, rule in enumerate(rules)]
+    columns: list[str] = []
+    for versions in (REVISIONS, ACP):
+        if any(level_word(rule, version) for rule in rules for version in versions):
+            columns += versions
+    rows = [("RULE", "NAME", *columns)]
+    rows += [
+        (rule.code, rule.name, *(level_word(rule, version) or "-" for version in columns)) for rule in rules
+    ]
 
     def paint(column: int, cell: str, padded: str) -> str:
         return (

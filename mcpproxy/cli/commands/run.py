@@ -60,11 +60,11 @@ def run(argv: list[str]) -> int:
         sys.stdout.write(usage())
         return 0
     options.resolve_rules()
-    make = None
+    make_relay = None
     if options.lists["--enforce"]:
         from mcpproxy.cli.enforce_options import enforcing_relay_factory
 
-        make = enforcing_relay_factory("run", options.lists["--enforce"], options.rule_options)
+        make_relay = enforcing_relay_factory("run", options.lists["--enforce"], options.rule_options)
     label = paths.safe(options.label) or paths.label_for(options.command)
     members = {
         "transport": quoted("stdio"),
@@ -100,7 +100,7 @@ def run(argv: list[str]) -> int:
         grace_s=options.grace_s,
         quiet=options.is_quiet,
         greeting=greeting,
-        make_relay=make,
+        make_relay=make_relay,
     )
 
 

@@ -53,7 +53,7 @@ def run(argv: list[str]) -> int:
 
 
 def version_matrix(recordings: list[str]) -> tuple[Matrix, int]:
-    """Return the matrix of the recordings ``recordings``, and how many of them could not be read."""
+    """Return the matrix of ``recordings``, and how many of them could not be read."""
     matrix: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     unreadable = 0
     for path in recordings:
@@ -63,8 +63,9 @@ def version_matrix(recordings: list[str]) -> tuple[Matrix, int]:
             tell(str(error))
             unreadable += 1
             continue
-        for key in {(s.name, s.version, s.role, s.revision) for s in spoken}:
-            matrix[key[:3]][key[3]] += 1
+        # As a set, because a recording counts once.
+        for name, version, role, revision in {(s.name, s.version, s.role, s.revision) for s in spoken}:
+            matrix[name, version, role][revision] += 1
     return matrix, unreadable
 
 

@@ -1,9 +1,9 @@
 """Connects a player to a live server: sends the player's messages, and passes the server's messages to it.
 
 A live server is a real server that answers now, while the client is a recorded one. A ``Player`` decides what
-that client sends. A ``Link`` is the connection to the server, on stdio or
-over HTTP. If the player makes no progress for ``Player.patience_ns``, it continues without the messages that
-it waits for. The link is always closed at the end, so no process and no connection is left.
+that client sends. A ``Link`` is the connection to the server, on stdio or over HTTP. If the player makes no
+progress for ``Player.patience_ns``, it continues without the messages that it waits for. The link is always
+closed at the end, so no process and no connection is left.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Link(Protocol):
         """Start or reach the server.
 
         Raises:
-            McpProxyError: it cannot be started.
+            McpProxyError: the server cannot be started.
         """
         ...
 
@@ -96,7 +96,7 @@ async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None
 
 
 _DRAIN_S: Final = 2.0
-"""How long the server may go on sending after the last message of the client."""
+"""How long messages of the server are received after the last message of the client."""
 
 
 async def _run(player: Player, link: Link, timeout_ns: int) -> None:

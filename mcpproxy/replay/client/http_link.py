@@ -77,7 +77,7 @@ class HttpLink:
         if not send.has_request:
             await _wait_first(settled.wait(), task)
         if self._was_recorded_on_stdio and b'"notifications/initialized"' in send.raw:
-            # The recording has no GET, but without a GET stream the server could not send on its own.
+            # The recording has no GET, but the server needs a GET stream for its requests and notifications.
             opened = asyncio.Event()
             stream = self._start(self._exchange("GET", Send(b""), opened))
             await _wait_first(opened.wait(), stream)
@@ -200,8 +200,8 @@ class _Stream:
                 settled.set()
             if is_stream:
                 await self._events(response.aiter_bytes())
-            elif body := await _read_body(response.aiter_bytes()):
-                await self._receive_body(body)
+            elif response_body := await _read_body(response.aiter_bytes()):
+                await self._receive_body(response_body)
 
     async def _events(self, chunks: AsyncIterator[bytes]) -> None:
         framer = SseFramer()

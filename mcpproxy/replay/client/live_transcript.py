@@ -22,7 +22,7 @@ class OpenRequest:
 
 
 class LiveTranscript:
-    """The live session so far. ``open`` holds the client's unanswered requests."""
+    """The live session so far. ``open`` are the client's unanswered requests, by their ids."""
 
     def __init__(self, recorded: RecordedSession) -> None:
         self.session: Final = RecordedSession(recorded.name)

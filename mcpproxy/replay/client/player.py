@@ -236,15 +236,15 @@ class Player:
         self.received_count += 1
         match live.message:
             case _ if open_request is not None:
-                self._answer(live, open_request, sends, now_ns)
+                self._on_answer(live, open_request, sends, now_ns)
             case Request():
-                self._request(live, live.message, sends, now_ns)
+                self._on_request(live, live.message, sends, now_ns)
             case Malformed() if not live.raw.strip():
                 pass
             case _:
                 self._match_notification(live)
 
-    def _answer(
+    def _on_answer(
         self, live: SessionMessage, open_request: OpenRequest, sends: list[Send], now_ns: int
     ) -> None:
         """Process the response to a request, and request a further page if the response offers one."""
@@ -270,14 +270,14 @@ class Player:
         self._extra_pages += 1
         id = self._transcript.unused_id()
         raw = put(put(entry.raw, ID, raw_json.written(id)), CURSOR, raw_json.written(cursor))
-        [(page, raw)] = singles(parse(raw), raw)
+        [(page_request, raw)] = singles(parse(raw), raw)
         step = self._step_of.get(entry.index)
         number = self._transcript.new_exchange(step.exchange if step else None)
-        live = self._transcript.add(CLIENT, page, raw, now_ns, number)
+        live = self._transcript.add(CLIENT, page_request, raw, now_ns, number)
         self._transcript.open[str, id] = OpenRequest(entry, live, is_page=True)
         sends.append(Send(live.raw, step, number, has_request=True))
 
-    def _request(self, live: SessionMessage, request: Request, sends: list[Send], now_ns: int) -> None:
+    def _on_request(self, live: SessionMessage, request: Request, sends: list[Send], now_ns: int) -> None:
         """Process a request of the server.
 
         The script answers a request that was recorded. To any other request the player sends the recorded
@@ -333,19 +333,20 @@ class Player:
         """Return the messages of all steps that are due."""
         sends: list[Send] = []
         while self._steps and not self._is_paging:
-            if next(iter(self._not_received), self._steps[0].message_index) < self._steps[0].message_index:
+            first_awaited = next(iter(self._not_received), None)  # an index, the lowest
+            if first_awaited is not None and first_awaited < self._steps[0].message_index:
                 break
-            self._take(self._steps.popleft(), sends, now_ns)
+            self._add_step(self._steps.popleft(), sends, now_ns)
         return sends
 
-    def _take(self, step: ScriptStep, sends: list[Send], now_ns: int) -> None:
+    def _add_step(self, step: ScriptStep, sends: list[Send], now_ns: int) -> None:
         """Add the message of a step to ``sends``, unless nothing of it can be sent."""
         number = 0
         if step.exchange:
             number = step.exchange.number
             self._transcript.open_exchange(number, step.exchange.request)
         raws = [
-            raw for entry in step.messages if (raw := self._write(entry, step, number, now_ns)) is not None
+            raw for entry in step.messages if (raw := self._prepare(entry, step, number, now_ns)) is not None
         ]
         if step.messages and not raws:
             self._transcript.drop_exchange(number)
@@ -355,8 +356,8 @@ class Player:
         raw = b"[" + b",".join(raws) + b"]" if is_batch else b"".join(raws)
         sends.append(Send(raw, step, number, step.has_request))
 
-    def _write(self, entry: SessionMessage, step: ScriptStep, number: int, now_ns: int) -> bytes | None:
-        """Return the bytes to send for one recorded message; ``None`` if it cannot be sent."""
+    def _prepare(self, entry: SessionMessage, step: ScriptStep, number: int, now_ns: int) -> bytes | None:
+        """Add a recorded message to the live session; return its bytes, ``None`` if it cannot be sent."""
         raw = self._translated(entry)
         if raw is None:
             self._drop_awaited(entry)

@@ -65,12 +65,12 @@ class PagedListing:
 def listings(session: RecordedSession) -> list[PagedListing]:
     """Return every listing of a session that was answered, in the order of their first pages."""
     all_listings: list[PagedListing] = []
-    continued_by: dict[tuple[str, str], PagedListing] = {}
+    continued_by: dict[tuple[str, str], PagedListing] = {}  # (method, cursor of the next page) -> listing
     for entry in session.messages:
         message = entry.message
         if entry.sender != CLIENT or not isinstance(message, Request) or message.method not in LISTS:
             continue
-        answer = session.answers_to(entry)
+        answer = session.answer_to(entry)
         if answer is None or not isinstance(answer.message, Response):
             continue
         result = answer.message.result

@@ -100,7 +100,7 @@ class _SessionComparison:
 
     def items(self, ignored_methods: frozenset[str]) -> list[ComparedItem]:
         """Return all items: first those of the expected session in order, then the new ones in order."""
-        known_items, new_items = self._client_requests(ignored_methods)
+        expected_items, new_items = self._client_requests(ignored_methods)
         for indexed_items in (
             self._unsolicited(_server_requests, ignored_methods),
             self._unsolicited(_server_notifications, ignored_methods),
@@ -108,17 +108,17 @@ class _SessionComparison:
             self._exchanges(ignored_methods),
         ):
             for index, item in indexed_items:
-                items = new_items if item.frame is None else known_items
+                items = new_items if item.frame is None else expected_items
                 items.append((index, item))
-        known_items.sort(key=lambda pair: pair[0])
+        expected_items.sort(key=lambda pair: pair[0])
         new_items.sort(key=lambda pair: pair[0])
-        return [item for _, item in (*known_items, *new_items)]
+        return [item for _, item in (*expected_items, *new_items)]
 
     def _client_requests(
         self, ignored_methods: frozenset[str]
     ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
         """Return the items of the client's requests: those that were expected, and new ones, with indices."""
-        known_items: list[tuple[int, ComparedItem]] = []
+        expected_items: list[tuple[int, ComparedItem]] = []
         expected, found = listing_diff.listings(self._expected), listing_diff.listings(self._found)
         expected_by_first = {listing.first.index: listing for listing in expected}
         found_by_first = {listing.first.index: listing for listing in found}
@@ -135,11 +135,11 @@ class _SessionComparison:
             listing = expected_by_first.get(entry.index)
             found_listing = None if counterpart is None else found_by_first.get(counterpart.index)
             if listing and found_listing and counterpart:
-                known_items.append((entry.index, self._compare_listings(listing, found_listing)))
+                expected_items.append((entry.index, self._compare_listings(listing, found_listing)))
             elif entry.index in expected_pages and listing is None:
                 continue
             else:
-                known_items.append((entry.index, self._compare_answers(entry, counterpart)))
+                expected_items.append((entry.index, self._compare_answers(entry, counterpart)))
         new_items = [
             (
                 entry.index,
@@ -151,7 +151,7 @@ class _SessionComparison:
             and entry.method not in ignored_methods
             and (entry.index not in found_pages or entry.index in found_by_first)
         ]
-        return known_items, new_items
+        return expected_items, new_items
 
     def _compare_listings(self, expected: PagedListing, found: PagedListing) -> ComparedItem:
         changes = tuple(listing_diff.changes(expected, found, self._rules))
@@ -183,7 +183,7 @@ class _SessionComparison:
 
     def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
         """Return the response to a request; over HTTP this can be an error without an id in its exchange."""
-        if (answer := session.answers_to(request)) or not request.exchange:
+        if (answer := session.answer_to(request)) or not request.exchange:
             return answer
         for entry in session.messages[request.index :]:
             if entry.exchange == request.exchange and _is_anonymous_error(entry):
@@ -236,7 +236,7 @@ class _SessionComparison:
                 )
             elif entry is not None and counterpart is not None and self._have_equal_texts(entry, counterpart):
                 yield entry.index, ComparedItem(what, "same", entry.seq, counterpart.seq)
-            elif entry is not None:
+            elif entry is not None:  # two different lines are two items: one is missing, one is new
                 yield entry.index, ComparedItem(what, "missing", entry.seq, remark=shown(_text(entry)))
                 if counterpart is not None:
                     yield (

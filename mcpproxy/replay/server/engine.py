@@ -77,7 +77,7 @@ class ReplayEngine:
                 self._answer_to.setdefault(entry.answers, entry)
         dependencies_by_index = dependencies(session)
         if not self._options.over_http:
-            self._answer_by_refusal(dependencies_by_index)
+            self._add_refusals(dependencies_by_index)
         self._schedule: Final = Schedule(session.messages, dependencies_by_index)
         self._owner: Final = {index: dependency.owner for index, dependency in dependencies_by_index.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
@@ -88,7 +88,7 @@ class ReplayEngine:
         self.misses = 0
 
     @property
-    def session(self) -> int:
+    def session_key(self) -> int:
         """A number that is equal for two engines if they replay the same recorded session."""
         return id(self._session)
 
@@ -130,7 +130,7 @@ class ReplayEngine:
     def _receive(self, live: LiveMessage, outcome: EngineResult) -> None:
         match live.message:
             case Request():
-                self._request(live, live.message, outcome)
+                self._on_request(live, live.message, outcome)
             case Notification(method="notifications/cancelled", params=params):
                 self._cancel(live, params, outcome)
             case Notification(method=method):
@@ -147,7 +147,7 @@ class ReplayEngine:
                 if not self._match_one(candidates, live, outcome) and live.raw.strip():
                     self._miss(live, "it is not a JSON-RPC message", None, outcome, code=_PARSE_ERROR)
 
-    def _request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
+    def _on_request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         """Answer a request from the recording, with a generated response, or as a miss."""
         live.id = raw_json.value_bytes(live.raw, ID) or b"null"
         live.token = raw_json.value_bytes(live.raw, OWN_TOKEN)
@@ -172,7 +172,7 @@ class ReplayEngine:
             outcome.outgoing.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
             outcome.notes.append("server/discover was not recorded; answered with Method not found")
         else:
-            self._request_miss(live, request, outcome)
+            self._answer_miss(live, request, outcome)
 
     def _last_answer(self, request: Request) -> SessionMessage | None:
         """Return the recorded response to the last recorded request that is equal to ``request``."""
@@ -186,7 +186,7 @@ class ReplayEngine:
             return not self._options.over_http  # over HTTP the status is the answer
         return not self._options.complete and entry.method != "subscriptions/listen"
 
-    def _request_miss(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
+    def _answer_miss(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         """Answer a request for which the recording has no unused equal request."""
         if entry := self._matcher.last(request):
             reason = f"all equal recorded requests were used, the last is frame {entry.seq}"
@@ -297,8 +297,8 @@ class ReplayEngine:
                 joined.append(out)
         return joined
 
-    def _answer_by_refusal(self, dependencies_by_index: dict[int, Dependency]) -> None:
-        """Count an error in an HTTP response as the response to its request, even if it has no id."""
+    def _add_refusals(self, dependencies_by_index: dict[int, Dependency]) -> None:
+        """Use an error in an HTTP response as the response to its request, even if the error has no id."""
         for index, dependency in dependencies_by_index.items():
             entry = self._session.messages[index]
             if not isinstance(entry.message, ErrorResponse) or entry.answers is not None:
@@ -331,7 +331,7 @@ def _never_asked(engines: Sequence[ReplayEngine]) -> int:
     """
     fewest: dict[int, int] = {}
     for engine in engines:
-        fewest[engine.session] = min(fewest.get(engine.session, engine.waiting), engine.waiting)
+        fewest[engine.session_key] = min(fewest.get(engine.session_key, engine.waiting), engine.waiting)
     return sum(fewest.values())
 
 

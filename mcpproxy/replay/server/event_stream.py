@@ -66,6 +66,7 @@ class EventStream:
                 await self._changed.wait()
 
     def _notify_reader(self) -> None:
+        """Wake the waiting reader; the next wait needs an event that is not set."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -184,7 +184,9 @@ class HttpReplayServer:
 
     def _http_sse_stream(self) -> Response:
         session = self._new_session()
-        path = next(iter(sorted(self._paths - {urlsplit(self.url).path})), urlsplit(self.url).path)
+        stream_path = urlsplit(self.url).path
+        # POSTs go to another path, if another path was recorded.
+        path = min(self._paths - {stream_path}, default=stream_path)
 
         async def events() -> AsyncIterator[bytes]:
             yield f"event: endpoint\ndata: {path}?sessionId={session.id}\n\n".encode()

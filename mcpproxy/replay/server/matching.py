@@ -96,9 +96,8 @@ class Matcher:
         value = self._compared_part(request)
         candidates = self._by_method.get(request.method)
         if not candidates:
-            candidates = [entry for entry in self._all_requests if entry.index not in self._taken_indices][
-                :1
-            ] or self._all_requests[-1:]
+            untaken = [entry for entry in self._all_requests if entry.index not in self._taken_indices]
+            candidates = untaken[:1] or self._all_requests[-1:]
         best: tuple[int, bool, int] | None = None
         nearest: Nearest | None = None
         for entry in candidates[:_MAX_CANDIDATES]:

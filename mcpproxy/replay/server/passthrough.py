@@ -29,13 +29,16 @@ class Passthrough:
     """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        self._initialize: LiveMessage | None = (
-            None  # the client's ``initialize``, until the server answers it
-        )
-        self._lines_after_handshake: list[bytes] = []  # lines to write after that answer
-        self._is_begun = False  # whether a request was passed on
-        self._is_ready = False  # whether lines can be written without waiting for that answer
+        # The client's ``initialize``, until the server has answered it.
+        self._initialize: LiveMessage | None = None
+        # Lines to write when the server has answered ``initialize``.
+        self._lines_after_handshake: list[bytes] = []
+        # Whether a request was passed on.
+        self._is_begun = False
+        # Whether lines can be written without waiting for the answer to ``initialize``.
+        self._is_ready = False
         self._passed_requests: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
+        # New id of a server request -> the bytes of its own id.
         self._server_request_ids: Final[dict[str, bytes]] = {}
 
     @property

@@ -39,10 +39,10 @@ class Schedule:
 
     def mark_received(self, entry: SessionMessage) -> list[SessionMessage]:
         """Mark a client message as received; return the server messages now due, in recorded order."""
-        due = list(self._without_conditions(iter(self._waiting_for.pop(entry.index, ()))))
+        due = list(self._meet_one_condition(iter(self._waiting_for.pop(entry.index, ()))))
         if entry.index > self._latest_received and entry.method != "ping":
             self._latest_received = entry.index
-            due += self._without_conditions(self._newly_met_after_conditions())
+            due += self._meet_one_condition(self._newly_met_after_conditions())
         return self._take(due)
 
     def drop(self, owner: SessionMessage) -> None:
@@ -71,8 +71,8 @@ class Schedule:
             self._after_conditions_met += 1
             yield index
 
-    def _without_conditions(self, indices: Iterator[int]) -> Iterator[int]:
-        """Count one more condition of each message as met; yield the messages without further conditions."""
+    def _meet_one_condition(self, indices: Iterator[int]) -> Iterator[int]:
+        """Mark one more condition of each message as met; yield the messages that have no other condition."""
         for index in indices:
             if index in self._unmet:
                 self._unmet[index] -= 1

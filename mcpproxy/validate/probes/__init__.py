@@ -27,6 +27,7 @@ from mcpproxy.validate.probes import (
 
 PROBES: Final[tuple[Probe, ...]] = (
     *walk.PROBES[:1],
+    # Before the handshake, because the handshake may fail without a token.
     *authorization.PROBES,
     *walk.PROBES[1:],
     *tools.PROBES,

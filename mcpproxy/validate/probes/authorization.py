@@ -141,4 +141,3 @@ PROBES: Final = (
         session=False,
     ),
 )
-"""These probes run before the handshake, because the handshake may fail without a token."""

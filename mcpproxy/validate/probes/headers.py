@@ -1,6 +1,7 @@
 """Headers that repeat parts of the body of a stateless request: a server must refuse a mismatch.
 
-Each request is valid except for the changed header. A request with a name asks only to read something.
+Each request is valid except for the changed header. A request that names a prompt, a resource or a tool only
+reads it, or calls a tool that may be called (``walk.allowed_calls``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """
@@ -16,7 +17,7 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Run, passed
+from mcpproxy.validate.probe import Probe, ProbeFunction, passed
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import allowed_calls
 from mcpproxy.validate.raw_requests import (
@@ -40,7 +41,9 @@ _RULES: Final = ("HDR-007",)
 HeaderChange = Callable[[Headers], Headers]
 
 
-async def _refused(context: ProbeContext, message: JSONObject, change: HeaderChange, what: str) -> Conclusion:
+async def _expect_refusal(
+    context: ProbeContext, message: JSONObject, change: HeaderChange, what: str
+) -> Conclusion:
     """Send a request with changed headers, which do not match its body; the server must refuse it.
 
     ``what`` describes the request for the user.
@@ -53,6 +56,7 @@ async def _refused(context: ProbeContext, message: JSONObject, change: HeaderCha
 
 
 def _other_outcome(context: ProbeContext, reply: RawAnswer, text: str) -> Conclusion:
+    """Return the conclusion on an answer that is not the required refusal."""
     violation = context.violation("HDR-007/R-236", text, reply.frames)
     if reply.is_served or reply.code is None:
         return violation
@@ -63,7 +67,7 @@ def _other_outcome(context: ProbeContext, reply: RawAnswer, text: str) -> Conclu
 async def _wrong_version(context: ProbeContext) -> Conclusion:
     what = f"a request of {context.revision} with {_VERSION_HEADER}: {STATEFUL[-1]}"
     message = context.client.request_object("server/discover")
-    return await _refused(
+    return await _expect_refusal(
         context, message, lambda headers: _with_header(headers, _VERSION_HEADER, STATEFUL[-1]), what
     )
 
@@ -85,14 +89,14 @@ async def _no_version(context: ProbeContext) -> Conclusion:
 async def _wrong_method(context: ProbeContext) -> Conclusion:
     what = "server/discover with Mcp-Method: tools/list"
     message = context.client.request_object("server/discover")
-    return await _refused(
+    return await _expect_refusal(
         context, message, lambda headers: _with_header(headers, "Mcp-Method", "tools/list"), what
     )
 
 
 async def _no_method(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover")
-    return await _refused(
+    return await _expect_refusal(
         context, message, lambda headers: with_headers(headers, "Mcp-Method"), "a request without Mcp-Method"
     )
 
@@ -101,7 +105,7 @@ async def _wrong_name(context: ProbeContext) -> Conclusion:
     method, params = named_request(context)
     message = context.client.request_object(method, params)
     what = f"{method} of {shown(_requested_name(params))} with Mcp-Name: mcpproxy-other"
-    return await _refused(
+    return await _expect_refusal(
         context, message, lambda headers: _with_header(headers, "Mcp-Name", "mcpproxy-other"), what
     )
 
@@ -109,7 +113,7 @@ async def _wrong_name(context: ProbeContext) -> Conclusion:
 async def _no_name(context: ProbeContext) -> Conclusion:
     method, params = named_request(context)
     message = context.client.request_object(method, params)
-    return await _refused(
+    return await _expect_refusal(
         context, message, lambda headers: with_headers(headers, "Mcp-Name"), f"{method} without Mcp-Name"
     )
 
@@ -139,7 +143,7 @@ async def _case(context: ProbeContext) -> Conclusion:
 async def _no_param(context: ProbeContext) -> Conclusion:
     message, _, header = _mirrored_call(context)
     what = f"a call without Mcp-Param-{header}, which its tool asks for,"
-    return await _refused(
+    return await _expect_refusal(
         context, message, lambda headers: with_headers(headers, f"Mcp-Param-{header}"), what
     )
 
@@ -148,16 +152,16 @@ async def _wrong_param(context: ProbeContext) -> Conclusion:
     message, value, header = _mirrored_call(context)
     other = "true" if value is False else "4711"
     what = f"a call whose argument is {shown(value)} with Mcp-Param-{header}: {other}"
-    return await _refused(
+    return await _expect_refusal(
         context, message, lambda headers: _with_header(headers, f"Mcp-Param-{header}", other), what
     )
 
 
 def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
-    """Return the method and the params of a request that reads something by its name.
+    """Return the method and the params of a request that names a prompt, a resource or a tool.
 
     Raises:
-        Skipped: the server has nothing that can be read by its name.
+        Skipped: the server has none that may be read or called.
     """
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
@@ -219,7 +223,7 @@ def _requested_name(params: JSONObject) -> JSON:
     return params.get("name", params.get("uri"))
 
 
-def _row(name: str, what: str, run: Run) -> Probe:
+def _row(name: str, what: str, run: ProbeFunction) -> Probe:
     return Probe(name, "transport", what, run, rules=_RULES, revisions=STATELESS, transports=("http",))
 
 

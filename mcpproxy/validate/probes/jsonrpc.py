@@ -22,7 +22,7 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
 from mcpproxy.validate.reaction import JSON_RPC, check_alive, reaction
@@ -46,7 +46,7 @@ _INCOMPLETE_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
     ("prompts", "prompts/get", {}),
     ("completions", "completion/complete", {}),
 )
-"""A capability, a method of that capability, and params for it that lack a required member."""
+"""Rows of a capability, a method of that capability, and params for the method without a required member."""
 
 # Name of a probe, description of an id, the id.
 _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
@@ -170,7 +170,7 @@ def _answered_ids(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
     return answered
 
 
-def _with_id(name: str, id: RequestId) -> Run:
+def _with_id(name: str, id: RequestId) -> ProbeFunction:
     """Return the function of the probe ``name``, which sends a request with this id."""
 
     async def run(context: ProbeContext) -> Conclusion:

@@ -18,7 +18,7 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import harmless_method, skip_if_always_refused
-from mcpproxy.validate.reaction import answered, check_alive
+from mcpproxy.validate.reaction import check_alive, response_frame
 
 _FUTURE_REVISION: Final = "2099-12-31"
 """A revision that no server can support: its date is in the future."""
@@ -109,7 +109,7 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
 
 def _outcome_of_early(client: Client, early_request: Pending, frames: tuple[int, ...]) -> Conclusion:
     """Return the conclusion on a request that came too early; ``frames`` show that the session continued."""
-    frame = answered(client, early_request)
+    frame = response_frame(client, early_request)
     if frame is None:
         return passed("not answered", (early_request.seq, *frames))
     event = early_request.events.get_nowait()

@@ -9,10 +9,10 @@ from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import FEATURES, answered_method, harmless_method
-from mcpproxy.validate.reaction import answered, check_alive, reaction
+from mcpproxy.validate.reaction import check_alive, reaction, response_frame
 
 _AT_ONCE: Final = 50
 """How many requests are sent at once."""
@@ -26,7 +26,7 @@ _SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
 _TOO_LARGE: Final = 413
 
 
-def _message_of_size(size: int, *, is_common: bool) -> Run:
+def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
     """Return the function of a probe that sends a message of about ``size`` bytes.
 
     ``is_common`` says whether such messages are common: then a refusal is a warning.
@@ -116,7 +116,7 @@ async def _cancellation(context: ProbeContext) -> Conclusion:
     ping_frame = await check_alive(client, "a cancellation", pending.seq, cancelled)
     text = (
         "it came too late, the request was answered"
-        if answered(client, pending)
+        if response_frame(client, pending)
         else "the request was not answered"
     )
     return passed(text, (pending.seq, cancelled, ping_frame))

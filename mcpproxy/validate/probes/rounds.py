@@ -1,4 +1,4 @@
-"""Stateless requests with more than one answer: requests for input, and subscriptions.
+"""Stateless requests that take several rounds or get several messages: requests for input, and subscriptions.
 
 A server can answer a request with a request for input; then the client repeats the request with the input.
 Only tools that may be called are called (``walk.allowed_calls``). Requests for input are answered as by a

@@ -12,7 +12,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import cited, harmless_request, post, raw_answer, streamable, with_headers
 
@@ -131,7 +131,9 @@ def _wire_with_session_id(context: ProbeContext, client: "Client") -> "HttpWire"
     return wire
 
 
-def _row(name: str, what: str, run: Run, rules: tuple[str, ...], since: str = "2025-03-26") -> Probe:
+def _row(
+    name: str, what: str, run: ProbeFunction, rules: tuple[str, ...], since: str = "2025-03-26"
+) -> Probe:
     """Return the row of a probe that runs in the revisions with a handshake from ``since`` on."""
     revisions = STATEFUL[STATEFUL.index(since) :]
     return Probe(name, "transport", what, run, rules=rules, revisions=revisions, transports=("http",))

@@ -337,6 +337,7 @@ ALWAYS: Final = (
         session=False,
     ),
 )
+"""The probes that run even if the user did not choose them, because the other probes need a session."""
 
 PROBES: Final = (
     *ALWAYS,

@@ -11,6 +11,7 @@ from mcpproxy.session.frame import Frame
 Headers = Sequence[tuple[str, str]]
 
 _RETRY_S: Final = 1.0
+"""How long to wait before a stream is resumed, if the server does not say how long."""
 
 
 class Listener(Protocol):
@@ -29,7 +30,9 @@ class ClientExchange:
 
     ``wire`` is the MCP session to which the exchange belongs, if any. ``seq`` is the frame number of our
     message, or of the request head if there is no body. ``frames`` are the server's frames, and ``heads`` are
-    the numbers of the two heads. ``failure`` says why the exchange did not complete.
+    the numbers of the two heads. ``failure`` says why the exchange did not complete. ``last_id`` is the id of
+    the last event, ``retry_s`` is how long to wait before the stream is resumed, and ``is_cut`` says whether
+    the exchange was cut off.
     """
 
     wire: "Listener | None" = None
@@ -96,7 +99,7 @@ class ClientExchange:
     def find_endpoint(self, chunk: bytes) -> None:
         """Look for an ``endpoint`` event in a chunk of the body.
 
-        In the recording its session id is masked.
+        The recorded event cannot be used, because the session id in it is masked.
         """
         if self.endpoint or not self.is_stream:
             return

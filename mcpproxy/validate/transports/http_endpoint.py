@@ -100,10 +100,7 @@ class HttpEndpoint:
     async def read_stream(
         self, headers: Headers, is_enough: Callable[[ClientExchange], bool], limit_s: float
     ) -> ClientExchange:
-        """GET a stream.
-
-        Read it until ``is_enough`` returns true, until its end, or for ``limit_s`` seconds.
-        """
+        """Read the stream of a GET until ``is_enough`` returns true, its end, or for ``limit_s`` seconds."""
         exchange = ClientExchange()
         task = self.start(exchange, "GET", headers)
         try:
@@ -218,7 +215,7 @@ class HttpEndpoint:
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
-            # The task that runs the exchange also writes the request head.
+            # This runs in the task that writes the request, so the variable is the exchange of that task.
             exchange = _current_exchange.get()
             if exchange is None:
                 return
@@ -247,7 +244,7 @@ class HttpEndpoint:
                 exchange.retry_s = min(frame.event.retry / 1000, _LONGEST_RETRY_S)
             if frame.event.name == "endpoint":
                 return
-        if frame.raw or frame.event is None:
+        if frame.raw or frame.event is None:  # an event without data contains no message
             exchange.on_frame(frame)
 
 

@@ -34,6 +34,7 @@ from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, Reque
 _MAX_RESUMPTIONS: Final = 5
 _CLOSE_S: Final = 5.0
 _NAME_MEMBERS: Final = ("name", "uri", "taskId")
+"""Members of params that the header ``Mcp-Name`` repeats."""
 
 
 class HttpWire:
@@ -56,7 +57,7 @@ class HttpWire:
         self.last: ClientExchange | None = None
         """The exchange of the last message that was sent."""
         self.stream: ClientExchange | None = None
-        self._streaming: asyncio.Task[None] | None = None
+        self._stream_task: asyncio.Task[None] | None = None
         self._posts: Final[dict[ClientExchange, asyncio.Task[None]]] = {}
 
     @property
@@ -76,7 +77,7 @@ class HttpWire:
     async def fall_back(self, timeout_s: float) -> bool:
         """Switch to HTTP+SSE if a GET opens a stream of that transport; return whether it does."""
         stream = ClientExchange(self)
-        self._streaming = self.server.create_task(self._stream(stream))
+        self._stream_task = self.server.create_task(self._read_stream(stream))
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await stream.wait_until(lambda: bool(stream.endpoint))
@@ -100,12 +101,11 @@ class HttpWire:
         params = call.params if call else None
         version = _text_at(params, "_meta", VERSION_KEY) or self.version
         if version:
-            headers.append(("MCP-Protocol-Version", str(version)))
+            headers.append(("MCP-Protocol-Version", version))
         if call and (version in STATELESS or _text_at(params, "_meta", VERSION_KEY)):
             headers.append(("Mcp-Method", call.method))
-            name = next(
-                (name for key in _NAME_MEMBERS if isinstance(name := _text_at(params, key), str)), None
-            )
+            names = (_text_at(params, member) for member in _NAME_MEMBERS)
+            name = next((name for name in names if name is not None), None)
             if name is not None:
                 headers.append(("Mcp-Name", encoded_name(name)))
             headers += self._argument_headers(call)
@@ -149,8 +149,8 @@ class HttpWire:
 
     async def open_stream(self) -> None:
         """Open the GET stream for unsolicited server messages, without waiting for it."""
-        if not self.is_http_sse and self._streaming is None:
-            self._streaming = self.server.create_task(
+        if not self.is_http_sse and self._stream_task is None:
+            self._stream_task = self.server.create_task(
                 self.server.run(ClientExchange(self), "GET", self.headers(), b"")
             )
 
@@ -189,14 +189,14 @@ class HttpWire:
                 headers.append((f"Mcp-Param-{header}", encoded_name(text)))
         return headers
 
-    async def _stream(self, stream: ClientExchange) -> None:
+    async def _read_stream(self, stream: ClientExchange) -> None:
         """Read the stream of HTTP+SSE to its end."""
         await self.server.run(stream, "GET", self.headers(), b"")
         if self.stream is stream:
             self.on_event(ServerLost(f"it {stream.failure or 'ended the stream of the session'}"))
 
     async def _end_stream(self) -> None:
-        self.stream, task, self._streaming = None, self._streaming, None
+        self.stream, task, self._stream_task = None, self._stream_task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -242,7 +242,7 @@ def _count_answers(frames: Iterable[Frame]) -> int:
     return total
 
 
-def _text_at(value: object, *path: str) -> JSON:
+def _text_at(value: "JSON | Absent", *path: str) -> str | None:
     for name in path:
-        value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore
+        value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, str) else None

@@ -31,6 +31,9 @@ _LINE_BYTES: Final = 16 << 20
 """The longest line that is parsed. A line whose parsed form needs more than ``BUDGET_BYTES`` of memory is not
 parsed either."""
 
+_LAST_OUTPUT_S: Final = 0.5
+"""How long to wait for the last output, and for stdin to close, after the server was killed."""
+
 _LAST_STDERR_S: Final = 0.5
 """How long to wait for the end of stderr after the server has exited."""
 _SHOWN_BYTES: Final = 200
@@ -211,12 +214,12 @@ class StdioWire:
         self.exit_code = await process.wait()
         # The last output may still be in the pipe. The wait is limited, because a process that the server
         # started may have left the group and keep stdout open.
-        await asyncio.wait(self._tasks, timeout=0.5)
+        await asyncio.wait(self._tasks, timeout=_LAST_OUTPUT_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         process._transport.close()  # pyright: ignore # asyncio has no public way to close a pipe
-        await asyncio.wait((asyncio.create_task(_pipe_closed(process.stdin)),), timeout=0.5)
+        await asyncio.wait((asyncio.create_task(_pipe_closed(process.stdin)),), timeout=_LAST_OUTPUT_S)
         at_ns = self.recording.now_ns()
         if self.exit_code >= 0:
             self.recording.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))

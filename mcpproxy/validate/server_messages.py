@@ -1,4 +1,4 @@
-"""Counts the messages of a server by feature, such as ``tools``.
+"""Counts the messages that a server sent, by feature, such as ``tools``.
 
 A rule counts as passed only if the server sent messages that the rule is about. The feature of a message
 follows from its method; for a response, from the method of the request that it answers.
@@ -14,8 +14,8 @@ _MAX_OPEN_REQUESTS: Final = 10_000
 """Unanswered requests beyond this number are forgotten."""
 
 
-class AnsweredMethods:
-    """The messages of the server in one recording.
+class ServerMessages:
+    """Counts the messages of the server in one recording.
 
     ``messages`` is the number of messages, and ``errors`` is the number of error responses among them.
     ``by_feature`` counts the messages by the feature of their method: ``tools`` for ``tools/list``,
