@@ -214,7 +214,7 @@ def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord |
     entry = replace(
         entry,
         frames=sum(tally.frames.values()) if tally else None,
-        findings=dict(tally.found) if tally else None,
+        findings=dict(tally.total_findings) if tally else None,
     )
     if isinstance(last, Continued):
         state = "running" if _is_recording(entry.path, header) else "cut"

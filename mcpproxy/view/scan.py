@@ -133,7 +133,7 @@ class Scan(MessageScan):
         if frame.exchange:
             exchange = self._exchanges.get(frame.exchange) or self._open_exchange(frame.exchange)
             if frame.event is not None and frame.event.name == "endpoint":
-                self._name_session(exchange, self._session(SessionNames().of(frame)))
+                self._name_session(exchange, self._session(SessionNames().track(frame)))
         by_us = frame.by_proxy or frame.refused
         seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
         place = (frame.exchange, client)
@@ -345,7 +345,7 @@ class Scan(MessageScan):
         """Return the session of a head. Its record names it, unless another program wrote the record."""
         if "session" in members:
             return self._session(members["session"])
-        return self._session(SessionNames().of(decode(line)) if b"ession" in line else "")
+        return self._session(SessionNames().track(decode(line)) if b"ession" in line else "")
 
     def _name_session(self, exchange: ExchangeState, session: int) -> None:
         """Note which session an exchange belongs to, once that is known: the first answer may say it."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from mcpproxy.base.visible import visible
-from mcpproxy.protocol.jsonrpc import Flaw, JSONObject, Request, read
+from mcpproxy.protocol.jsonrpc import JSONObject, Request, read
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.session.frame import Frame
 from mcpproxy.view.call_reader import CallReader
@@ -59,9 +59,8 @@ def _definitions(raw: bytes) -> Iterator[tuple[str, JSONObject, int]]:
     """Yield name, definition and size of each tool in a result."""
     listed = value_bytes(raw, ("result", "tools"))
     for text in elements(listed) if listed and listed.startswith(b"[") else ():
-        value = read(text)
-        if isinstance(value, Flaw) or not isinstance(value[0], dict):
+        definition = read(text)
+        if not isinstance(definition, dict):
             continue
-        definition: JSONObject = value[0]
         if isinstance(name := definition.get("name"), str):
             yield name, definition, len(text)

@@ -32,7 +32,7 @@ def expected(events: Iterable[object]) -> tuple[list[tuple[int, str, str]], set[
     requests: list[tuple[int, str, str]] = []
     answers: set[tuple[int, int]] = set()
     for event in events:
-        conversation.look(event)
+        conversation.track_session(event)
         if isinstance(event, Frame) and not event.continues:
             for turn in conversation.turns(event):
                 if turn.kind == "request":
@@ -73,7 +73,7 @@ def write(path: Path, events: Iterable[Event]) -> None:
         if isinstance(event, Close):
             lines.append(encode_close(event, Tally()))
         else:
-            lines.append(encode(event, names.of(event)))
+            lines.append(encode(event, names.track(event)))
     path.write_bytes(b"".join(lines))
 
 
