@@ -16,6 +16,14 @@ COMMANDS = {
         "http": ("mcpproxy.cli.commands.http", "the same before an HTTP server, as a proxy"),
         "demo": ("mcpproxy.cli.commands.demo", "watch it work on a small bundled server"),
     },
+    "Hosts": {
+        "hosts": (
+            "mcpproxy.cli.commands.hosts",
+            "the servers in the files of all hosts, and which are wrapped",
+        ),
+        "wrap": ("mcpproxy.cli.commands.wrap", "put mcpproxy before a server in the file of its host"),
+        "unwrap": ("mcpproxy.cli.commands.unwrap", "take it out again, to the byte"),
+    },
     "Read": {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
