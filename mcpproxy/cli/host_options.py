@@ -59,7 +59,7 @@ def _host(where: str, name: str) -> Host:
     by_name = {host.name.casefold(): host for host in hosts.values()}
     if name.casefold() in by_name:
         return by_name[name.casefold()]
-    guess = nearest(name, [*hosts, *(host.name for host in hosts.values())])
+    guess = nearest(name, hosts) or nearest(name, (host.name for host in hosts.values()))
     step = f"did you mean {guess}?" if guess else f"the hosts are {', '.join(hosts)}"
     raise UsageError(where, f"no host is called {name}", step)
 

@@ -254,7 +254,9 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
         if url := text_of(find(node, url_at)):
             reason = reason or "remote: reached over HTTP"
             return Entry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
-    return Entry(host, row, file, at, name, node, reason=reason or "has no command of its own")
+    has_command = any(find(node, shape.command) for shape in host.shapes)
+    fact = "its command is not a text with a list of texts" if has_command else "has no command of its own"
+    return Entry(host, row, file, at, name, node, reason=reason or fact)
 
 
 def _is_shared(root: Node, at: Path, shapes: Sequence[Shape]) -> bool:

@@ -61,9 +61,7 @@ class _Scanner:
             return Node(at, end, scalar)
         found = _OTHER.match(self._text, at)
         if found is None:
-            raise UnreadableTextError(
-                at, f"{first!r} where a value should be" if first else "it ends too early"
-            )
+            raise self._misplaced(at, "value")
         return Node(at, found.end(), _scalar(found.group()))
 
     def _object(self, start: int, level: int) -> Node:
@@ -71,7 +69,7 @@ class _Scanner:
         at = self.space(start + 1)
         while not self._text.startswith("}", at):
             if not self._text.startswith('"', at):
-                raise UnreadableTextError(at, f"{self._text[at : at + 1]!r} where a name should be")
+                raise self._misplaced(at, "name")
             key_start = at
             at, key = self._string(at)
             at = self.space(at)
@@ -98,6 +96,12 @@ class _Scanner:
         if not self._text.startswith(closing, at):
             raise UnreadableTextError(at, f"no comma and no {closing}")
         return at
+
+    def _misplaced(self, at: int, expected: str) -> UnreadableTextError:
+        found = self._text[at : at + 1]
+        return UnreadableTextError(
+            at, f"{found!r} where a {expected} should be" if found else "it ends too early"
+        )
 
     def _string(self, at: int) -> tuple[int, str]:
         found = _STRING.match(self._text, at)

@@ -135,7 +135,9 @@ def unwrap_step(entry: Entry, record: WrapRecord | None) -> EntryPlan:
         assert record is not None
         node = find(entry.node, entry.url_at)
         assert node is not None
-        return EntryPlan(entry, [Edit(node.start, node.end, record.changes[0].old)], (), record.upstream, record)
+        return EntryPlan(
+            entry, [Edit(node.start, node.end, record.changes[0].old)], (), record.upstream, record
+        )
     assert entry.shape is not None
     edits = unwrap_edits(document, entry.node, entry.shape, entry.wrapping, changes)
     return EntryPlan(entry, edits, entry.inner_argv, record=record)
