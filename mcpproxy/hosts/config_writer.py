@@ -18,7 +18,7 @@ from mcpproxy.hosts.entries import LARGEST_BYTES, ConfigFile
 from mcpproxy.hosts.unreadable import HostFileError
 
 _LOCK_STALE_S: Final = 10
-_LOCK_WAIT_S: Final = 5
+_LOCK_WAIT_S: Final = 12
 _LOCK_POLL_S: Final = 0.05
 
 
@@ -49,28 +49,31 @@ def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
     """
     draft = draft_of(file.real_path)
     try:
+        _write_draft(draft, content, file.real_path)
+        # Until here nobody had to wait, so a kill seldom leaves the lock behind.
         with _locked(file, lock):
-            found = os.stat(file.real_path)
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-            try:
-                with open(fd, "wb") as out:
-                    _keep_owner(fd, found)
-                    out.write(content)
-                    out.flush()
-                    os.fsync(fd)
-                shutil.copymode(file.real_path, draft)
-                _keep_attributes(file.real_path, draft)
-                if files.read(file.real_path, LARGEST_BYTES) != file.data:
-                    raise HostFileError(
-                        file.path, "changed while it was read", "nothing was written; try again"
-                    )
-                os.replace(draft, file.real_path)
-            except BaseException:
-                _unlink(draft)
-                raise
-    except OSError as fault:
+            if files.read(file.real_path, LARGEST_BYTES) != file.data:
+                raise HostFileError(file.path, "changed while it was read", "nothing was written; try again")
+            os.replace(draft, file.real_path)
+    except BaseException as fault:
+        _unlink(draft)
+        if not isinstance(fault, OSError):
+            raise
         reason = (fault.strerror or str(fault)).lower()
         raise HostFileError(file.path, f"cannot be written ({reason})", "nothing was written") from None
+
+
+def _write_draft(draft: str, content: bytes, like: str) -> None:
+    """Write a new file with the owner, mode and attributes of the file ``like``."""
+    found = os.stat(like)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with open(fd, "wb") as out:
+        _keep_owner(fd, found)
+        out.write(content)
+        out.flush()
+        os.fsync(fd)
+    shutil.copymode(like, draft)
+    _keep_attributes(like, draft)
 
 
 def draft_of(path: str) -> str:

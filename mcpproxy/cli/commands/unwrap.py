@@ -44,7 +44,8 @@ def run(argv: list[str]) -> int:
     if options.dry_run:
         emit(differences(plans))
         return code
-    if not plans and not gone:
+    is_interrupted = any(record.state != "wrapped" for record in records.records.values())
+    if not plans and not gone and not is_interrupted:
         tell("nothing is wrapped" if options.all else "nothing to do")
         return code
     with ledger.held() as book:
