@@ -1,6 +1,6 @@
 """``python -m tests.hosts.killed FOLDER RUNS``: wrap and unwrap, killed at random moments.
 
-A child process wraps all servers of 20 hosts, or unwraps them, and a timer ends it at a moment between its
+A child process wraps all servers of several hosts, or unwraps them, and a timer ends it at a moment between its
 start and its usual end. The timer's signal has no handler, so nothing more of the program runs, as after
 ``kill -9``. Afterwards each file must be as it was before or as it is after the command; and ``unwrap --all``
 must give back every file, whatever has happened.
@@ -21,6 +21,7 @@ from tests.hosts.many import make
 WRAP: Final = ("wrap", "--all", "--yes", "--command", "/opt/mcpproxy")
 UNWRAP: Final = ("unwrap", "--all")
 SEED: Final = 20
+HOSTS: Final = 6
 
 
 def play(folder: Path, runs: int) -> str:
@@ -32,7 +33,7 @@ def play(folder: Path, runs: int) -> str:
     random_ = random.Random(SEED)
     home = folder / "home"
     os.environ |= {"HOME": str(home), "XDG_STATE_HOME": str(folder / "state")}
-    original = make(home)
+    original = make(home, HOSTS)
     os.chdir(home)
     length_s = {WRAP: took(WRAP)}
     wrapped = contents(original)

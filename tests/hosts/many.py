@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.hosts.corpus import PLACES
 
-SERVERS: Final = 60
+HOSTS: Final = 20
 
 _JSON: Final = '{\n  "mcpServers": {%s\n  }\n}\n'
 _JSON_ENTRY: Final = '\n    "server-%d": {\n      "command": "npx",\n      "args": ["-y", "server-%d"]\n    }'
@@ -17,14 +17,14 @@ _JSON_HOSTS: Final = (
 )
 
 
-def make(home: Path) -> dict[Path, bytes]:
-    """Write the files; return their contents."""
-    texts = {name: _JSON % ",".join(_JSON_ENTRY % (n, n) for n in range(3)) for name in _JSON_HOSTS}
+def make(home: Path, hosts: int = HOSTS) -> dict[Path, bytes]:
+    """Write the files of so many hosts, with three servers each; return their contents."""
+    texts = {"goose": "extensions:\n" + "".join(_YAML_ENTRY % (n, n) for n in range(3))}
     texts |= {name: "".join(_TOML_ENTRY % (n, n) for n in range(3)) for name in ("codex", "grok-cli")}
-    texts["goose"] = "extensions:\n" + "".join(_YAML_ENTRY % (n, n) for n in range(3))
-    assert len(texts) == 20
+    texts |= {name: _JSON % ",".join(_JSON_ENTRY % (n, n) for n in range(3)) for name in _JSON_HOSTS}
+    assert len(texts) == HOSTS
     made: dict[Path, bytes] = {}
-    for name, text in texts.items():
+    for name, text in list(texts.items())[:hosts]:
         path = home / PLACES[name]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,8 @@ from tests.peers.fixtures import HERE
 
 TIMEOUT_S: Final = 90
 NAME: Final = "example"
+LABEL: Final = '"--label"'
+"""What is in a file while it is wrapped."""
 
 PLAIN: Final = '{"mcpServers": {"example": {"command": %s, "args": [%s]}}}\n'
 TRUSTED: Final = (
@@ -118,7 +121,6 @@ def play(name: str, host: RealHost, home: Path) -> tuple[str, ...]:
     environment = {
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         "HOME": str(home),
-        "XDG_STATE_HOME": str(home / "state"),
         "TERM": "dumb",
     }
     started = [
@@ -127,31 +129,33 @@ def play(name: str, host: RealHost, home: Path) -> tuple[str, ...]:
     ]
 
     def run(*command: str, timeout_s: float = TIMEOUT_S) -> str:
-        try:
-            done = subprocess.run(
-                command,
-                cwd=home,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=timeout_s,
-            )
-        except subprocess.TimeoutExpired:
-            return ""
-        return done.stdout + done.stderr
+        with subprocess.Popen(
+            command,
+            cwd=home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            try:
+                return process.communicate(timeout=timeout_s)[0]
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                return process.communicate(timeout=TIMEOUT_S)[0]
 
     run("mcpproxy", "wrap", NAME, "--host", name)
-    is_wrapped = "mcpproxy" in file.read_text(encoding="utf-8")
+    is_wrapped = LABEL in file.read_text(encoding="utf-8")
     run(*started, timeout_s=host.connects_s)
-    traces = sorted((home / "state" / "mcpproxy").glob(f"*{name}.{NAME}*.jsonl"))
+    _wait_for_recordings(lambda: run("mcpproxy", "list", "--json"))
+    traces = sorted((home / ".local/state/mcpproxy").glob(f"*{name}.{NAME}*.jsonl"))
     methods = {call.method for trace in traces for call in mcpproxy.open_trace(str(trace)).calls()}
     errors = sum(mcpproxy.check(str(trace)).errors for trace in traces)
     was_kept = run("mcpproxy", "unwrap", NAME, "--host", name)
     now = file.read_text(encoding="utf-8")
     if now == content:
         unwrapped = "to the byte"
-    elif "mcpproxy" not in now and str(python) in now:
+    elif LABEL not in now and str(python) in now:
         unwrapped = "yes; the host had written its file anew"
     else:
         unwrapped = f"no: {was_kept}"
@@ -161,6 +165,15 @@ def play(name: str, host: RealHost, home: Path) -> tuple[str, ...]:
         str(errors),
         unwrapped,
     )
+
+
+def _wait_for_recordings(listed: Callable[[], str]) -> None:
+    """Wait until no recording is running: a recorder ends a moment after its host."""
+    for _ in range(60):
+        said = json.loads(listed().partition("mcpproxy:")[0] or "{}")
+        if all(trace["ended"] != "running" for trace in said.get("traces", ())):
+            return
+        time.sleep(0.5)  # it is another program, which tells nobody when it is done
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ def test_a_server_is_wrapped_and_unwrapped(mcpproxy: Mcpproxy, cursor: Path, sta
         "wrapped files of Cursor in ~/.cursor/mcp.json",
         "Cursor: turn the server off and on in Cursor's MCP settings, or restart Cursor",
         f"recordings will be in {state_dir}; mcpproxy list shows them",
+        "a host that does not pass XDG_STATE_HOME on records in ~/.local/state/mcpproxy instead",
     ]
     assert cursor.read_text() == WRAPPED
 

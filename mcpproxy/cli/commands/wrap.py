@@ -1,6 +1,7 @@
 """``mcpproxy wrap``: put mcpproxy before servers in the configuration files of hosts."""
 
 import argparse
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -205,6 +206,8 @@ def _said(plans: Sequence[FilePlan]) -> Iterator[str]:
     yield from dict.fromkeys(text for step in steps for text in _advice(step))
     if steps:
         yield f"recordings will be in {visible(short(paths.state_dir()))}; mcpproxy list shows them"
+        if os.environ.get("XDG_STATE_HOME"):
+            yield "a host that does not pass XDG_STATE_HOME on records in ~/.local/state/mcpproxy instead"
 
 
 def _advice(step: EntryPlan) -> Iterator[str]:
