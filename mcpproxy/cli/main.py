@@ -4,6 +4,7 @@ Every wrapped server starts here, so this module imports almost nothing, and of 
 was requested. An ``McpProxyError`` is printed as one line, and the exit code is 2.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -45,6 +46,9 @@ COMMANDS = {
         "pin": ("mcpproxy.cli.commands.pin", "approve the tools of a server, for check --pins"),
         "versions": ("mcpproxy.cli.commands.versions", "which implementation spoke which revision"),
         "explain": ("mcpproxy.cli.commands.explain", "what a rule means, why it matters, what to do instead"),
+    },
+    "Shell": {
+        "completion": ("mcpproxy.cli.commands.completion", "completion for bash, zsh and fish; the man page"),
     },
 }
 """Group -> command -> the name of its module, which has ``run(argv) -> int``, and its line in the help."""
@@ -98,8 +102,6 @@ def _command(args: list[str]) -> int:
         code = _dispatch(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        import os
-
         # The interpreter flushes stdout again at exit; that must not fail on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
@@ -109,6 +111,10 @@ def _command(args: list[str]) -> int:
 
 
 def _dispatch(args: list[str]) -> int:
+    if not args and "_ARGCOMPLETE" in os.environ:
+        from mcpproxy.cli.shell_completion import answer
+
+        answer()
     first = args[0] if args else "--help"
     if first == "help" and len(args) > 1:
         return _dispatch([args[1], "--help"])
@@ -149,7 +155,7 @@ def _help() -> str:
         "       mcpproxy COMMAND [ARG...]",
     ]
     for title, group in COMMANDS.items():
-        text += ["", title, *(f"  {name:<9}{line}" for name, (_, line) in group.items())]
+        text += ["", title, *(f"  {name:<11}{line}" for name, (_, line) in group.items())]
     text += [
         "",
         "Start with: mcpproxy demo",

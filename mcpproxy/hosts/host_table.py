@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 import tomli
@@ -57,7 +56,8 @@ class Host:
 @cache
 def all_hosts() -> tuple[Host, ...]:
     """Return every host of the table, with its files on this system."""
-    table = tomli.loads((files("mcpproxy.hosts") / "hosts.toml").read_text("utf-8"))
+    with open(os.path.join(os.path.dirname(__file__), "hosts.toml"), "rb") as file:
+        table = tomli.load(file)
     shapes = {name: _shape(row) for name, row in table["shapes"].items()}
     return tuple(_host(row, shapes) for row in table["host"])
 
