@@ -34,6 +34,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("edit", "recordings trimmed, masked and joined"),
     ("validate", "a client of our own that probes a server"),
     ("reports", "findings as text, JSON, SARIF, JUnit"),
+    ("hosts", "configuration files of hosts: servers found, wrapped and unwrapped"),
     ("judging", "a recording judged again from its frames"),
     ("api", "recordings in Python"),
     ("testing", "recordings in tests"),

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports errors in one line, as the rest of mcpproxy does."""
 
     only_describes: ClassVar[bool] = False
-    """Set by ``described.py``, which runs a command until it has made its parser."""
+    """Set by ``completion/all_parsers.py``, which runs a command until it has made its parser."""
 
     def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
         super().__init__(

@@ -112,9 +112,9 @@ def _command(args: list[str]) -> int:
 
 def _dispatch(args: list[str]) -> int:
     if not args and "_ARGCOMPLETE" in os.environ:
-        from mcpproxy.cli.shell_completion import answer
+        from mcpproxy.cli.completion.shell_answer import answer
 
-        answer()
+        answer(COMMANDS)
     first = args[0] if args else "--help"
     if first == "help" and len(args) > 1:
         return _dispatch([args[1], "--help"])

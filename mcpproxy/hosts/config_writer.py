@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from mcpproxy.base import files
-from mcpproxy.hosts.entries import LARGEST_BYTES, ConfigFile
+from mcpproxy.hosts.server_entries import LARGEST_BYTES, ConfigFile
 from mcpproxy.hosts.unreadable import HostFileError
 
 _LOCK_STALE_S: Final = 10

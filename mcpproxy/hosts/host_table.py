@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import tomli
 
-from mcpproxy.hosts.wrapping import Shape
+from mcpproxy.hosts.wrapping import CommandShape
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]+)(?:\|([^{}]*(?:\{[a-z]+\}[^{}]*)?))?\}")
 _VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
@@ -41,7 +41,7 @@ class Host:
 
     id: str
     name: str
-    shapes: tuple[Shape, ...]
+    shapes: tuple[CommandShape, ...]
     restart: str
     approval: str
     """What the host asks after its file has changed, and ``approval_scopes`` for which of its files."""
@@ -157,7 +157,7 @@ def _system() -> str:
     return {"win32": "windows", "darwin": "mac"}.get(sys.platform, "linux")
 
 
-def _host(row: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Host:
+def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
     return Host(
         id=row["id"],
         name=row["name"],
@@ -188,12 +188,12 @@ def _file(row: Mapping[str, Any]) -> ServerFile:
     )
 
 
-def _shape(row: Mapping[str, Any]) -> Shape:
-    return Shape(tuple(row["command"]), tuple(row["args"]) if "args" in row else None)
+def _shape(row: Mapping[str, Any]) -> CommandShape:
+    return CommandShape(tuple(row["command"]), tuple(row["args"]) if "args" in row else None)
 
 
 @cache
-def _all_shapes() -> tuple[Shape, ...]:
+def _all_shapes() -> tuple[CommandShape, ...]:
     found = (shape for host in all_hosts() for shape in host.shapes)
     return tuple(dict.fromkeys(found))
 

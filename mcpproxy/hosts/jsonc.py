@@ -8,7 +8,7 @@ import json
 import re
 from typing import Final
 
-from mcpproxy.hosts.nodes import Member, Node, Scalar
+from mcpproxy.hosts.text_nodes import Member, Node, Scalar
 from mcpproxy.hosts.unreadable import UnreadableTextError
 
 MOST_LEVELS: Final = 200

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from mcpproxy.base import files, paths
-from mcpproxy.hosts.nodes import Path
+from mcpproxy.hosts.text_nodes import Path
 from mcpproxy.hosts.unreadable import HostFileError
-from mcpproxy.hosts.wrapping import At, Change
+from mcpproxy.hosts.wrapping import At, EntryChange
 from mcpproxy.recorder.lock import Lock
 
 VERSION: Final = 1
@@ -34,7 +34,7 @@ class WrapRecord:
     at: Path
     host: str
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[EntryChange, ...]
     sha256_before: str
     sha256_after: str
     wrapped_at: str
@@ -133,7 +133,7 @@ def now() -> str:
 
 def _record(row: dict[str, Any]) -> WrapRecord:
     changes = tuple(
-        Change(cast("At", str(one["at"])), tuple(one["path"]), str(one["old"]), str(one["new"]))
+        EntryChange(cast("At", str(one["at"])), tuple(one["path"]), str(one["old"]), str(one["new"]))
         for one in row["changes"]
     )
     texts = {name: str(row[name]) for name in _TEXTS}

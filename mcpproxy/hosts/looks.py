@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from mcpproxy.base import files
-from mcpproxy.hosts.entries import Entry, Search
 from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder, now
+from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError
 
 VERSION: Final = 1
@@ -30,7 +30,7 @@ class Look:
     def is_first(self) -> bool:
         return not self.looked_at
 
-    def news(self, entry: Entry, digest: str) -> News | None:
+    def news(self, entry: ServerEntry, digest: str) -> News | None:
         """Return what is different about an entry since this look."""
         before = self.seen.get(entry.file.real_path, {}).get(_key(entry))
         if self.is_first or before == digest:
@@ -102,5 +102,5 @@ def _path() -> str:
     return os.path.join(folder(), "looks.json")
 
 
-def _key(entry: Entry) -> str:
+def _key(entry: ServerEntry) -> str:
     return json.dumps(entry.place[1])

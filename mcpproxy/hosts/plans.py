@@ -13,19 +13,19 @@ from urllib.parse import urlsplit, urlunsplit
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
-from mcpproxy.hosts.entries import ConfigFile, Entry, entry_of
 from mcpproxy.hosts.host_table import version_control_of
 from mcpproxy.hosts.ledger import Ledger, WrapRecord, now
-from mcpproxy.hosts.nodes import Edit, Path, Step, edited, find, plain
+from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
+from mcpproxy.hosts.text_nodes import Edit, Path, Step, edited, find, plain
 from mcpproxy.hosts.unreadable import HostFileError
-from mcpproxy.hosts.wrapping import Change, unwrap_edits, wrap_changes
+from mcpproxy.hosts.wrapping import EntryChange, unwrap_edits, wrap_changes
 
 
 @dataclass(slots=True)
 class EntryPlan:
     """What happens to one entry."""
 
-    entry: Entry
+    entry: ServerEntry
     edits: list[Edit]
     argv: tuple[str, ...]
     """What the host starts afterwards."""
@@ -51,7 +51,7 @@ class FilePlan:
         return [step.record for step in self.steps if step.record]
 
 
-def program_for(entry: Entry, command: Sequence[str]) -> list[str]:
+def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
     """Return the words that start mcpproxy in this entry; ``command`` if the user has named them.
 
     A file under version control is for other machines, too, so there it is the bare name.
@@ -63,7 +63,7 @@ def program_for(entry: Entry, command: Sequence[str]) -> list[str]:
     return own_program()
 
 
-def wrap_step(entry: Entry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
+def wrap_step(entry: ServerEntry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
     """Return how to wrap an entry with a command; ``None`` if it is wrapped as it would be now.
 
     Raises:
@@ -80,7 +80,7 @@ def wrap_step(entry: Entry, command: Sequence[str], record: WrapRecord | None) -
 
 
 def _refreshed(
-    entry: Entry, program: list[str], record: WrapRecord | None, is_named: bool
+    entry: ServerEntry, program: list[str], record: WrapRecord | None, is_named: bool
 ) -> EntryPlan | None:
     """Return how an entry gets the present path of mcpproxy in place of an older one."""
     assert entry.shape is not None
@@ -98,7 +98,7 @@ def _refreshed(
     node = find(entry.node, at)
     assert node is not None
     old, new = entry.file.document.text[node.start : node.end], quoted(program[0])
-    changes: tuple[Change, ...] = ()
+    changes: tuple[EntryChange, ...] = ()
     if record:
         # The first words of an inserted list hold the program, if the command is a list.
         changes = tuple(
@@ -115,19 +115,19 @@ def _refreshed(
     )
 
 
-def http_step(entry: Entry, listen: str) -> EntryPlan:
+def http_step(entry: ServerEntry, listen: str) -> EntryPlan:
     """Return how a remote entry is pointed at ``mcpproxy http``, which listens at ``listen``."""
     assert entry.url_at is not None
     node = find(entry.node, entry.url_at)
     assert node is not None
     split = urlsplit(entry.url)
     url = urlunsplit(("http", listen, split.path, split.query, ""))
-    change = Change("value", entry.url_at, entry.file.document.text[node.start : node.end], quoted(url))
+    change = EntryChange("value", entry.url_at, entry.file.document.text[node.start : node.end], quoted(url))
     record = replace(_record(entry, (change,)), upstream=entry.url, listen=listen)
     return EntryPlan(entry, [Edit(node.start, node.end, change.new)], (), url, record)
 
 
-def unwrap_step(entry: Entry, record: WrapRecord | None) -> EntryPlan:
+def unwrap_step(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
     """Return how an entry gets its command, or its address, back."""
     document = entry.file.document
     changes = record.changes if record else ()
@@ -232,7 +232,7 @@ def _restore(ledger: Ledger, plan: FilePlan, before: dict[tuple[str, Path], Wrap
             ledger.put([before[place]], before[place].state)
 
 
-def _record(entry: Entry, changes: tuple[Change, ...]) -> WrapRecord:
+def _record(entry: ServerEntry, changes: tuple[EntryChange, ...]) -> WrapRecord:
     return WrapRecord(
         file=entry.file.real_path,
         at=entry.place[1],

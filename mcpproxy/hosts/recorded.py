@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from mcpproxy.hosts.config_writer import remove_draft
 from mcpproxy.hosts.document import quoted
-from mcpproxy.hosts.entries import Entry, Search, entry_in, read_file
 from mcpproxy.hosts.host_table import Host, all_hosts, other_host
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
-from mcpproxy.hosts.nodes import find
+from mcpproxy.hosts.server_entries import Search, ServerEntry, entry_in, read_file
+from mcpproxy.hosts.text_nodes import find
 from mcpproxy.hosts.unreadable import HostFileError
 
 
@@ -35,7 +35,7 @@ def host_of(record: WrapRecord) -> Host:
     return next((host for host in all_hosts() if host.id == record.host), other_host(()))
 
 
-def is_wrapped(entry: Entry, record: WrapRecord | None) -> bool:
+def is_wrapped(entry: ServerEntry, record: WrapRecord | None) -> bool:
     """Whether the entry is wrapped now; ``record`` is what the ledger says of it."""
     if record is None or not record.listen:
         return entry.wrapping > 0

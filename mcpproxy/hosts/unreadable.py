@@ -3,7 +3,7 @@
 from mcpproxy.errors import McpProxyError
 
 
-class UnreadableTextError(Exception):
+class UnreadableTextError(McpProxyError):
     """A text that is not what its file name says; ``index`` is the place."""
 
     def __init__(self, index: int, fact: str) -> None:

@@ -1,7 +1,7 @@
 """What a wrap changes in the text of an entry, and how that is undone.
 
 A wrap is at most two changes: the command becomes mcpproxy, and its former words are inserted at the head of
-the arguments. A ``Change`` says where it is in the entry, not in the file, so that it is found again after
+the arguments. A ``EntryChange`` says where it is in the entry, not in the file, so that it is found again after
 the rest of the file has changed. Where its text is found, the old text is put in its place, which gives the
 former bytes. Where a host has written the entry anew, the words are removed instead.
 """
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mcpproxy.hosts.document import Document, quoted
-from mcpproxy.hosts.nodes import Edit, Node, Path, find, strings, text_of
+from mcpproxy.hosts.text_nodes import Edit, Node, Path, find, strings, text_of
 
 At = Literal["value", "first item", "behind", "key"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CommandShape:
     """Where an entry has its command. Without ``args`` the command is one list of words."""
 
     command: Path
@@ -34,7 +34,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EntryChange:
     """In an entry, ``new`` stands for ``old`` at the place that ``at`` and ``path`` describe."""
 
     at: At
@@ -44,8 +44,8 @@ class Change:
 
 
 def wrap_changes(
-    document: Document, entry: Node, shape: Shape, ours: Sequence[str]
-) -> list[tuple[Edit, Change]]:
+    document: Document, entry: Node, shape: CommandShape, ours: Sequence[str]
+) -> list[tuple[Edit, EntryChange]]:
     """Return what to change so that ``ours`` starts the command of the entry.
 
     ``ours`` are the words of mcpproxy with its options, and ``--`` as the last one.
@@ -56,7 +56,7 @@ def wrap_changes(
         return [_inserted(document, command, shape.command, [quoted(word) for word in ours])]
     program = quoted(ours[0])
     old = document.text[command.start : command.end]
-    replaced = Edit(command.start, command.end, program), Change("value", shape.command, old, program)
+    replaced = Edit(command.start, command.end, program), EntryChange("value", shape.command, old, program)
     tokens = [*map(quoted, ours[1:]), document.token(command)]
     args = find(entry, shape.args)
     if args is None:
@@ -69,13 +69,13 @@ def wrap_changes(
             replaced,
             (
                 Edit(args.start, args.end, new),
-                Change("value", shape.args, document.text[args.start : args.end], new),
+                EntryChange("value", shape.args, document.text[args.start : args.end], new),
             ),
         ]
     return [replaced, _inserted(document, args, shape.args, tokens)]
 
 
-def _inserted(document: Document, items: Node, path: Path, tokens: Sequence[str]) -> tuple[Edit, Change]:
+def _inserted(document: Document, items: Node, path: Path, tokens: Sequence[str]) -> tuple[Edit, EntryChange]:
     """Insert ``tokens`` at the head of a list, in the way in which the list is written."""
     if not items.items:
         new, place = ", ".join(tokens), items.start + 1
@@ -83,7 +83,7 @@ def _inserted(document: Document, items: Node, path: Path, tokens: Sequence[str]
         place = items.items[0].start
         separator = _dash(document, place) if items.is_block else _comma(document, items.start, place)
         new = "".join(token + separator for token in tokens)
-    return Edit(place, place, new), Change("first item", path, "", new)
+    return Edit(place, place, new), EntryChange("first item", path, "", new)
 
 
 def _comma(document: Document, start: int, first: int) -> str:
@@ -99,8 +99,8 @@ def _dash(document: Document, first: int) -> str:
 
 
 def _added(
-    document: Document, entry: Node, shape: Shape, command: Node, tokens: Sequence[str]
-) -> tuple[Edit, Change]:
+    document: Document, entry: Node, shape: CommandShape, command: Node, tokens: Sequence[str]
+) -> tuple[Edit, EntryChange]:
     """Add a member for the arguments, beside the command."""
     assert shape.args is not None
     holder = find(entry, shape.command[:-1])
@@ -115,17 +115,19 @@ def _added(
         before = len(text[:key_start].rstrip(" \t\r\n"))
         gap = text[before:key_start] if text[before - 1 : before] in "{," else ""
         place = command.end
-        return Edit(place, place, new := f",{gap or ' '}{member}"), Change("behind", shape.command, "", new)
+        return Edit(place, place, new := f",{gap or ' '}{member}"), EntryChange(
+            "behind", shape.command, "", new
+        )
     if document.language == "toml":
         new = f"{member}, " if "{" in lead else f"{member}{document.line_end}{lead}"
     else:
         is_flow = text[:key_start].rstrip().endswith(("{", ","))
         new = f"{member}, " if is_flow else f"{member}{document.line_end}{' ' * len(lead)}"
-    return Edit(key_start, key_start, new), Change("key", shape.args, "", new)
+    return Edit(key_start, key_start, new), EntryChange("key", shape.args, "", new)
 
 
 def unwrap_edits(
-    document: Document, entry: Node, shape: Shape, count: int, changes: Sequence[Change]
+    document: Document, entry: Node, shape: CommandShape, count: int, changes: Sequence[EntryChange]
 ) -> list[Edit]:
     """Return what to change so that the entry starts its former command.
 
@@ -152,7 +154,7 @@ def unwrap_edits(
     return [Edit(command.start, command.end, token), _without(document, entry, shape.args, count)]
 
 
-def _undone(document: Document, entry: Node, change: Change) -> Edit | None:
+def _undone(document: Document, entry: Node, change: EntryChange) -> Edit | None:
     """Return the edit that undoes ``change``; ``None`` if its text is not there any more."""
     place = _place(entry, change)
     if place is None or not document.text.startswith(change.new, place):
@@ -160,7 +162,7 @@ def _undone(document: Document, entry: Node, change: Change) -> Edit | None:
     return Edit(place, place + len(change.new), change.old)
 
 
-def _place(entry: Node, change: Change) -> int | None:
+def _place(entry: Node, change: EntryChange) -> int | None:
     node = find(entry, change.path)
     if node is None:
         return None

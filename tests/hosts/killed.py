@@ -1,7 +1,7 @@
 """``python -m tests.hosts.killed FOLDER RUNS``: wrap and unwrap, killed at random moments.
 
-A child process wraps all servers of several hosts, or unwraps them, and a timer ends it at a moment between its
-start and its usual end. The timer's signal has no handler, so nothing more of the program runs, as after
+A child process wraps all servers of several hosts, or unwraps them, and a timer ends it at a moment between
+its start and its usual end. The timer's signal has no handler, so nothing more of the program runs, as after
 ``kill -9``. Afterwards each file must be as it was before or as it is after the command; and ``unwrap --all``
 must give back every file, whatever has happened.
 """

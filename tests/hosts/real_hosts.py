@@ -1,4 +1,4 @@
-"""``python -m tests.hosts.real_hosts [HOST...]``: real hosts start servers that ``mcpproxy wrap`` has wrapped.
+"""``python -m tests.hosts.real_hosts [HOST...]``: real hosts start servers that were wrapped.
 
 Each host runs in a home folder of its own, without an account: it connects to a server of the Python SDK, of
 which a recording must be there afterwards, and then ``mcpproxy unwrap`` gives its file back. Not part of the

@@ -1,4 +1,4 @@
-"""Every server of every file of the corpus: a wrap changes its command alone, and unwrap gives the bytes back."""
+"""Every server of every file of the corpus: a wrap changes its command alone, and unwrap undoes it."""
 
 import json
 import tomllib
@@ -10,11 +10,11 @@ import pytest
 import tomlkit
 import yaml
 
-from mcpproxy.hosts.entries import Entry, Search, search
 from mcpproxy.hosts.host_table import all_hosts
 from mcpproxy.hosts.ledger import WrapRecord
 from mcpproxy.hosts.plans import EntryPlan, file_plan, unwrap_step, wrap_step
 from mcpproxy.hosts.recorded import is_wrapped
+from mcpproxy.hosts.server_entries import Search, ServerEntry, search
 from tests.hosts.corpus import CASES, PLACES, Case, cases
 
 PROGRAM: Final = ["/opt/bin/mcpproxy"]
@@ -29,11 +29,11 @@ def found(home: Path, path: Path) -> Search:
     return seen
 
 
-def stdio(home: Path, path: Path) -> list[Entry]:
+def stdio(home: Path, path: Path) -> list[ServerEntry]:
     return [entry for entry in found(home, path).entries if entry.argv and not entry.reason]
 
 
-def wrapped(entries: list[Entry], path: Path) -> Records:
+def wrapped(entries: list[ServerEntry], path: Path) -> Records:
     """Wrap ``entries``, which are all in ``path``; return the records."""
     steps = [wrap_step(entry, PROGRAM, None) for entry in entries]
     plan = file_plan([step for step in steps if step])
@@ -147,7 +147,7 @@ def test_other_readers_see_nothing_else_changed(case: Case, home: Path) -> None:
     assert repr(after) == repr(before)  # NaN is not equal to itself
 
 
-def at(value: Any, entry: Entry) -> dict[str, Any]:
+def at(value: Any, entry: ServerEntry) -> dict[str, Any]:
     for step in entry.at:
         value = value[step]
     return value

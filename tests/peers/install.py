@@ -97,7 +97,7 @@ def node_packages(name: str, packages: tuple[str, ...]) -> Path:
     """Return a ``node_modules`` folder with these packages of npm, in the environment ``name``.
 
     Raises:
-        PeerUnavailableError: there is no Node.js to run them, or they are not installed and cannot be fetched.
+        PeerUnavailableError: there is no Node.js, or they are not installed and cannot be fetched.
     """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:

@@ -34,9 +34,10 @@ def _script(shell: str) -> str:
 def _man_page() -> str:
     from argparse_manpage.manpage import Manpage  # pyright: ignore[reportMissingTypeStubs] # it has no types
 
-    from mcpproxy.cli.described import whole_parser
+    from mcpproxy.cli.completion.all_parsers import whole_parser
+    from mcpproxy.cli.main import COMMANDS
 
-    page = Manpage(whole_parser())
+    page = Manpage(whole_parser(COMMANDS))
     page.description = "see what an MCP client and server really say to each other"  # pyright: ignore[reportAttributeAccessIssue]
     page.manual = "User Commands"
     page.source = f"mcpproxy {__version__}"

@@ -10,15 +10,15 @@ from typing import Final
 from mcpproxy.base.style import Style, count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.host_options import add_place_options, look, short
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.hosts import ledger
+from mcpproxy.hosts.choosing import Places, look, short
 from mcpproxy.hosts.commands import program_words
-from mcpproxy.hosts.entries import Entry, Search
 from mcpproxy.hosts.host_table import all_hosts, looked_for
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.looks import Look, digests, last_look, remember
 from mcpproxy.hosts.recorded import add_recorded, host_of, is_wrapped, lost, recover
+from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.reports.text_table import table
 
 DESCRIPTION: Final = """\
@@ -34,7 +34,7 @@ script that tells when somebody else has added a server."""
 class ServerRow:
     """One server as it is listed. ``state`` is a word for programs, ``remark`` a sentence for people."""
 
-    entry: Entry
+    entry: ServerEntry
     state: str
     remark: str
     news: str
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="as --since, and exit code 1 if there is any")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
-    found = look(options, "hosts")
+    found = look(places(options, "hosts"))
     if options.file and not found.entries:
         raise UsageError(options.file, "no servers in this file", "--key names the key of its servers")
     only_news: bool = options.since or options.check
@@ -68,8 +68,7 @@ def run(argv: list[str]) -> int:
     lost_records = [record for record in lost(found, book) if record.place not in found.by_place]
     removed = before.gone(found)
     listed = [row for row in rows if row.news] if only_news else rows
-    for problem in found.problems:
-        tell(str(problem))
+    report_problems(found)
     if options.json:
         emit([json.dumps(_as_object(found, listed, lost_records, removed), indent=2)])
     elif only_news:
@@ -81,13 +80,39 @@ def run(argv: list[str]) -> int:
     return 2 if found.problems and options.check else 0
 
 
-def _row(entry: Entry, book: Ledger, before: Look, digest: str) -> ServerRow:
+def add_place_options(parser: Parser) -> None:
+    """Add the options that say in which files to look."""
+    parser.add_argument(
+        "--host", action="append", default=[], metavar="HOST", help="only this host; may be given again"
+    )
+    parser.add_argument("--file", metavar="PATH", help="only this file, also one of a host that is not known")
+    parser.add_argument(
+        "--key", metavar="KEY", help="with --file: the key of its servers; levels are divided by /"
+    )
+    parser.add_argument(
+        "--project", metavar="DIR", help="the folder whose project files are looked for (the current one)"
+    )
+
+
+def places(options: argparse.Namespace, where: str) -> Places:
+    """Return the values of these options."""
+    return Places(where, options.host, options.file, options.key, options.project)
+
+
+def report_problems(found: Search) -> int:
+    """Print why files were left alone; return the exit code."""
+    for problem in found.problems:
+        tell(str(problem))
+    return 2 if found.problems else 0
+
+
+def _row(entry: ServerEntry, book: Ledger, before: Look, digest: str) -> ServerRow:
     record = book.records.get(entry.place)
     state, remark = _state(entry, record)
     return ServerRow(entry, state, remark, before.news(entry, digest) or "")
 
 
-def _state(entry: Entry, record: WrapRecord | None) -> tuple[str, str]:
+def _state(entry: ServerEntry, record: WrapRecord | None) -> tuple[str, str]:
     """Return how it is with the wrap of an entry, as a word and as a sentence."""
     again = f"mcpproxy wrap {entry.name} --host {entry.host.id}"
     if is_wrapped(entry, record):
@@ -183,7 +208,7 @@ def _nothing() -> Iterator[str]:
         yield f"  {name.ljust(width)}  {', '.join(dict.fromkeys(found))}"
     yield ""
     yield "If your host keeps its servers elsewhere:  mcpproxy hosts --file PATH [--key KEY]"
-    yield "By hand: put mcpproxy in place of the server's command, and -- with the command before its arguments."
+    yield "By hand: put mcpproxy in place of the command, and -- with the command before its arguments."
     yield "Without a host:  mcpproxy -- SERVER"
 
 

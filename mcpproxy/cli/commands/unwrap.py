@@ -5,14 +5,15 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.host_options import add_place_options, differences, look, named, report_problems, short
+from mcpproxy.cli.commands.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
+from mcpproxy.hosts.choosing import differences, look, named, short
 from mcpproxy.hosts.config_writer import sha256
-from mcpproxy.hosts.entries import Entry, Search
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import FilePlan, file_plan, unwrap_file, unwrap_step
 from mcpproxy.hosts.recorded import add_recorded, is_wrapped, lost, recover
+from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError
 
 DESCRIPTION: Final = """\
@@ -31,7 +32,7 @@ def run(argv: list[str]) -> int:
     if bool(options.server) == options.all:
         fact = "--all and a name were given" if options.all else "no server was named"
         raise UsageError("unwrap", fact, "name a server, or say --all; mcpproxy hosts lists them")
-    found = look(options, "unwrap")
+    found = look(places(options, "unwrap"))
     records = ledger.read_ledger()
     if not (options.file or options.host):
         add_recorded(found, records)
@@ -67,9 +68,9 @@ def run(argv: list[str]) -> int:
 
 
 def _named(
-    found: Search, wrapped: Sequence[Entry], gone: Sequence[WrapRecord], names: Sequence[str]
-) -> list[Entry]:
-    chosen: list[Entry] = []
+    found: Search, wrapped: Sequence[ServerEntry], gone: Sequence[WrapRecord], names: Sequence[str]
+) -> list[ServerEntry]:
+    chosen: list[ServerEntry] = []
     for name in names:
         if any(entry.name == name for entry in wrapped):
             chosen.append(named(wrapped, name, found))
@@ -79,8 +80,8 @@ def _named(
     return chosen
 
 
-def _plans(chosen: Sequence[Entry], records: Ledger, *, goes_on: bool) -> tuple[list[FilePlan], int]:
-    by_file: dict[str, list[Entry]] = {}
+def _plans(chosen: Sequence[ServerEntry], records: Ledger, *, goes_on: bool) -> tuple[list[FilePlan], int]:
+    by_file: dict[str, list[ServerEntry]] = {}
     for entry in chosen:
         by_file.setdefault(entry.file.real_path, []).append(entry)
     plans: list[FilePlan] = []

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -10,21 +11,14 @@ from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.host_options import (
-    add_place_options,
-    confirm,
-    differences,
-    look,
-    named,
-    report_problems,
-    short,
-)
+from mcpproxy.cli.commands.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
-from mcpproxy.hosts.entries import Entry, Search
+from mcpproxy.hosts.choosing import differences, look, named, short
 from mcpproxy.hosts.ledger import Ledger
 from mcpproxy.hosts.plans import EntryPlan, FilePlan, file_plan, http_step, wrap_file, wrap_step
 from mcpproxy.hosts.recorded import is_wrapped, recover
+from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError
 
 DESCRIPTION: Final = """\
@@ -41,7 +35,7 @@ FIRST_PORT: Final = 8765
 def run(argv: list[str]) -> int:
     """Wrap the servers that the arguments name."""
     options = _options(argv)
-    found = look(options, "wrap")
+    found = look(places(options, "wrap"))
     command = _words(options.command)
     records = ledger.read_ledger()
     chosen = (
@@ -83,7 +77,7 @@ def run(argv: list[str]) -> int:
     if options.all and not options.yes:
         emit(_planned(plans))
         number = sum(len(plan.steps) for plan in plans)
-        if not confirm(f"wrap {count(number, 'server')} in {count(len(plans), 'file')}?", "wrap --all"):
+        if not _confirm(f"wrap {count(number, 'server')} in {count(len(plans), 'file')}?", "wrap --all"):
             tell("nothing was written")
             return code
     with ledger.held() as book:
@@ -139,11 +133,11 @@ def _words(command: str | None) -> list[str]:
         ) from None
 
 
-def _all(found: Search, with_remote: bool) -> list[Entry]:
+def _all(found: Search, with_remote: bool) -> list[ServerEntry]:
     return [entry for entry in found.entries if not _obstacle(entry, with_remote)]
 
 
-def _one(found: Search, name: str, with_remote: bool) -> Entry:
+def _one(found: Search, name: str, with_remote: bool) -> ServerEntry:
     entry = named(found.entries, name, found)
     if obstacle := _obstacle(entry, with_remote):
         step = (
@@ -155,7 +149,7 @@ def _one(found: Search, name: str, with_remote: bool) -> Entry:
     return entry
 
 
-def _obstacle(entry: Entry, with_remote: bool) -> str:
+def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
     if with_remote and entry.url and not entry.row.leave:
         return ""
     return entry.reason
@@ -182,6 +176,22 @@ def _refused(problem: HostFileError, goes_on: bool) -> int:
         raise problem
     tell(str(problem))
     return 2
+
+
+def _confirm(question: str, where: str) -> bool:
+    """Ask on the terminal.
+
+    Raises:
+        UsageError: there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(
+            where, "asks first, and there is no terminal to ask on", "add --yes, or --dry-run to look"
+        )
+    sys.stdout.flush()
+    sys.stderr.write(f"{visible(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _planned(plans: Sequence[FilePlan]) -> Iterator[str]:

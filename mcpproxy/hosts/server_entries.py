@@ -12,9 +12,9 @@ from mcpproxy.base import files, paths
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.document import Document, language_of
 from mcpproxy.hosts.host_table import Host, ServerFile, all_hosts, other_host, paths_of
-from mcpproxy.hosts.nodes import Node, Path, Step, find, plain, text_of, within
+from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, within
 from mcpproxy.hosts.unreadable import HostFileError
-from mcpproxy.hosts.wrapping import Shape
+from mcpproxy.hosts.wrapping import CommandShape
 
 LARGEST_BYTES: Final = 64 << 20
 
@@ -34,7 +34,7 @@ class ConfigFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ServerEntry:
     """What a host knows of one server."""
 
     host: Host
@@ -44,7 +44,7 @@ class Entry:
     """Where in the file it stands."""
     name: str
     node: Node
-    shape: Shape | None = None
+    shape: CommandShape | None = None
     argv: tuple[str, ...] = ()
     """What the host starts; empty if the entry has no command."""
     url_at: Path | None = None
@@ -111,14 +111,14 @@ class Entry:
 class Search:
     """What was found on this machine."""
 
-    by_place: dict[tuple[str, Path], Entry] = field(default_factory=dict[tuple[str, Path], Entry])
+    by_place: dict[tuple[str, Path], ServerEntry] = field(default_factory=dict[tuple[str, Path], ServerEntry])
     files: dict[str, ConfigFile] = field(default_factory=dict[str, ConfigFile])
     """The files that were read, by the path that links lead to."""
     problems: list[HostFileError] = field(default_factory=list[HostFileError])
     """Why other files were not read."""
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ServerEntry]:
         return list(self.by_place.values())
 
 
@@ -161,7 +161,7 @@ def search_file(path: str, key: Sequence[str]) -> Search:
     return found
 
 
-def _add(found: Search, entries: Iterator[Entry]) -> None:
+def _add(found: Search, entries: Iterator[ServerEntry]) -> None:
     """Add ``entries``, without those that another host has, too: several read some files."""
     for entry in entries:
         found.by_place.setdefault(entry.place, entry)
@@ -192,7 +192,7 @@ def _is_inside(path: str, folder: str) -> bool:
     return path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
-def _entries(host: Host, row: ServerFile, file: ConfigFile) -> Iterator[Entry]:
+def _entries(host: Host, row: ServerFile, file: ConfigFile) -> Iterator[ServerEntry]:
     if row.single:
         at = (*row.key, row.single)
         if (node := find(file.document.root, at)) is not None:
@@ -219,8 +219,8 @@ def _holders(node: Node, at: Path, key: Sequence[str]) -> Iterator[tuple[Path, N
             yield from _holders(inner, (*at, name), key[1:])
 
 
-def entry_in(file: ConfigFile, place: Path, host: Host) -> Entry | None:
-    """Return the entry at ``place``, which is that of ``Entry.place``; ``None`` if there is none."""
+def entry_in(file: ConfigFile, place: Path, host: Host) -> ServerEntry | None:
+    """Return the entry at ``place``, which is that of ``ServerEntry.place``; ``None`` if there is none."""
     row = next((row for row in host.files if _leads_to(row, place)), host.files[0])
     holder = find(file.document.root, place[:-1])
     if holder is None:
@@ -237,7 +237,7 @@ def _leads_to(row: ServerFile, place: Path) -> bool:
     return len(row.key) + 1 == len(place) and all(a in ("*", b) for a, b in zip(row.key, place, strict=False))
 
 
-def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str, node: Node) -> Entry:
+def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str, node: Node) -> ServerEntry:
     """Return the entry of the server ``name``, and whether it can be wrapped."""
     if row.leave:
         reason = row.leave
@@ -249,17 +249,17 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
         reason = ""
     for shape in host.shapes:
         if argv := shape.argv(node):
-            return Entry(host, row, file, at, name, node, shape, tuple(argv), reason=reason)
+            return ServerEntry(host, row, file, at, name, node, shape, tuple(argv), reason=reason)
     for url_at in _URLS:
         if url := text_of(find(node, url_at)):
             reason = reason or "remote: reached over HTTP"
-            return Entry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
+            return ServerEntry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
     has_command = any(find(node, shape.command) for shape in host.shapes)
     fact = "its command is not a text with a list of texts" if has_command else "has no command of its own"
-    return Entry(host, row, file, at, name, node, reason=reason or fact)
+    return ServerEntry(host, row, file, at, name, node, reason=reason or fact)
 
 
-def _is_shared(root: Node, at: Path, shapes: Sequence[Shape]) -> bool:
+def _is_shared(root: Node, at: Path, shapes: Sequence[CommandShape]) -> bool:
     """Whether the command of the entry, or what it stands in, is used elsewhere in the file, too."""
     around = [find(root, at[:length]) for length in range(len(at) + 1)]
     parts = [find(root, (*at, path[0])) for shape in shapes for path in (shape.command, shape.args) if path]

@@ -1,55 +1,49 @@
-"""Options and texts that ``hosts``, ``wrap`` and ``unwrap`` share."""
+"""Which files and servers the words of a user mean, and how they are shown to people."""
 
-import argparse
 import difflib
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.base import paths
-from mcpproxy.base.visible import visible
-from mcpproxy.cli.arguments import Parser, UsageError, nearest
-from mcpproxy.cli.terminal import tell
-from mcpproxy.hosts.entries import Entry, Search, search, search_file
+from mcpproxy.errors import UsageError, nearest
 from mcpproxy.hosts.host_table import Host, all_hosts
 from mcpproxy.hosts.plans import FilePlan
+from mcpproxy.hosts.server_entries import Search, ServerEntry, search, search_file
 
 NOT_WRITTEN: Final = "nothing was written"
 
 
-def add_place_options(parser: Parser) -> None:
-    """Add the options that say in which files to look."""
-    parser.add_argument(
-        "--host", action="append", default=[], metavar="HOST", help="only this host; may be given again"
-    )
-    parser.add_argument("--file", metavar="PATH", help="only this file, also one of a host that is not known")
-    parser.add_argument(
-        "--key", metavar="KEY", help="with --file: the key of its servers; levels are divided by /"
-    )
-    parser.add_argument(
-        "--project", metavar="DIR", help="the folder whose project files are looked for (the current one)"
-    )
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where to look, in the words of the user; ``where`` is the command that errors name."""
+
+    where: str
+    hosts: Sequence[str]
+    file: str | None
+    key: str | None
+    project: str | None
 
 
-def look(options: argparse.Namespace, where: str) -> Search:
+def look(options: Places) -> Search:
     """Return what is in the files that the options name.
 
     Raises:
         McpProxyError: an option names nothing, or the file cannot be read.
     """
     if options.key and not options.file:
-        raise UsageError(where, "--key needs --file", f"see mcpproxy {where} --help")
+        raise UsageError(options.where, "--key needs --file", f"see mcpproxy {options.where} --help")
     if options.file:
-        if options.host or options.project:
-            raise UsageError(where, "--file names one file", "leave --host and --project out")
+        if options.hosts or options.project:
+            raise UsageError(options.where, "--file names one file", "leave --host and --project out")
         if not os.path.exists(options.file):
             raise UsageError(options.file, "no such file", "a host makes its own file; mcpproxy makes none")
         return search_file(options.file, options.key.split("/") if options.key else ())
     project = os.path.abspath(options.project or paths.working_directory() or os.path.expanduser("~"))
     if not os.path.isdir(project):
         raise UsageError(options.project, "no such folder", NOT_WRITTEN)
-    return search(project, [_host(where, name) for name in options.host] or None)
+    return search(project, [_host(options.where, name) for name in options.hosts] or None)
 
 
 def _host(where: str, name: str) -> Host:
@@ -64,7 +58,7 @@ def _host(where: str, name: str) -> Host:
     raise UsageError(where, f"no host is called {name}", step)
 
 
-def named(entries: Sequence[Entry], name: str, found: Search) -> Entry:
+def named(entries: Sequence[ServerEntry], name: str, found: Search) -> ServerEntry:
     """Return the one entry of the server ``name``.
 
     Raises:
@@ -88,22 +82,6 @@ def named(entries: Sequence[Entry], name: str, found: Search) -> Entry:
     raise UsageError(name, "no host has a server of this name", "mcpproxy hosts lists them")
 
 
-def confirm(question: str, where: str) -> bool:
-    """Ask on the terminal.
-
-    Raises:
-        UsageError: there is no terminal.
-    """
-    if not sys.stdin.isatty():
-        raise UsageError(
-            where, "asks first, and there is no terminal to ask on", "add --yes, or --dry-run to look"
-        )
-    sys.stdout.flush()
-    sys.stderr.write(f"{visible(question)} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
 def differences(plans: Iterable[FilePlan]) -> Iterator[str]:
     """Yield what would change in the files, as a diff without lines around."""
     for plan in plans:
@@ -115,13 +93,6 @@ def differences(plans: Iterable[FilePlan]) -> Iterator[str]:
 
 def _lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
-
-
-def report_problems(found: Search) -> int:
-    """Print why files were left alone; return the exit code."""
-    for problem in found.problems:
-        tell(str(problem))
-    return 2 if found.problems else 0
 
 
 def short(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What a shell offers after a tab. argcomplete asks for it by starting mcpproxy, so names can be offered, too.
+"""What a shell offers after a tab. Its script starts mcpproxy to ask, so names of servers are offered, too.
 
 ``mcpproxy completion SHELL`` prints the script that makes a shell ask.
 """
@@ -10,16 +10,16 @@ from typing import Final, cast
 
 import argcomplete
 
-from mcpproxy.cli.described import whole_parser
+from mcpproxy.cli.completion.all_parsers import Groups, whole_parser
 from mcpproxy.errors import McpProxyError
 
 Completer = Callable[..., Iterable[str]]
 
 
-def answer() -> None:
+def answer(groups: Groups) -> None:
     """Answer the shell and leave the process, if it is a shell that asks."""
     line = os.environ.get("COMP_LINE", "")
-    parser = whole_parser(only=line.split()[1:2])
+    parser = whole_parser(groups, only=line.split()[1:2])
     for action in _actions(parser):
         is_rules_folder = action.dest == "rules" and action.option_strings
         if (completer := COMPLETERS.get(action.dest)) and not is_rules_folder:
@@ -28,7 +28,7 @@ def answer() -> None:
 
 
 def _servers(**_asked: object) -> Iterable[str]:
-    from mcpproxy.hosts.entries import search
+    from mcpproxy.hosts.server_entries import search
 
     try:
         return sorted({entry.name for entry in search(os.getcwd()).entries})

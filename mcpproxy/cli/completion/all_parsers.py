@@ -4,20 +4,20 @@ A command makes its parser when it runs, and imports what it needs then. Here it
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
 from mcpproxy.cli.arguments import Parser, ParserDescription
-from mcpproxy.cli.main import COMMANDS
 
 PARTS: Final = {"replay": ("server", "client")}
 """Commands that are several, each with a parser of its own."""
 
-Completer = Callable[..., Iterable[str]]
+Groups = Mapping[str, Mapping[str, tuple[str, str]]]
+"""The commands, as ``COMMANDS`` of ``main.py`` has them."""
 
 
-def whole_parser(only: Sequence[str] | None = None) -> argparse.ArgumentParser:
+def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return a parser for ``mcpproxy COMMAND ...``; with ``only``, the other commands have no options."""
     root = argparse.ArgumentParser(
         prog="mcpproxy",
@@ -25,7 +25,7 @@ def whole_parser(only: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     root.add_argument("--version", action="store_true", help="print the version")
     commands = root.add_subparsers(metavar="COMMAND")
-    for group in COMMANDS.values():
+    for group in groups.values():
         for name, (module, line) in group.items():
             if only is not None and name not in only:
                 commands.add_parser(name, help=line)
