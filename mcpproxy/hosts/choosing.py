@@ -42,7 +42,7 @@ def look(options: Places) -> Search:
         return search_file(options.file, options.key.split("/") if options.key else ())
     project = os.path.abspath(options.project or paths.working_directory() or os.path.expanduser("~"))
     if not os.path.isdir(project):
-        raise UsageError(options.project, "no such folder", NOT_WRITTEN)
+        raise UsageError(options.project or project, "no such folder", NOT_WRITTEN)
     return search(project, [_host(options.where, name) for name in options.hosts] or None)
 
 

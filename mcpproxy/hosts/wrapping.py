@@ -1,9 +1,9 @@
 """What a wrap changes in the text of an entry, and how that is undone.
 
 A wrap is at most two changes: the command becomes mcpproxy, and its former words are inserted at the head of
-the arguments. A ``EntryChange`` says where it is in the entry, not in the file, so that it is found again after
-the rest of the file has changed. Where its text is found, the old text is put in its place, which gives the
-former bytes. Where a host has written the entry anew, the words are removed instead.
+the arguments. An ``EntryChange`` says where it is in the entry, not in the file, so that it is found again
+after the rest of the file has changed. Where its text is found, the old text is put in its place, which gives
+the former bytes. Where a host has written the entry anew, the words are removed instead.
 """
 
 from collections.abc import Sequence
@@ -114,10 +114,8 @@ def _added(
     if document.language == "json":
         before = len(text[:key_start].rstrip(" \t\r\n"))
         gap = text[before:key_start] if text[before - 1 : before] in "{," else ""
-        place = command.end
-        return Edit(place, place, new := f",{gap or ' '}{member}"), EntryChange(
-            "behind", shape.command, "", new
-        )
+        place, new = command.end, f",{gap or ' '}{member}"
+        return Edit(place, place, new), EntryChange("behind", shape.command, "", new)
     if document.language == "toml":
         new = f"{member}, " if "{" in lead else f"{member}{document.line_end}{lead}"
     else:

@@ -122,7 +122,7 @@ REFUSED = {
     "the program view": (["view", "t.jsonl"], "view: unknown command; did you mean show?"),
     "the program install": (
         ["install", "sh"],
-        "install: unknown command; put mcpproxy -- before the server's",
+        "install: unknown command; did you mean wrap?",
     ),
     "such a program after an option": (["--quiet", "ls"], "run: 'ls' is not an option; did you mean list?"),
     "a command after an option of run": (

@@ -94,9 +94,14 @@ def cases() -> list[Case]:
 
 def _large() -> Iterator[Case]:
     """Files of a megabyte: a history of prompts, as Claude Code keeps it, and as many in TOML and YAML."""
-    history = [{"display": f"prompt {number}: {'x' * 80}", "pastedContents": {}} for number in range(9_000)]
+    history: list[object] = [
+        {"display": f"prompt {number}: {'x' * 80}", "pastedContents": {}} for number in range(9_000)
+    ]
     servers = {"memory": {"type": "stdio", "command": "npx", "args": ["-y", "memory"]}}
-    state = {"projects": {"/srv": {"history": history, "mcpServers": servers}}, "mcpServers": servers}
+    state: dict[str, object] = {
+        "projects": {"/srv": {"history": history, "mcpServers": servers}},
+        "mcpServers": servers,
+    }
     yield Case("claude-code/large.json", json.dumps(state, indent=2).encode())
     rows = "".join(f"row_{number} = '{'x' * 500}'\n" for number in range(2_000))
     table = '[mcp_servers.a]\ncommand = "x"\nargs = ["1"]\n'

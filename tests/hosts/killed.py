@@ -18,8 +18,8 @@ from typing import Final
 from mcpproxy.cli.main import main
 from tests.hosts.many import make
 
-WRAP: Final = ("wrap", "--all", "--yes", "--command", "/opt/mcpproxy")
-UNWRAP: Final = ("unwrap", "--all")
+WRAP: Final[tuple[str, ...]] = ("wrap", "--all", "--yes", "--command", "/opt/mcpproxy")
+UNWRAP: Final[tuple[str, ...]] = ("unwrap", "--all")
 SEED: Final = 20
 HOSTS: Final = 6
 

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from mcpproxy.hosts.server_entries import ServerEntry
 from tests.hosts.corpus import Case, cases
 from tests.hosts.test_corpus import PROGRAM, at, stdio, wrapped
 from tests.peers import install
@@ -38,7 +39,7 @@ def test_jsonc_parser_sees_the_same_apart_from_the_commands(home: Path, tmp_path
     assert len(chosen) > 50
     before = [_copy(tmp_path / "before", number, case) for number, case in enumerate(chosen)]
     after: list[Path] = []
-    entries = {}
+    entries: dict[int, list[ServerEntry]] = {}
     for number, case in enumerate(chosen):
         path = case.place(home)
         entries[number] = stdio(home, path)

@@ -26,9 +26,9 @@ def run(argv: list[str]) -> int:
 
 
 def _script(shell: str) -> str:
-    import argcomplete
+    from argcomplete.shell_integration import shellcode
 
-    return argcomplete.shellcode(["mcpproxy"], shell=shell)
+    return shellcode(["mcpproxy"], shell=shell)
 
 
 def _man_page() -> str:

@@ -6,7 +6,7 @@
 import argparse
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import argcomplete
 
@@ -60,5 +60,6 @@ def _actions(parser: argparse.ArgumentParser) -> Iterable[argparse.Action]:
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage] # argparse has no other way to list them
         yield action
         if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] # as above
-            for inner in cast("Mapping[str, argparse.ArgumentParser]", action.choices).values():
-                yield from _actions(inner)
+            inner = cast("Mapping[str, argparse.ArgumentParser]", cast("Any", action).choices)
+            for one in inner.values():
+                yield from _actions(one)
