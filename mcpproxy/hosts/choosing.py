@@ -39,11 +39,16 @@ def look(options: Places) -> Search:
             raise UsageError(options.where, "--file names one file", "leave --host and --project out")
         if not os.path.exists(options.file):
             raise UsageError(options.file, "no such file", "a host makes its own file; mcpproxy makes none")
-        return search_file(options.file, options.key.split("/") if options.key else ())
+        return search_file(options.file, _levels(options.key or ""))
     project = os.path.abspath(options.project or paths.working_directory() or os.path.expanduser("~"))
     if not os.path.isdir(project):
         raise UsageError(options.project or project, "no such folder", NOT_WRITTEN)
     return search(project, [_host(options.where, name) for name in options.hosts] or None)
+
+
+def _levels(key: str) -> list[str]:
+    """Return the levels of a key; a / inside one is written as in a JSON Pointer."""
+    return [level.replace("~1", "/").replace("~0", "~") for level in key.split("/")] if key else []
 
 
 def _host(where: str, name: str) -> Host:
@@ -65,13 +70,16 @@ def named(entries: Sequence[ServerEntry], name: str, found: Search) -> ServerEnt
         McpProxyError: there is none, or there are several.
     """
     matching = [entry for entry in entries if entry.name == name]
-    if len(matching) == 1:
-        return matching[0]
+    here = [entry for entry in matching if found.project in entry.at]
+    if 1 in (len(matching), len(here)):
+        return (here if len(here) == 1 else matching)[0]
     if matching:
         places = ", ".join(f"{entry.host.id} ({short(entry.file.path)})" for entry in matching)
         hosts = {entry.host.id for entry in matching}
         step = (
-            "say which with --host" if len(hosts) == len(matching) else "say which with --file, or take --all"
+            "say which with --host"
+            if len(hosts) == len(matching)
+            else "say which with --file and --key, or take --all"
         )
         raise UsageError(name, f"{len(matching)} servers have this name: {places}", step)
     if found.problems:

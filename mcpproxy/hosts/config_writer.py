@@ -28,7 +28,11 @@ def check_writable(file: ConfigFile) -> None:
     Raises:
         HostFileError: why.
     """
-    found = os.stat(file.real_path)
+    try:
+        found = os.stat(file.real_path)
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise HostFileError(file.path, f"cannot be written ({reason})", "nothing was written") from None
     if file.is_outside:
         fact = f"a link that leads out of its folder, to {file.real_path}"
         raise HostFileError(file.path, fact, "name that file with --file if you mean it")

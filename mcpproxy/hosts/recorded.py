@@ -52,13 +52,16 @@ def lost(found: Search, ledger: Ledger) -> Iterator[WrapRecord]:
                 yield record
 
 
-def recover(found: Search, ledger: Ledger) -> None:
+def recover(ledger: Ledger) -> None:
     """Finish what a killed process has left: its drafts, and records of what did not happen or has ended."""
-    interrupted = [record for record in ledger.records.values() if record.state != "wrapped"]
-    if not interrupted:
-        return
-    for record in interrupted:
+    for record in [record for record in ledger.records.values() if record.state != "wrapped"]:
         remove_draft(record.file)
-    gone = {record.place for record in lost(found, ledger)}
-    ledger.drop(record.place for record in interrupted if record.place in gone)
-    ledger.put((record for record in interrupted if record.place not in gone), "wrapped")
+        try:
+            file = read_file(record.file, os.path.dirname(record.file))
+        except HostFileError:
+            continue  # what became of it is seen when it can be read again
+        entry = entry_in(file, record.at, host_of(record))
+        if entry is not None and is_wrapped(entry, record):
+            ledger.put([record], "wrapped")
+        else:
+            ledger.drop([record.place])

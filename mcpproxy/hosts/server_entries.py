@@ -111,6 +111,7 @@ class ServerEntry:
 class Search:
     """What was found on this machine."""
 
+    project: str = ""
     by_place: dict[tuple[str, Path], ServerEntry] = field(default_factory=dict[tuple[str, Path], ServerEntry])
     files: dict[str, ConfigFile] = field(default_factory=dict[str, ConfigFile])
     """The files that were read, by the path that links lead to."""
@@ -124,7 +125,7 @@ class Search:
 
 def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
     """Look for the files of ``hosts`` (all of them), and for those of the folder ``project``."""
-    found = Search()
+    found = Search(project)
     refused: set[str] = set()
     for host in all_hosts() if hosts is None else hosts:
         for row in host.files:
@@ -183,8 +184,10 @@ def read_file(path: str, root: str) -> ConfigFile:
     except OSError as fault:
         reason = (fault.strerror or str(fault)).lower()
         raise HostFileError(path, f"cannot be read ({reason})", "nothing was written") from None
-    homes = (os.path.realpath(root), os.path.realpath(os.path.expanduser("~")))
-    is_outside = not any(_is_inside(real, home) for home in homes)
+    folders = (root, os.path.expanduser("~"))
+    starts_inside = any(_is_inside(os.path.abspath(path), folder) for folder in folders)
+    ends_inside = any(_is_inside(real, os.path.realpath(folder)) for folder in folders)
+    is_outside = starts_inside and not ends_inside
     return ConfigFile(path, real, data, Document(path, data, language_of(path)), is_outside)
 
 

@@ -35,7 +35,7 @@ def play(folder: Path, runs: int) -> str:
     os.environ |= {"HOME": str(home), "XDG_STATE_HOME": str(folder / "state")}
     original = make(home, HOSTS)
     os.chdir(home)
-    length_s = {WRAP: took(WRAP)}
+    length_s: dict[tuple[str, ...], float] = {WRAP: took(WRAP)}
     wrapped = contents(original)
     length_s[UNWRAP] = took(UNWRAP)
     assert contents(original) == original

@@ -54,7 +54,7 @@ def test_jsonc_parser_sees_the_same_apart_from_the_commands(home: Path, tmp_path
             assert entry.shape is not None
             node = at(other, entry)
             for step in entry.shape.command[:-1]:
-                node = node[step]
+                node = node[str(step)]
             command = node[str(entry.shape.command[-1])]
             ours = [*PROGRAM, "--label", entry.label, "--", *entry.argv]
             if entry.shape.args is None:

@@ -253,6 +253,30 @@ def test_files_of_another_project_are_unwrapped_too(
     assert {path: path.read_bytes() for path in several} == several
 
 
+def test_of_several_projects_in_one_file_the_current_one_is_meant(mcpproxy: Mcpproxy, home: Path) -> None:
+    entry = {"mcpServers": {"db": {"command": "x"}}}
+    projects = {str(home / "project"): entry, "/srv/shop": entry}
+    path = write(home / ".claude.json", json.dumps({"projects": projects}))
+    assert mcpproxy("wrap", "db").code == 0
+    said = json.loads(path.read_text())["projects"]
+    assert said["/srv/shop"] == entry
+    assert said[str(home / "project")]["mcpServers"]["db"]["command"] == OURS
+    assert "  db (/srv/shop)" in mcpproxy("hosts").out
+    other = ("--file", str(path), "--key", "projects/~1srv~1shop/mcpServers")
+    assert mcpproxy("wrap", "db", *other).code == 0
+    assert mcpproxy("unwrap", "--all").code == 0
+    assert json.loads(path.read_text()) == {"projects": projects}
+
+
+def test_a_folder_that_the_environment_names_may_be_anywhere(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    path = write(tmp_path / "codex/config.toml", '[mcp_servers.a]\ncommand = "x"\n')
+    assert mcpproxy("wrap", "a").code == 0
+    assert OURS in path.read_text()
+
+
 # Remote servers
 
 

@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int:
     with ledger.held() as book:
         if not (options.host or options.file):
             add_recorded(found, book)
-        recover(found, book)
+        recover(book)
         before = last_look()
         hashes = digests(found, book)
         remember(before, found, hashes)
@@ -187,9 +187,14 @@ def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
             yield ""
         yield f"{style.paint(host, 'bold')}  {visible(short(path))}"
         cells = [
-            (f"  {visible(row.entry.name)}", visible(row.entry.title), visible(row.remark)) for row in group
+            (f"  {visible(_name(row.entry))}", visible(row.entry.title), visible(row.remark)) for row in group
         ]
         yield from table([("  SERVER", "RUNS", "STATE"), *cells], style)[1:]
+
+
+def _name(entry: ServerEntry) -> str:
+    """Return the name of a server, with its project if the file has the servers of several."""
+    return f"{entry.name} ({entry.at[1]})" if "*" in entry.row.key else entry.name
 
 
 def _nothing() -> Iterator[str]:

@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
         tell("nothing is wrapped" if options.all else "nothing to do")
         return code
     with ledger.held() as book:
-        recover(found, book)
+        recover(book)
         for plan in plans:
             try:
                 unwrap_file(plan, book)

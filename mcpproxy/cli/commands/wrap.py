@@ -81,7 +81,7 @@ def run(argv: list[str]) -> int:
             tell("nothing was written")
             return code
     with ledger.held() as book:
-        recover(found, book)
+        recover(book)
         done: list[FilePlan] = []
         for plan in plans:
             try:
