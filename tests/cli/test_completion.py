@@ -70,7 +70,7 @@ def test_a_wrapped_server_is_started_whatever_the_environment_says(tmp_path: Pat
 def test_the_man_page_has_every_command_and_option(mcpproxy: Mcpproxy) -> None:
     page = mcpproxy("completion", "man").out.replace("\\-", "-")
     assert page.startswith(".TH MCPPROXY ")
-    assert "mcpproxy - see what an MCP client and server really say" in page
+    assert "mcpproxy - See what an MCP client and server really say" in page
     for name in NAMES:
         assert f"mcpproxy {name}" in page
     for option in ("--trace-dir", "--dry-run", "--on-miss", "--baseline", "--forward"):

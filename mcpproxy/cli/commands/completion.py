@@ -3,7 +3,6 @@
 import sys
 from typing import Final
 
-from mcpproxy import __version__
 from mcpproxy.cli.arguments import Parser
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -32,13 +31,7 @@ def _script(shell: str) -> str:
 
 
 def _man_page() -> str:
-    from argparse_manpage.manpage import Manpage  # pyright: ignore[reportMissingTypeStubs] # it has no types
-
-    from mcpproxy.cli.completion.all_parsers import whole_parser
+    from mcpproxy.cli.completion.man_page import man_page
     from mcpproxy.cli.main import COMMANDS
 
-    page = Manpage(whole_parser(COMMANDS))
-    page.description = "see what an MCP client and server really say to each other"  # pyright: ignore[reportAttributeAccessIssue]
-    page.manual = "User Commands"
-    page.source = f"mcpproxy {__version__}"
-    return str(page)
+    return "".join(f"{line}\n" for line in man_page(COMMANDS))
