@@ -8,6 +8,8 @@
     ├── CustomRuleError             the user's own rules cannot be used
     ├── UnfitRuleOptionsError       a session cannot be judged by the rules that its recording names
     ├── NotARecordError             a line of a recording is not a record; becomes a TraceError with the place
+    ├── HostFileError               a configuration file of a host cannot be read, or must not be written
+    ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
     ├── WithheldError               a message to replay has a name that the live server has not issued
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL

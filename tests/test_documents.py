@@ -151,7 +151,11 @@ class Folder:
         self._url = url
         own = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         self.env = {**os.environ, "PATH": own, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(path / "state")}
-        self.env["BROWSER"] = "true"  # --open opens none
+        self.env |= {
+            "HOME": str(path / "home"),
+            "XDG_CONFIG_HOME": "",
+            "BROWSER": "true",  # --open opens none
+        }  # commands may write to files of hosts
         self.env.pop("GITHUB_STEP_SUMMARY", None)
 
     def write(self, block: Block) -> None:
@@ -213,6 +217,9 @@ def folder(path: Path, text: str) -> Generator[Folder]:
     shutil.copy(ROOT / "recordings" / "faulty-2025-11-25.jsonl", path / "after.jsonl")
     (path / "recordings").mkdir()
     shutil.copy(ROOT / "recordings" / "faulty-2025-11-25.jsonl", path / "recordings")
+    servers = path / "home" / ".cursor" / "mcp.json"
+    servers.parent.mkdir(parents=True)
+    servers.write_text('{"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"]}}}\n')
     (path / "session.har").write_text(json.dumps(HAR), encoding="utf-8")
     made = Folder(path, URL)
     if URL not in text:

@@ -11,8 +11,8 @@ from mcpproxy import errors
 
 TREE: Final = re.compile(r"^ {4}([ │]*)(?:[├└]── )?(\w+Error)\b", re.MULTILINE)
 
-CONTROL: Final = {"Refusal", "Skipped", "_TooManyMasks"}
-"""No errors: an answer to give, a probe that does not apply, a body that is masked as a whole."""
+CONTROL: Final = {"ParserDescription", "Refusal", "Skipped", "_TooManyMasks"}
+"""No errors: a parser, an answer to give, a probe that does not apply, a body that is masked as a whole."""
 
 INSIDE: Final = {"StateError"}
 """What never leaves the recorder: it starts anew from the recording instead."""

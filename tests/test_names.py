@@ -13,6 +13,7 @@ DEFENDED: Final[Mapping[str, str]] = {
     "Trace": "api.Trace is for users what the reader's Trace is for us",
     "authorization.py": "a chapter of the specification: its checks and its probes",
     "client.py": "an MCP client: the demo's and the validator's",
+    "completion.py": "a chapter of the specification: its checks; the command of this name",
     "comparison.py": "two sessions compared, and the report of that",
     "errors.py": "the errors of a package; mcpproxy/errors.py has the base and the tree",
     "headers.py": "a chapter of the specification: its checks and its probes",

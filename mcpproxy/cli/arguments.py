@@ -2,13 +2,14 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from mcpproxy.errors import UsageError, nearest, nearest_option
 
 __all__ = [
     "HELP_COLUMNS",
     "Parser",
+    "ParserDescription",
     "UsageError",
     "header",
     "nearest",
@@ -22,8 +23,19 @@ __all__ = [
 HELP_COLUMNS: Final = 100
 
 
+class ParserDescription(Exception):  # noqa: N818 # it is no error
+    """Raised in place of reading arguments while only the parser itself is of interest."""
+
+    def __init__(self, parser: "Parser") -> None:
+        super().__init__(parser)
+        self.parser = parser
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports errors in one line, as the rest of mcpproxy does."""
+
+    only_describes: ClassVar[bool] = False
+    """Set by ``completion/all_parsers.py``, which runs a command until it has made its parser."""
 
     def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
         super().__init__(
@@ -48,6 +60,8 @@ class Parser(argparse.ArgumentParser):
 
         An unknown option is reported before parsing, because argparse would complain about its value instead.
         """
+        if self.only_describes:
+            raise ParserDescription(self)
         for argument in args:
             name = argument.partition("=")[0]
             if argument.startswith("--") and name not in self._option_string_actions and " " not in argument:

@@ -4,6 +4,7 @@ Every wrapped server starts here, so this module imports almost nothing: only th
 command. An ``McpProxyError`` is printed as one line, and the exit code is 2.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -15,6 +16,14 @@ COMMANDS = {
         "run": ("mcpproxy.cli.commands.run", "wrap a stdio server: forward, record and judge every message"),
         "http": ("mcpproxy.cli.commands.http", "the same before an HTTP server, as a proxy"),
         "demo": ("mcpproxy.cli.commands.demo", "watch it work on a small bundled server"),
+    },
+    "Hosts": {
+        "hosts": (
+            "mcpproxy.cli.commands.hosts",
+            "the servers in the files of all hosts, and which are wrapped",
+        ),
+        "wrap": ("mcpproxy.cli.commands.wrap", "put mcpproxy before a server in the file of its host"),
+        "unwrap": ("mcpproxy.cli.commands.unwrap", "take it out again, to the byte"),
     },
     "Read": {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
@@ -40,6 +49,9 @@ COMMANDS = {
         "pin": ("mcpproxy.cli.commands.pin", "approve the tools of a server, for check --pins"),
         "versions": ("mcpproxy.cli.commands.versions", "which implementation spoke which revision"),
         "explain": ("mcpproxy.cli.commands.explain", "what a rule means, why it matters, what to do instead"),
+    },
+    "Shell": {
+        "completion": ("mcpproxy.cli.commands.completion", "completion for bash, zsh and fish; the man page"),
     },
 }
 """Group -> command -> its module, which has a function ``run(argv) -> int``, and its line in the help."""
@@ -97,8 +109,6 @@ def _command(args: list[str]) -> int:
         code = _dispatch(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        import os
-
         # The interpreter flushes stdout again at exit; that must not fail on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
@@ -108,6 +118,10 @@ def _command(args: list[str]) -> int:
 
 
 def _dispatch(args: list[str]) -> int:
+    if not args and "_ARGCOMPLETE" in os.environ:
+        from mcpproxy.cli.completion.shell_answer import answer
+
+        answer(COMMANDS)
     word = args[0] if args else "--help"
     if word == "help" and len(args) > 1:
         return _dispatch([args[1], "--help"])
@@ -148,7 +162,7 @@ def _help() -> str:
         "       mcpproxy COMMAND [ARG...]",
     ]
     for title, group in COMMANDS.items():
-        text += ["", title, *(f"  {name:<9}{line}" for name, (_, line) in group.items())]
+        text += ["", title, *(f"  {name:<11}{line}" for name, (_, line) in group.items())]
     text += [
         "",
         "Start with: mcpproxy demo",

@@ -9,18 +9,20 @@ from mcpproxy.cli.arguments import UsageError, nearest, nearest_option
 from mcpproxy.cli.new_recording import RUN_OPTIONS
 
 _FILES: Final = "recordings are files: mcpproxy list says where, to move or delete them there"
-_CONFIGURE: Final = "put mcpproxy -- before the server's command in the configuration of the host"
+_CONFIGURE: Final = "did you mean wrap? It puts mcpproxy before a server of a host"
 
 INSTEAD: Final = {
     **dict.fromkeys(("ls", "dir", "ps", "history"), "did you mean list?"),
     **dict.fromkeys(("view", "cat", "less", "more", "head", "log", "logs", "open"), "did you mean show?"),
     **dict.fromkeys(("tail", "watch", "top"), "did you mean show --follow?"),
     **dict.fromkeys(("rm", "mv", "cp", "del", "delete", "remove", "clean"), _FILES),
-    **dict.fromkeys(("install", "add", "setup", "init"), _CONFIGURE),
+    **dict.fromkeys(("install", "add", "setup", "init", "enable"), _CONFIGURE),
     **dict.fromkeys(("test", "probe", "lint"), "did you mean validate, or check?"),
     **dict.fromkeys(("stop", "kill"), "Ctrl-C or SIGTERM stops a session"),
     **dict.fromkeys(("cut", "split"), "did you mean trim?"),
     **dict.fromkeys(("find", "grep"), "did you mean show, or check --select?"),
+    **dict.fromkeys(("uninstall", "restore", "disable"), "did you mean unwrap?"),
+    **dict.fromkeys(("status", "servers", "clients", "scan"), "did you mean hosts?"),
     "cmp": "did you mean diff?",
     "convert": "did you mean import?",
     "version": "did you mean --version?",

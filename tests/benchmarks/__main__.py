@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tests.benchmarks import bounds, compare, http, judge, offline, replay, start, stdio, view
+from tests.benchmarks import bounds, compare, host_files, http, judge, offline, replay, start, stdio, view
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 
@@ -24,6 +24,7 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "view": view.run,
     "bounds": bounds.run,
     "compare": compare.run,
+    "hosts": host_files.run,
 }
 
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {

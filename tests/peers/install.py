@@ -93,6 +93,15 @@ def node_modules() -> Path:
     Raises:
         PeerUnavailableError: there is no Node.js to run it, or it is not installed and cannot be fetched.
     """
+    return node_packages("node", NODE_PACKAGES)
+
+
+def node_packages(name: str, packages: tuple[str, ...]) -> Path:
+    """Return a ``node_modules`` folder with these packages of npm, in the environment ``name``.
+
+    Raises:
+        PeerUnavailableError: there is no Node.js, or they are not installed and cannot be fetched.
+    """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise PeerUnavailableError("no Node.js")
@@ -102,9 +111,9 @@ def node_modules() -> Path:
 
     def build(folder: Path) -> None:
         folder.mkdir()
-        _npm_install((npm,), folder, NODE_PACKAGES)
+        _npm_install((npm,), folder, packages)
 
-    return environment("node", (*NODE_PACKAGES, version), build) / "node_modules"
+    return environment(name, (*packages, version), build) / "node_modules"
 
 
 def page_tools() -> Path:

@@ -29,13 +29,13 @@ The exit code is the server's; 128+N if signal N ended it, 127 if there is no su
 cannot be run, 2 if the arguments are wrong or nothing can be recorded there.
 """
 
-_OPTIONS = (
+OPTIONS = (
     *new_recording.OPTIONS,
     ("--grace", "SECONDS", "how long the server may take to exit after the host has gone (default: 5)"),
     ("--command", "'COMMAND ARG...'", "the same as -- COMMAND ARG..., for hosts that keep -- for themselves"),
     ("-h, --help", "", "show this"),
 )
-_VALUED = tuple(name for name, value, _ in _OPTIONS if value)
+_VALUED = tuple(name for name, value, _ in OPTIONS if value)
 _SWITCHES = tuple(name for name, value, _ in new_recording.OPTIONS if not value)
 
 
@@ -107,7 +107,7 @@ def run(argv: list[str]) -> int:
 def usage() -> str:
     """Return the help of ``run``."""
     lines: list[str] = []
-    for name, value, text in _OPTIONS:
+    for name, value, text in OPTIONS:
         words = new_recording.help_text(text, "taken from COMMAND").split(" ")
         line = f"  {name} {value}".rstrip().ljust(_HELP_COLUMN - 1)
         if len(line) >= _HELP_COLUMN:

@@ -1,0 +1,37 @@
+"""``mcpproxy completion``: scripts for completion in shells, and the man page, both made from the parsers."""
+
+import sys
+from typing import Final
+
+from mcpproxy.cli.arguments import Parser
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+EPILOG: Final = """\
+  eval "$(mcpproxy completion bash)"                                       in ~/.bashrc
+  eval "$(mcpproxy completion zsh)"                                        in ~/.zshrc, behind compinit
+  mcpproxy completion fish > ~/.config/fish/completions/mcpproxy.fish
+  mcpproxy completion man > ~/.local/share/man/man1/mcpproxy.1"""
+
+
+def run(argv: list[str]) -> int:
+    """Print what is asked for."""
+    parser = Parser("completion", "Print the completion script of a shell, or the man page.", EPILOG)
+    parser.add_argument("what", choices=(*SHELLS, "man"), help="for which shell, or man for the man page")
+    what: str = parser.parse_args(argv).what
+    # Neither is escaped: both are programs for others, and say nothing that a peer has said.
+    sys.stdout.write(_man_page() if what == "man" else _script(what))
+    return 0
+
+
+def _script(shell: str) -> str:
+    from argcomplete.shell_integration import shellcode
+
+    return shellcode(["mcpproxy"], shell=shell)
+
+
+def _man_page() -> str:
+    from mcpproxy.cli.completion.man_page import man_page
+    from mcpproxy.cli.main import COMMANDS
+
+    return "".join(f"{line}\n" for line in man_page(COMMANDS))

@@ -1,0 +1,244 @@
+"""``mcpproxy hosts``: the servers that the files of hosts name, and what has changed since the last look."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base.style import Style, count
+from mcpproxy.base.visible import visible
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.hosts import ledger
+from mcpproxy.hosts.choosing import Places, look, short
+from mcpproxy.hosts.commands import program_words
+from mcpproxy.hosts.host_table import all_hosts, looked_for
+from mcpproxy.hosts.ledger import Ledger, WrapRecord
+from mcpproxy.hosts.looks import Look, digests, last_look, remember
+from mcpproxy.hosts.recorded import add_recorded, host_of, is_wrapped, lost, recover
+from mcpproxy.hosts.server_entries import Search, ServerEntry
+from mcpproxy.reports.text_table import table
+
+DESCRIPTION: Final = """\
+List the servers that the configuration files of hosts name: which are wrapped, which can be, and what has
+changed since the last time."""
+
+EPILOG: Final = """\
+With --since only what is new or changed is listed, and with --check the exit code is then 1: for a login
+script that tells when somebody else has added a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """One server as it is listed. ``state`` is a word for programs, ``remark`` a sentence for people."""
+
+    entry: ServerEntry
+    state: str
+    remark: str
+    news: str
+
+
+def run(argv: list[str]) -> int:
+    """List the servers."""
+    parser = Parser("hosts", DESCRIPTION, EPILOG)
+    add_place_options(parser)
+    parser.add_argument(
+        "--since", action="store_true", help="only what is new or changed since the last look"
+    )
+    parser.add_argument("--check", action="store_true", help="as --since, and exit code 1 if there is any")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    options = parser.parse_args(argv)
+    found = look(places(options, "hosts"))
+    if options.file and not found.entries:
+        raise UsageError(options.file, "no servers in this file", "--key names the key of its servers")
+    only_news: bool = options.since or options.check
+    with ledger.held() as book:
+        if not (options.host or options.file):
+            add_recorded(found, book)
+        recover(book)
+        before = last_look()
+        hashes = digests(found, book)
+        remember(before, found, hashes)
+    rows = [
+        _row(entry, book, before, hashes[entry.file.real_path, json.dumps(entry.place[1])])
+        for entry in found.entries
+    ]
+    lost_records = [record for record in lost(found, book) if record.place not in found.by_place]
+    removed = before.gone(found)
+    listed = [row for row in rows if row.news] if only_news else rows
+    report_problems(found)
+    if options.json:
+        emit([json.dumps(_as_object(found, listed, lost_records, removed), indent=2)])
+    elif only_news:
+        _print_news(listed, removed, before)
+    else:
+        _print_all(found, listed, lost_records, removed, options)
+    if options.check and (listed or removed):
+        return 1
+    return 2 if found.problems and options.check else 0
+
+
+def add_place_options(parser: Parser) -> None:
+    """Add the options that say in which files to look."""
+    parser.add_argument(
+        "--host", action="append", default=[], metavar="HOST", help="only this host; may be given again"
+    )
+    parser.add_argument("--file", metavar="PATH", help="only this file, also one of a host that is not known")
+    parser.add_argument(
+        "--key", metavar="KEY", help="with --file: the key of its servers; levels are divided by /"
+    )
+    parser.add_argument(
+        "--project", metavar="DIR", help="the folder whose project files are looked for (the current one)"
+    )
+
+
+def places(options: argparse.Namespace, where: str) -> Places:
+    """Return the values of these options."""
+    return Places(where, options.host, options.file, options.key, options.project)
+
+
+def report_problems(found: Search) -> int:
+    """Print why files were left alone; return the exit code."""
+    for problem in found.problems:
+        tell(str(problem))
+    return 2 if found.problems else 0
+
+
+def _row(entry: ServerEntry, book: Ledger, before: Look, digest: str) -> ServerRow:
+    record = book.records.get(entry.place)
+    state, remark = _state(entry, record)
+    return ServerRow(entry, state, remark, before.news(entry, digest) or "")
+
+
+def _state(entry: ServerEntry, record: WrapRecord | None) -> tuple[str, str]:
+    """Return how it is with the wrap of an entry, as a word and as a sentence."""
+    again = f"mcpproxy wrap {entry.name} --host {entry.host.id}"
+    if is_wrapped(entry, record):
+        if record and record.listen:
+            return "wrapped", f"wrapped: needs mcpproxy http, listening at {record.listen}"
+        program = entry.argv[0]
+        if os.path.isabs(program) and not os.path.exists(program):
+            return "broken", f"wrapped by {short(program)}, which is gone: {again}"
+        by_hand = "" if record else " by hand"
+        return "wrapped", f"wrapped{by_hand}"
+    if record:
+        at = record.wrapped_at.replace("T", " ").rstrip("Z")
+        return (
+            "gone",
+            f"its wrap of {at} is gone, {host_of(record).name} or somebody has written it anew: {again}",
+        )
+    if program_words(entry.argv):
+        return "other", "starts mcpproxy itself, with no server behind --"
+    if entry.reason:
+        return ("remote" if entry.url and not entry.row.leave else "left"), entry.reason
+    return "plain", "not wrapped"
+
+
+def _print_all(
+    found: Search,
+    rows: Sequence[ServerRow],
+    lost_records: Sequence[WrapRecord],
+    removed: Sequence[tuple[str, str]],
+    options: argparse.Namespace,
+) -> None:
+    if not rows:
+        if not options.host:
+            emit(_nothing())
+        elif not found.problems:
+            tell(f"no server of {', '.join(options.host)} found; without --host the others are listed")
+    emit(_as_table(rows, terminal_style()))
+    for record in lost_records:
+        tell(
+            f"{record.name} is gone from {short(record.file)}; mcpproxy unwrap {record.name} forgets its wrap"
+        )
+    for path, name in removed:
+        tell(f"since the last look: {name} was removed from {short(path)}")
+    news = [row for row in rows if row.news]
+    for row in news:
+        tell(f"since the last look: {row.entry.name} in {short(row.entry.file.path)} is {row.news}")
+    if plain := sum(row.state == "plain" for row in rows):
+        how = "mcpproxy wrap SERVER, or mcpproxy wrap --all (--dry-run shows the change)"
+        tell(f"{count(plain, 'server')} can be wrapped: {how}")
+
+
+def _print_news(rows: Sequence[ServerRow], removed: Sequence[tuple[str, str]], before: Look) -> None:
+    if before.is_first:
+        tell("this was the first look; the next one tells what has changed")
+        return
+    cells = [
+        (row.news, visible(row.entry.name), visible(row.entry.title), visible(short(row.entry.file.path)))
+        for row in rows
+    ]
+    cells += [("removed", visible(name), "", visible(short(path))) for path, name in removed]
+    emit(table([("NEWS", "SERVER", "RUNS", "FILE"), *cells], terminal_style())[1:])
+    if not rows and not removed:
+        tell(f"nothing has changed since {before.looked_at}")
+
+
+def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
+    """One table for each file, under its host and path."""
+    by_file: dict[tuple[str, str], list[ServerRow]] = {}
+    for row in rows:
+        by_file.setdefault((row.entry.host.name, row.entry.file.path), []).append(row)
+    for number, ((host, path), group) in enumerate(by_file.items()):
+        if number:
+            yield ""
+        yield f"{style.paint(host, 'bold')}  {visible(short(path))}"
+        cells = [
+            (f"  {visible(_name(row.entry))}", visible(row.entry.title), visible(row.remark)) for row in group
+        ]
+        yield from table([("  SERVER", "RUNS", "STATE"), *cells], style)[1:]
+
+
+def _name(entry: ServerEntry) -> str:
+    """Return the name of a server, with its project if the file has the servers of several."""
+    return f"{entry.name} ({entry.at[1]})" if "*" in entry.row.key else entry.name
+
+
+def _nothing() -> Iterator[str]:
+    """What was looked for, and what to do by hand."""
+    yield "No server was found in the files of any host. These were looked for:"
+    yield ""
+    places: dict[str, list[str]] = {}
+    for host in all_hosts():
+        for row in host.files:
+            if row.scope in ("user", "project"):
+                path = short(looked_for(row))
+                here = f"./{path}" if row.scope == "project" else path
+                places.setdefault(host.name, []).append(here)
+    width = max(map(len, places))
+    for name, found in places.items():
+        yield f"  {name.ljust(width)}  {', '.join(dict.fromkeys(found))}"
+    yield ""
+    yield "If your host keeps its servers elsewhere:  mcpproxy hosts --file PATH [--key KEY]"
+    yield "By hand: put mcpproxy in place of the command, and -- with the command before its arguments."
+    yield "Without a host:  mcpproxy -- SERVER"
+
+
+def _as_object(
+    found: Search,
+    rows: Sequence[ServerRow],
+    lost_records: Sequence[WrapRecord],
+    removed: Sequence[tuple[str, str]],
+) -> dict[str, object]:
+    return {
+        "servers": [
+            {
+                "host": row.entry.host.id,
+                "scope": row.entry.row.scope,
+                "file": row.entry.file.path,
+                "name": row.entry.name,
+                "runs": row.entry.title,
+                "protocol": "acp" if row.entry.row.is_acp else "mcp",
+                "state": row.state,
+                "remark": row.remark,
+                "news": row.news or None,
+            }
+            for row in rows
+        ],
+        "removed": [{"file": path, "name": name} for path, name in removed],
+        "lost": [{"file": record.file, "name": record.name} for record in lost_records],
+        "unreadable": [{"file": problem.path, "reason": problem.fact} for problem in found.problems],
+    }

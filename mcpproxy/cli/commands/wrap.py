@@ -1,0 +1,234 @@
+"""``mcpproxy wrap``: put mcpproxy before servers in the configuration files of hosts."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.commands.hosts import add_place_options, places, report_problems
+from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.hosts import ledger
+from mcpproxy.hosts.choosing import differences, look, named, short
+from mcpproxy.hosts.ledger import Ledger
+from mcpproxy.hosts.plans import EntryPlan, FilePlan, file_plan, http_step, wrap_file, wrap_step
+from mcpproxy.hosts.recorded import is_wrapped, recover
+from mcpproxy.hosts.server_entries import Search, ServerEntry
+from mcpproxy.hosts.unreadable import HostFileError
+
+DESCRIPTION: Final = """\
+Put mcpproxy before a server in the configuration file of a host. Only the command and the head of the
+arguments are changed; comments, order and layout stay. mcpproxy unwrap undoes it, to the byte."""
+
+EPILOG: Final = """\
+A user's files get the absolute path of mcpproxy, which also hosts with windows find. Files of a project that
+are under version control get the bare name; --command names another, such as 'uvx mcpproxy'."""
+
+FIRST_PORT: Final = 8765
+
+
+def run(argv: list[str]) -> int:
+    """Wrap the servers that the arguments name."""
+    options = _options(argv)
+    found = look(places(options, "wrap"))
+    command = _words(options.command)
+    records = ledger.read_ledger()
+    chosen = (
+        _all(found, options.http)
+        if options.all
+        else [_one(found, name, options.http) for name in options.server]
+    )
+    ports = _Ports(records, options.listen)
+    code = report_problems(found) if options.all else 0
+    steps: dict[str, list[EntryPlan]] = {}
+    for entry in chosen:
+        record = records.records.get(entry.place)
+        try:
+            if entry.url_at is None:
+                step = wrap_step(entry, command, record)
+            else:
+                step = None if is_wrapped(entry, record) and record else http_step(entry, ports.take())
+        except HostFileError as problem:
+            code = _refused(problem, options.all)
+            continue
+        if step is None:
+            if not options.all:
+                tell(f"{entry.name} is wrapped already ({short(entry.file.path)})")
+            continue
+        steps.setdefault(entry.file.real_path, []).append(step)
+    plans: list[FilePlan] = []
+    for of_file in steps.values():
+        try:
+            plans.append(file_plan(of_file))
+        except HostFileError as problem:
+            code = _refused(problem, options.all)
+    if not plans:
+        if options.all and not code:
+            tell("nothing to wrap; mcpproxy hosts lists what there is")
+        return code
+    if options.dry_run:
+        emit(differences(plans))
+        return code
+    if options.all and not options.yes:
+        emit(_planned(plans))
+        number = sum(len(plan.steps) for plan in plans)
+        if not _confirm(f"wrap {count(number, 'server')} in {count(len(plans), 'file')}?", "wrap --all"):
+            tell("nothing was written")
+            return code
+    with ledger.held() as book:
+        recover(book)
+        done: list[FilePlan] = []
+        for plan in plans:
+            try:
+                wrap_file(plan, book)
+                done.append(plan)
+            except HostFileError as problem:
+                code = _refused(problem, options.all)
+    emit(_said(done))
+    return code
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = Parser("wrap", DESCRIPTION, EPILOG)
+    parser.add_argument("server", nargs="*", metavar="SERVER", help="its name in the host's file")
+    parser.add_argument(
+        "--all", action="store_true", help="every server that is started by a command; asks first"
+    )
+    add_place_options(parser)
+    parser.add_argument(
+        "--command",
+        metavar="'COMMAND ARG...'",
+        help="what the host is to start for mcpproxy, such as 'uvx mcpproxy'",
+    )
+    parser.add_argument(
+        "--http",
+        action="store_true",
+        help="also remote servers: point them at mcpproxy http, which must then run",
+    )
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help=f"with --http: where it will listen (127.0.0.1:{FIRST_PORT})"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    options = parser.parse_args(argv)
+    if bool(options.server) == options.all:
+        fact = "--all and a name were given" if options.all else "no server was named"
+        raise UsageError("wrap", fact, "name a server, or say --all; mcpproxy hosts lists them")
+    if options.listen and (not options.http or len(options.server) != 1):
+        raise UsageError("wrap", "--listen is for one server", "use it with --http and the name of a server")
+    return options
+
+
+def _words(command: str | None) -> list[str]:
+    try:
+        return shlex.split(command) if command else []
+    except ValueError as fault:
+        raise UsageError(
+            "wrap", f"--command {command} cannot be read ({fault})", "quote it as for a shell"
+        ) from None
+
+
+def _all(found: Search, with_remote: bool) -> list[ServerEntry]:
+    return [entry for entry in found.entries if not _obstacle(entry, with_remote)]
+
+
+def _one(found: Search, name: str, with_remote: bool) -> ServerEntry:
+    entry = named(found.entries, name, found)
+    if obstacle := _obstacle(entry, with_remote):
+        step = (
+            "with --http it can be pointed at mcpproxy http"
+            if entry.url and not entry.row.leave
+            else "it is left alone"
+        )
+        raise UsageError(entry.file.path, f"{name} is {obstacle}", step)
+    return entry
+
+
+def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
+    if with_remote and entry.url and not entry.row.leave:
+        return ""
+    return entry.reason
+
+
+class _Ports:
+    """The addresses at which ``mcpproxy http`` is to listen, one for each remote server."""
+
+    def __init__(self, records: Ledger, first: str | None) -> None:
+        self._first = first
+        self._used = {record.listen for record in records.records.values()}
+
+    def take(self) -> str:
+        port = FIRST_PORT
+        while (address := self._first or f"127.0.0.1:{port}") in self._used and not self._first:
+            port += 1
+        self._used.add(address)
+        return address
+
+
+def _refused(problem: HostFileError, goes_on: bool) -> int:
+    """Report a file that is left alone; with one server, that is the end of it."""
+    if not goes_on:
+        raise problem
+    tell(str(problem))
+    return 2
+
+
+def _confirm(question: str, where: str) -> bool:
+    """Ask on the terminal.
+
+    Raises:
+        UsageError: there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(
+            where, "asks first, and there is no terminal to ask on", "add --yes, or --dry-run to look"
+        )
+    sys.stdout.flush()
+    sys.stderr.write(f"{visible(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _planned(plans: Sequence[FilePlan]) -> Iterator[str]:
+    for plan in plans:
+        yield f"{visible(plan.steps[0].entry.host.name)}  {visible(short(plan.file.path))}"
+        for step in plan.steps:
+            yield f"  {visible(step.entry.name)}  {visible(step.entry.title)}"
+
+
+def _said(plans: Sequence[FilePlan]) -> Iterator[str]:
+    """What was done, and what the user has to do now."""
+    steps = [step for plan in plans for step in plan.steps]
+    for step in steps:
+        entry = step.entry
+        yield f"wrapped {visible(entry.name)} of {entry.host.name} in {visible(short(entry.file.path))}"
+        for caution in entry.cautions:
+            yield f"  note: {caution}"
+        if step.url and step.record:
+            options = f"--listen {step.record.listen} --label {entry.label}"
+            yield f"  it now needs this, running all the time: mcpproxy http {visible(entry.url)} {options}"
+            yield "  a sign-in that the host has done for the former address does not hold for this one"
+    yield from dict.fromkeys(text for step in steps for text in _advice(step))
+    if steps:
+        yield f"recordings will be in {visible(short(paths.state_dir()))}; mcpproxy list shows them"
+        if os.environ.get("XDG_STATE_HOME"):
+            yield "a host that does not pass XDG_STATE_HOME on records in ~/.local/state/mcpproxy instead"
+
+
+def _advice(step: EntryPlan) -> Iterator[str]:
+    entry = step.entry
+    yield f"{entry.host.name}: {entry.host.restart}"
+    if entry.host.approval and entry.row.scope in entry.host.approval_scopes:
+        yield f"{entry.host.name}: {entry.host.approval}"
+    if entry.host.note:
+        yield f"{entry.host.name}: {entry.host.note} mcpproxy hosts tells when a wrap is gone."
+    if step.argv[:1] == ("mcpproxy",):
+        place = visible(short(entry.file.path))
+        yield f"{place} is under version control: others who use it need mcpproxy on their path, too"
+    if entry.row.readers:
+        yield f"{visible(short(entry.file.path))} is read by {entry.row.readers}"

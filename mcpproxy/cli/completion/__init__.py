@@ -1,0 +1,1 @@
+"""Completion in shells, and the man page: both are made from the parsers of all commands."""

@@ -1,0 +1,82 @@
+"""All commands as one argparse parser, for shell completion and the man page.
+
+A command makes its parser when it runs, and imports what it needs then. Here it is run until it has made it.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from mcpproxy.cli.arguments import Parser, ParserDescription
+
+PARTS: Final = {"replay": ("server", "client")}
+"""Commands that are several, each with a parser of its own."""
+
+Groups = Mapping[str, Mapping[str, tuple[str, str]]]
+"""The commands, as ``COMMANDS`` of ``main.py`` has them."""
+
+
+def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return a parser for ``mcpproxy COMMAND ...``; with ``only``, the other commands have no options."""
+    root = argparse.ArgumentParser(
+        prog="mcpproxy",
+        description="See what an MCP client and server really say to each other, and what is wrong with it.",
+    )
+    root.add_argument("--version", action="store_true", help="print the version")
+    commands = root.add_subparsers(metavar="COMMAND")
+    for group in groups.values():
+        for name, (module, line) in group.items():
+            if only is not None and name not in only:
+                commands.add_parser(name, help=line)
+                continue
+            run = import_module(module).run
+            if name in PARTS:
+                parts = commands.add_parser(name, help=line, description=line).add_subparsers(metavar="PART")
+                for part in PARTS[name]:
+                    _add(parts, part, "", _described(run, [part]))
+            else:
+                described = _run_parser() if name == "run" else _described(run, [])
+                _add(commands, name, line, described)
+    return root
+
+
+def _add(commands: Any, name: str, line: str, parser: Parser) -> None:
+    commands.add_parser(
+        name,
+        help=line,
+        parents=[parser],
+        add_help=False,
+        description=parser.description,
+        epilog=parser.epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _described(run: Callable[[list[str]], int], argv: list[str]) -> Parser:
+    """Return the parser that a command makes, without running the command any further."""
+    Parser.only_describes = True
+    try:
+        run(argv)
+    except ParserDescription as described:
+        return described.parser
+    finally:
+        Parser.only_describes = False
+    raise LookupError(argv)
+
+
+def _run_parser() -> Parser:
+    """Return a parser with the options of ``run``, which itself has none: argparse would slow its start."""
+    from mcpproxy.cli import new_recording
+    from mcpproxy.cli.commands.run import OPTIONS
+
+    parser = Parser("run", "Wrap a stdio server: mcpproxy [run] [OPTION...] -- COMMAND [ARG...]")
+    for names, value, text in OPTIONS:
+        if "--help" in names:
+            continue
+        shown = new_recording.help_text(text, "taken from COMMAND").replace("%", "%%")
+        if value:
+            parser.add_argument(names, metavar=value, help=shown)
+        else:
+            parser.add_argument(names, action="store_true", help=shown)
+    return parser

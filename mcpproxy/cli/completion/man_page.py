@@ -1,0 +1,72 @@
+"""The man page, in the language of roff, from the parsers of all commands."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from mcpproxy import __version__
+from mcpproxy.cli.completion.all_parsers import Groups, whole_parser
+
+
+def man_page(groups: Groups) -> Iterator[str]:
+    """Yield the lines of the page."""
+    root = whole_parser(groups)
+    commands = _inner(root)
+    yield f'.TH MCPPROXY 1 "" "mcpproxy {__version__}" "User Commands"'
+    yield ".SH NAME"
+    yield f"mcpproxy \\- {_text(str(root.description))}"
+    yield ".SH SYNOPSIS"
+    yield ".B mcpproxy"
+    yield _text("[run] [OPTION...] -- SERVER [ARG...]")
+    yield ".br"
+    yield ".B mcpproxy"
+    yield "COMMAND [ARG...]"
+    for title, group in groups.items():
+        yield f".SH {_text(title.upper())}"
+        for name, (_, line) in group.items():
+            yield f".SS mcpproxy {_text(name)}"
+            yield _text(line[0].upper() + line[1:] + ".")
+            yield from _command(commands[name])
+
+
+def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for name, part in _inner(parser).items():
+        yield f".SS {_text(parser.prog)} {_text(name)}"
+        yield from _command(part)
+    if parser.description:
+        yield ".PP"
+        yield from map(_text, parser.description.splitlines())
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage] # argparse has no other way to list them
+        if action.help and action.help != argparse.SUPPRESS:
+            yield ".TP"
+            yield f".B {_text(_usage(action))}"
+            yield _text(action.help % vars(action))
+    if parser.epilog:
+        yield ".PP"
+        yield ".nf"
+        yield from map(_text, parser.epilog.splitlines())
+        yield ".fi"
+
+
+def _usage(action: argparse.Action) -> str:
+    value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
+    shown = value if isinstance(value, str) else " ".join(value)
+    if not action.option_strings:
+        return shown
+    names = ", ".join(action.option_strings)
+    return names if action.nargs == 0 else f"{names} {shown}"
+
+
+def _inner(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """Return the parsers of the commands inside a command."""
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage] # as above
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] # as above
+            return cast("Mapping[str, argparse.ArgumentParser]", cast("Any", action).choices)
+    return {}
+
+
+def _text(text: str) -> str:
+    """Return a line as roff takes it for text: no dot or quote at its start is a request."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    escaped = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped)
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -1,0 +1,109 @@
+"""Which files and servers the words of a user mean, and how they are shown to people."""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.errors import UsageError, nearest
+from mcpproxy.hosts.host_table import Host, all_hosts
+from mcpproxy.hosts.plans import FilePlan
+from mcpproxy.hosts.server_entries import Search, ServerEntry, search, search_file
+
+NOT_WRITTEN: Final = "nothing was written"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where to look, in the words of the user; ``where`` is the command that errors name."""
+
+    where: str
+    hosts: Sequence[str]
+    file: str | None
+    key: str | None
+    project: str | None
+
+
+def look(options: Places) -> Search:
+    """Return what is in the files that the options name.
+
+    Raises:
+        McpProxyError: an option names nothing, or the file cannot be read.
+    """
+    if options.key and not options.file:
+        raise UsageError(options.where, "--key needs --file", f"see mcpproxy {options.where} --help")
+    if options.file:
+        if options.hosts or options.project:
+            raise UsageError(options.where, "--file names one file", "leave --host and --project out")
+        if not os.path.exists(options.file):
+            raise UsageError(options.file, "no such file", "a host makes its own file; mcpproxy makes none")
+        return search_file(options.file, _levels(options.key or ""))
+    project = os.path.abspath(options.project or paths.working_directory() or os.path.expanduser("~"))
+    if not os.path.isdir(project):
+        raise UsageError(options.project or project, "no such folder", NOT_WRITTEN)
+    return search(project, [_host(options.where, name) for name in options.hosts] or None)
+
+
+def _levels(key: str) -> list[str]:
+    """Return the levels of a key; a / inside one is written as in a JSON Pointer."""
+    return [level.replace("~1", "/").replace("~0", "~") for level in key.split("/")] if key else []
+
+
+def _host(where: str, name: str) -> Host:
+    hosts = {host.id: host for host in all_hosts()}
+    if name in hosts:
+        return hosts[name]
+    by_name = {host.name.casefold(): host for host in hosts.values()}
+    if name.casefold() in by_name:
+        return by_name[name.casefold()]
+    guess = nearest(name, hosts) or nearest(name, (host.name for host in hosts.values()))
+    step = f"did you mean {guess}?" if guess else f"the hosts are {', '.join(hosts)}"
+    raise UsageError(where, f"no host is called {name}", step)
+
+
+def named(entries: Sequence[ServerEntry], name: str, found: Search) -> ServerEntry:
+    """Return the one entry of the server ``name``.
+
+    Raises:
+        McpProxyError: there is none, or there are several.
+    """
+    matching = [entry for entry in entries if entry.name == name]
+    here = [entry for entry in matching if found.project in entry.at]
+    if 1 in (len(matching), len(here)):
+        return (here if len(here) == 1 else matching)[0]
+    if matching:
+        places = ", ".join(f"{entry.host.id} ({short(entry.file.path)})" for entry in matching)
+        hosts = {entry.host.id for entry in matching}
+        step = (
+            "say which with --host"
+            if len(hosts) == len(matching)
+            else "say which with --file and --key, or take --all"
+        )
+        raise UsageError(name, f"{len(matching)} servers have this name: {places}", step)
+    if found.problems:
+        raise found.problems[0]
+    if guess := nearest(name, dict.fromkeys(entry.name for entry in found.entries)):
+        host = next(entry.host.name for entry in found.entries if entry.name == guess)
+        raise UsageError(name, "no host has a server of this name", f"did you mean {guess} of {host}?")
+    raise UsageError(name, "no host has a server of this name", "mcpproxy hosts lists them")
+
+
+def differences(plans: Iterable[FilePlan]) -> Iterator[str]:
+    """Yield what would change in the files, as a diff without lines around."""
+    for plan in plans:
+        old, new = plan.file.document.text, plan.new_text
+        yield from difflib.unified_diff(
+            _lines(old), _lines(new), plan.file.path, plan.file.path, n=0, lineterm=""
+        )
+
+
+def _lines(text: str) -> list[str]:
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def short(path: str) -> str:
+    """Return a path as people write it: ``~`` for the home folder."""
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path

@@ -1,0 +1,60 @@
+"""Our own mark: an entry is wrapped if what it starts is mcpproxy, with another command behind ``--``."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+_PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
+_RUNNERS: Final = ("uvx", "uv", "pipx")
+_EPHEMERAL: Final = re.compile(
+    r"[/\\](?:uv[/\\](?:cache|archive)|archive-v\d+|pipx[/\\]\.cache)[/\\]", re.IGNORECASE
+)
+
+
+def program_words(argv: Sequence[str]) -> int:
+    """Return with how many words ``argv`` names mcpproxy; 0 if it starts something else."""
+    if not argv:
+        return 0
+    name = _name(argv[0])
+    if name == "mcpproxy":
+        return 1
+    if _PYTHON.fullmatch(name) and list(argv[1:3]) == ["-m", "mcpproxy"]:
+        return 3
+    if name in _RUNNERS:
+        before = argv[: argv.index("--")] if "--" in argv else argv
+        return next((n + 1 for n, word in enumerate(before) if n and _name(word) == "mcpproxy"), 0)
+    return 0
+
+
+def wrapping_words(argv: Sequence[str]) -> int:
+    """Return how many words of ``argv`` are those of a wrap, ``--`` among them; 0 if it is not wrapped.
+
+    Another product has a program of this name, too; that one is not started with a command behind ``--``.
+    """
+    start = program_words(argv)
+    if start and argv[start : start + 1] == ["run"]:
+        start += 1
+    if not start or "--" not in argv[start:] or not argv[start].startswith("--"):
+        return 0
+    end = argv.index("--", start) + 1
+    return end if end < len(argv) else 0
+
+
+def own_program() -> list[str]:
+    """Return the words that start this mcpproxy from anywhere, with an absolute path."""
+    called = os.path.abspath(sys.argv[0]) if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
+    if called and _EPHEMERAL.search(called) and (runner := shutil.which("uvx")):
+        return [runner, "mcpproxy"]
+    if called and _name(called) == "mcpproxy" and os.access(called, os.X_OK):
+        return [called]
+    beside = os.path.join(os.path.dirname(sys.executable), "mcpproxy")
+    if os.access(beside, os.X_OK):
+        return [beside]
+    return [sys.executable, "-m", "mcpproxy"]
+
+
+def _name(word: str) -> str:
+    return word.replace("\\", "/").rpartition("/")[2].lower().removesuffix(".exe")

@@ -1,0 +1,154 @@
+"""Write the configuration file of a host: as a whole, only if it is still what was read, keeping what it is.
+
+The new content goes into a draft beside the file, which then takes the file's name. So whoever reads the file
+sees the old or the new content, even if this process is killed.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from mcpproxy.base import files
+from mcpproxy.hosts.server_entries import LARGEST_BYTES, ConfigFile
+from mcpproxy.hosts.unreadable import HostFileError
+
+_LOCK_STALE_S: Final = 10
+_LOCK_WAIT_S: Final = 12
+_LOCK_POLL_S: Final = 0.05
+
+
+def check_writable(file: ConfigFile) -> None:
+    """Refuse a file that must not be replaced.
+
+    Raises:
+        HostFileError: why.
+    """
+    try:
+        found = os.stat(file.real_path)
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise HostFileError(file.path, f"cannot be written ({reason})", "nothing was written") from None
+    if file.is_outside:
+        fact = f"a link that leads out of its folder, to {file.real_path}"
+        raise HostFileError(file.path, fact, "name that file with --file if you mean it")
+    if not found.st_mode & stat.S_IWUSR or not os.access(file.real_path, os.W_OK):
+        raise HostFileError(file.path, "read-only", "nothing was written")
+    if found.st_nlink > 1:
+        fact = f"{found.st_nlink} names lead to it (hard links), and a new file would part them"
+        raise HostFileError(file.path, fact, "nothing was written")
+
+
+def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
+    """Replace the content of ``file``, which keeps its mode, owner, attributes and the link that leads to it.
+
+    ``lock`` is the protocol by which the host locks the file, as in ``hosts.toml``.
+
+    Raises:
+        HostFileError: it has changed since it was read, or cannot be written. It is as it was.
+    """
+    draft = draft_of(file.real_path)
+    try:
+        _write_draft(draft, content, file.real_path)
+        # Until here nobody had to wait, so a kill seldom leaves the lock behind.
+        with _locked(file, lock):
+            if files.read(file.real_path, LARGEST_BYTES) != file.data:
+                raise HostFileError(file.path, "changed while it was read", "nothing was written; try again")
+            os.replace(draft, file.real_path)
+    except BaseException as fault:
+        _unlink(draft)
+        if not isinstance(fault, OSError):
+            raise
+        reason = (fault.strerror or str(fault)).lower()
+        raise HostFileError(file.path, f"cannot be written ({reason})", "nothing was written") from None
+
+
+def _write_draft(draft: str, content: bytes, like: str) -> None:
+    """Write a new file with the owner, mode and attributes of the file ``like``."""
+    found = os.stat(like)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with open(fd, "wb") as out:
+        _keep_owner(fd, found)
+        out.write(content)
+        out.flush()
+        os.fsync(fd)
+    shutil.copymode(like, draft)
+    _keep_attributes(like, draft)
+
+
+def draft_of(path: str) -> str:
+    """Return the name of the draft of a file. The ledger is held while it exists, so one name is enough."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.mcpproxy")
+
+
+def remove_draft(path: str) -> None:
+    """Remove the draft that a killed process has left beside the file ``path``."""
+    _unlink(draft_of(path))
+
+
+def sha256(data: bytes) -> str:
+    """Return the hash by which the ledger knows a content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # there is none, or it is not ours to remove
+
+
+def _keep_owner(fd: int, found: os.stat_result) -> None:
+    if hasattr(os, "fchown"):
+        made = os.fstat(fd)
+        if (made.st_uid, made.st_gid) != (found.st_uid, found.st_gid):
+            os.fchown(fd, found.st_uid, found.st_gid)
+
+
+def _keep_attributes(path: str, draft: str) -> None:
+    """Copy extended attributes, with which Linux keeps access lists and security labels, too."""
+    if not hasattr(os, "listxattr"):
+        return
+    try:
+        names = os.listxattr(path)
+    except OSError:
+        return  # a file system without them
+    for name in names:
+        os.setxattr(draft, name, os.getxattr(path, name))
+
+
+@contextmanager
+def _locked(file: ConfigFile, lock: str) -> Generator[None]:
+    """Hold the lock of the host: ``folder`` is a folder ``<file>.lock``, stale after ten seconds."""
+    if lock != "folder":
+        yield
+        return
+    path = file.real_path + ".lock"
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while not _made(path):
+        if time.monotonic() > deadline:
+            fact = f"locked by its host ({path})"
+            raise HostFileError(file.path, fact, "nothing was written; try again")
+        time.sleep(_LOCK_POLL_S)
+    try:
+        yield
+    finally:
+        os.rmdir(path)
+
+
+def _made(lock: str) -> bool:
+    try:
+        os.mkdir(lock)
+    except FileExistsError:
+        try:
+            if time.time() - os.stat(lock).st_mtime > _LOCK_STALE_S:
+                os.rmdir(lock)
+        except OSError:
+            pass  # it has just been released, or is a file: then it stays
+        return False
+    return True

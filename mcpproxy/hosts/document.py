@@ -1,0 +1,77 @@
+"""A text in one of the languages of configuration files: read with places, and written in pieces."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
+
+from mcpproxy.hosts.jsonc import read_jsonc
+from mcpproxy.hosts.text_nodes import Node
+from mcpproxy.hosts.toml_nodes import read_toml
+from mcpproxy.hosts.unreadable import HostFileError, UnreadableTextError
+from mcpproxy.hosts.yaml_nodes import read_yaml
+
+Language = Literal["json", "toml", "yaml"]
+
+_READERS: Final[Mapping[Language, Callable[[str], Node]]] = {
+    "json": read_jsonc,
+    "toml": read_toml,
+    "yaml": read_yaml,
+}
+_NAMES: Final[Mapping[Language, str]] = {"json": "JSON", "toml": "TOML", "yaml": "YAML"}
+
+
+def language_of(path: str) -> Language:
+    """Return the language that the name of a file says; JSON if it says none."""
+    name = path.lower()
+    if name.endswith(".toml"):
+        return "toml"
+    return "yaml" if name.endswith((".yaml", ".yml")) else "json"
+
+
+class Document:
+    """The text of a file, and the values in it.
+
+    Raises:
+        HostFileError: it is not UTF-8, or cannot be read as its language.
+    """
+
+    def __init__(self, path: str, data: bytes, language: Language) -> None:
+        self.language: Final = language
+        try:
+            self.text: Final = data.decode()
+        except UnicodeDecodeError as fault:
+            raise HostFileError(path, f"not UTF-8 (byte {fault.start})", "save it as UTF-8") from None
+        try:
+            self.root: Final = _READERS[language](self.text)
+        except UnreadableTextError as fault:
+            line = self.text.count("\n", 0, fault.index) + 1
+            column = fault.index - self.text.rfind("\n", 0, fault.index)
+            place = f"{path}:{line}:{column}" if fault.index else path
+            fact = f"not {_NAMES[language]} ({fault.fact})"
+            raise HostFileError(place, fact, "mend it first; nothing was written") from None
+
+    @property
+    def line_end(self) -> str:
+        return "\r\n" if "\r\n" in self.text else "\n"
+
+    def token(self, node: Node) -> str:
+        """Return a string value as it can stand in a list."""
+        if self.language == "yaml":  # there a plain scalar cannot stand everywhere
+            return quoted(str(node.scalar))
+        return self.text[node.start : node.end]
+
+    def member(self, key: str, tokens: Sequence[str]) -> str:
+        """Return the text of a member with a list as its value."""
+        value = f"[{', '.join(tokens)}]"
+        match self.language:
+            case "json":
+                return f"{quoted(key)}: {value}"
+            case "toml":
+                return f"{key} = {value}"
+            case "yaml":
+                return f"{key}: {value}"
+
+
+def quoted(text: str) -> str:
+    """Return a string as all three languages write it."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,204 @@
+"""The hosts as data: ``hosts.toml``, and where their files are on this machine."""
+
+import glob
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import tomli
+
+from mcpproxy.hosts.wrapping import CommandShape
+
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]+)(?:\|([^{}]*(?:\{[a-z]+\}[^{}]*)?))?\}")
+_VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFile:
+    """A file in which a host names servers, and the keys that lead to them; ``*`` is any key."""
+
+    scope: str
+    path: str
+    key: tuple[str, ...]
+    fallback: str = ""
+    """The file that counts if the first one does not exist."""
+    single: str = ""
+    """The key of the only entry, if the keys lead to it instead of to a table of entries."""
+    lock: str = ""
+    leave: str = ""
+    label: str = ""
+    readers: str = ""
+    is_acp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A program that starts servers."""
+
+    id: str
+    name: str
+    shapes: tuple[CommandShape, ...]
+    restart: str
+    approval: str
+    """What the host asks after its file has changed, and ``approval_scopes`` for which of its files."""
+    approval_scopes: tuple[str, ...]
+    note: str
+    cautions: tuple[tuple[str, str], ...]
+    """Member of an entry -> what is to be known before a wrap."""
+    variables: tuple[str, ...]
+    files: tuple[ServerFile, ...]
+
+
+@cache
+def all_hosts() -> tuple[Host, ...]:
+    """Return every host of the table, with its files on this system."""
+    with open(os.path.join(os.path.dirname(__file__), "hosts.toml"), "rb") as file:
+        table = tomli.load(file)
+    shapes = {name: _shape(row) for name, row in table["shapes"].items()}
+    return tuple(_host(row, shapes) for row in table["host"])
+
+
+def other_host(key: Sequence[str]) -> Host:
+    """Return a host for a file that the user names: every shape, every key unless ``key`` is given."""
+    keys = [tuple(key)] if key else _usual_keys()
+    rows = tuple(ServerFile("file", "", one) for one in keys)
+    return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), rows)
+
+
+def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
+    """Yield each file of the row that exists, with the folder in which the host keeps its files.
+
+    Files of a project are looked for in ``project`` and in the folders above it, up to the one that is under
+    version control; if there is none, in ``project`` alone.
+    """
+    home = os.path.expanduser("~")
+    if row.scope != "project":
+        yield from ((path, home) for path in _existing(row, ""))
+        return
+    for folder in _project_folders(project):
+        yield from ((path, folder) for path in _existing(row, folder))
+
+
+def looked_for(row: ServerFile) -> str:
+    """Return the path of a row, as it is shown to people."""
+    return _filled(row.path)
+
+
+def version_control_of(path: str) -> bool:
+    """Whether the file is in a folder under version control."""
+    folder = os.path.dirname(os.path.abspath(path))
+    while True:
+        if any(os.path.lexists(os.path.join(folder, name)) for name in _VERSION_CONTROL):
+            return True
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+
+
+def _project_folders(project: str) -> list[str]:
+    folders = [project]
+    while not any(os.path.lexists(os.path.join(folders[-1], name)) for name in _VERSION_CONTROL):
+        above = os.path.dirname(folders[-1])
+        if above == folders[-1]:
+            return [project]
+        folders.append(above)
+    return folders
+
+
+def _existing(row: ServerFile, folder: str) -> list[str]:
+    for pattern in filter(None, (row.path, row.fallback)):
+        path = os.path.join(glob.escape(folder), _filled(pattern)) if folder else _filled(pattern)
+        if found := sorted(glob.glob(path, include_hidden=True)):
+            return found
+    return []
+
+
+def _filled(pattern: str) -> str:
+    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|what else}`` and ``~`` are replaced."""
+    home = os.path.expanduser("~")
+    folders = _system_folders(home)
+
+    def fill(found: re.Match[str]) -> str:
+        name, otherwise = found[1], found[2]
+        if name in folders:
+            return folders[name]
+        value = os.environ.get(name, "")
+        return glob.escape(value) if value else _PLACEHOLDER.sub(fill, otherwise or "")
+
+    path = _PLACEHOLDER.sub(fill, pattern)
+    if path.startswith("~"):
+        path = glob.escape(home) + path[1:]
+    return os.path.normpath(path)
+
+
+def _system_folders(home: str) -> Mapping[str, str]:
+    roaming = os.environ.get("APPDATA") or os.path.join(home, "AppData", "Roaming")
+    local = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(config):
+        config = os.path.join(home, ".config")
+    match _system():
+        case "windows":
+            app = config = roaming
+        case "mac":
+            app = os.path.join(home, "Library", "Application Support")
+        case _:
+            app = config
+    found = {"app": app, "config": config, "appdata": roaming, "local": local}
+    return {name: glob.escape(folder) for name, folder in found.items()}
+
+
+def _system() -> str:
+    return {"win32": "windows", "darwin": "mac"}.get(sys.platform, "linux")
+
+
+def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
+    return Host(
+        id=row["id"],
+        name=row["name"],
+        shapes=tuple(shapes[name] for name in row.get("shapes", ("plain",))),
+        restart=row["restart"],
+        approval=row.get("approval", ""),
+        approval_scopes=tuple(row.get("approval_scopes", ("user", "project"))),
+        note=row.get("note", ""),
+        cautions=tuple(row.get("cautions", {}).items()),
+        variables=tuple(row.get("variables", ())),
+        files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),
+    )
+
+
+def _file(row: Mapping[str, Any]) -> ServerFile:
+    is_windows = _system() == "windows"
+    return ServerFile(
+        scope=row["scope"],
+        path=row.get("windows", row["path"]) if is_windows else row["path"],
+        key=tuple(row["key"]),
+        fallback=row.get("or", ""),
+        single=row.get("single", ""),
+        lock=row.get("lock", ""),
+        leave=row.get("leave", ""),
+        label=row.get("label", ""),
+        readers=row.get("readers", ""),
+        is_acp=row.get("acp", False),
+    )
+
+
+def _shape(row: Mapping[str, Any]) -> CommandShape:
+    return CommandShape(tuple(row["command"]), tuple(row["args"]) if "args" in row else None)
+
+
+@cache
+def _all_shapes() -> tuple[CommandShape, ...]:
+    found = (shape for host in all_hosts() for shape in host.shapes)
+    return tuple(dict.fromkeys(found))
+
+
+@cache
+def _usual_keys() -> list[tuple[str, ...]]:
+    found = (row.key for host in all_hosts() for row in host.files if "*" not in row.key and not row.single)
+    return list(dict.fromkeys(found))

@@ -1,0 +1,118 @@
+"""JSON with places: also with comments and trailing commas, which most hosts accept.
+
+No kept Python library gives the places of values in JSON with comments, so this is a scanner of our own. It
+is as strict as ``json`` about everything else, because a file that is damaged must not be written to.
+"""
+
+import json
+import re
+from typing import Final
+
+from mcpproxy.hosts.text_nodes import Member, Node, Scalar
+from mcpproxy.hosts.unreadable import UnreadableTextError
+
+MOST_LEVELS: Final = 200
+
+_SPACE: Final = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?s:.*?)\*/)*+")
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
+_OTHER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true\b|false\b|null\b")
+_LONGEST_INTEGER: Final = 300
+
+
+def read_jsonc(text: str) -> Node:
+    """Return the value that ``text`` holds; an empty text holds none, as in the hosts' own readers.
+
+    Raises:
+        UnreadableTextError: it is not JSON, even with comments and trailing commas.
+    """
+    scanner = _Scanner(text)
+    at = scanner.space(1 if text.startswith("\ufeff") else 0)
+    if at == len(text):
+        return Node(at, at)
+    node = scanner.value(at, 0)
+    end = scanner.space(node.end)
+    if end != len(text):
+        raise UnreadableTextError(end, "text after the end of the value")
+    return node
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def space(self, at: int) -> int:
+        """Return the place behind white space and comments."""
+        found = _SPACE.match(self._text, at)
+        assert found is not None  # it matches nothing as well
+        if self._text.startswith("/*", found.end()):
+            raise UnreadableTextError(found.end(), "a comment that does not end")
+        return found.end()
+
+    def value(self, at: int, level: int) -> Node:
+        if level > MOST_LEVELS:
+            raise UnreadableTextError(at, f"more than {MOST_LEVELS} levels")
+        first = self._text[at : at + 1]
+        if first == "{":
+            return self._object(at, level)
+        if first == "[":
+            return self._array(at, level)
+        if first == '"':
+            end, scalar = self._string(at)
+            return Node(at, end, scalar)
+        found = _OTHER.match(self._text, at)
+        if found is None:
+            raise self._misplaced(at, "value")
+        return Node(at, found.end(), _scalar(found.group()))
+
+    def _object(self, start: int, level: int) -> Node:
+        members: dict[str, Member] = {}
+        at = self.space(start + 1)
+        while not self._text.startswith("}", at):
+            if not self._text.startswith('"', at):
+                raise self._misplaced(at, "name")
+            key_start = at
+            at, key = self._string(at)
+            at = self.space(at)
+            if not self._text.startswith(":", at):
+                raise UnreadableTextError(at, "no colon after a name")
+            node = self.value(self.space(at + 1), level + 1)
+            members[key] = Member(key_start, node)
+            at = self._after(node.end, "}")
+        return Node(start, at + 1, members=members)
+
+    def _array(self, start: int, level: int) -> Node:
+        items: list[Node] = []
+        at = self.space(start + 1)
+        while not self._text.startswith("]", at):
+            items.append(self.value(at, level + 1))
+            at = self._after(items[-1].end, "]")
+        return Node(start, at + 1, items=items)
+
+    def _after(self, at: int, closing: str) -> int:
+        """Return the place of the next element, or of the ``closing`` bracket."""
+        at = self.space(at)
+        if self._text.startswith(",", at):
+            return self.space(at + 1)
+        if not self._text.startswith(closing, at):
+            raise UnreadableTextError(at, f"no comma and no {closing}")
+        return at
+
+    def _misplaced(self, at: int, expected: str) -> UnreadableTextError:
+        found = self._text[at : at + 1]
+        return UnreadableTextError(
+            at, f"{found!r} where a {expected} should be" if found else "it ends too early"
+        )
+
+    def _string(self, at: int) -> tuple[int, str]:
+        found = _STRING.match(self._text, at)
+        if found is None:
+            raise UnreadableTextError(at, "a string that does not end on its line, or has a wrong escape")
+        token = found.group()
+        return found.end(), json.loads(token) if "\\" in token else token[1:-1]
+
+
+def _scalar(token: str) -> Scalar:
+    if len(token) < _LONGEST_INTEGER:
+        value: Scalar = json.loads(token)
+        return value
+    return float(token)

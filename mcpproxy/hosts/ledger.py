@@ -1,0 +1,140 @@
+"""What was wrapped, in a file of our state folder: the way back for every file that was written to.
+
+The ledger is written before a file is, and once more after it. A record says what is going on, so after a
+kill at any moment the next command knows where to look: the file has the wrap, or it does not.
+"""
+
+import json
+import os
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, cast
+
+from mcpproxy.base import files, paths
+from mcpproxy.hosts.text_nodes import Path
+from mcpproxy.hosts.unreadable import HostFileError
+from mcpproxy.hosts.wrapping import At, EntryChange
+from mcpproxy.recorder.lock import Lock
+
+VERSION: Final = 1
+LARGEST_BYTES: Final = 64 << 20
+
+_TEXTS: Final = ("file", "host", "name", "sha256_before", "sha256_after", "wrapped_at", "upstream", "listen")
+
+State = Literal["wrapping", "wrapped", "unwrapping"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrapRecord:
+    """One wrapped server."""
+
+    file: str
+    at: Path
+    host: str
+    name: str
+    changes: tuple[EntryChange, ...]
+    sha256_before: str
+    sha256_after: str
+    wrapped_at: str
+    state: State = "wrapped"
+    upstream: str = ""
+    """The address of a remote server that is reached through ``mcpproxy http`` at ``listen``."""
+    listen: str = ""
+
+    @property
+    def place(self) -> tuple[str, Path]:
+        return self.file, self.at
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The records of all wraps; changed only while ``held``."""
+
+    path: str
+    records: dict[tuple[str, Path], WrapRecord] = field(default_factory=dict[tuple[str, Path], WrapRecord])
+
+    def put(self, records: Iterable[WrapRecord], state: State) -> None:
+        """Add or replace ``records`` in this state, and save."""
+        self.records |= {record.place: replace(record, state=state) for record in records}
+        self._save()
+
+    def drop(self, places: Iterable[tuple[str, Path]]) -> None:
+        """Forget the wraps at ``places``, and save if there were any."""
+        if [self.records.pop(place) for place in places if place in self.records]:
+            self._save()
+
+    def _save(self) -> None:
+        rows = [{**asdict(record), "at": list(record.at)} for record in self.records.values()]
+        text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"
+        try:
+            files.replace(self.path, [text.encode()], 0o600)
+        except OSError as fault:
+            reason = (fault.strerror or str(fault)).lower()
+            raise HostFileError(self.path, f"cannot be written ({reason})", "nothing was wrapped") from None
+
+
+def folder() -> str:
+    """Return the folder of what is remembered of hosts. It is not created here."""
+    return os.path.join(paths.state_dir(), "hosts")
+
+
+@contextmanager
+def held() -> Generator[Ledger]:
+    """Give the ledger to one process at a time.
+
+    Raises:
+        HostFileError: it cannot be read, or the folder cannot be made.
+    """
+    place = folder()
+    try:
+        paths.make_private(place)
+        lock = Lock.take(place, is_waiting=True)
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise HostFileError(place, f"cannot be used ({reason})", "nothing was written") from None
+    if lock is None:
+        raise HostFileError(place, "another mcpproxy uses it", "try again")
+    try:
+        yield read_ledger()
+    finally:
+        lock.release()
+
+
+def read_ledger() -> Ledger:
+    """Return the ledger as it is; an empty one if nothing was ever wrapped.
+
+    Raises:
+        HostFileError: it cannot be read.
+    """
+    path = os.path.join(folder(), "ledger.json")
+    try:
+        said: Any = json.loads(files.read(path, LARGEST_BYTES))
+        if said["version"] > VERSION:
+            raise HostFileError(path, "written by a newer mcpproxy", "please update")
+        records = [_record(row) for row in said["wraps"]]
+    except FileNotFoundError:
+        records = []
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise HostFileError(path, f"cannot be read ({reason})", "nothing was written") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        fact = "damaged"
+        step = "move it away; unwrap then goes by the commands in the files"
+        raise HostFileError(path, fact, step) from None
+    return Ledger(path, {record.place: record for record in records})
+
+
+def now() -> str:
+    """Return the time as it is written in records."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _record(row: dict[str, Any]) -> WrapRecord:
+    changes = tuple(
+        EntryChange(cast("At", str(one["at"])), tuple(one["path"]), str(one["old"]), str(one["new"]))
+        for one in row["changes"]
+    )
+    texts = {name: str(row[name]) for name in _TEXTS}
+    return WrapRecord(**texts, at=tuple(row["at"]), changes=changes, state=cast("State", str(row["state"])))

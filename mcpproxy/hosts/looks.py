@@ -1,0 +1,106 @@
+"""What was seen at the last look: so that a server which somebody else has added or changed is noticed.
+
+Of each entry only a hash is kept. A wrap does not change it: it is that of the entry without the wrap.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast
+
+from mcpproxy.base import files
+from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder, now
+from mcpproxy.hosts.server_entries import Search, ServerEntry
+from mcpproxy.hosts.unreadable import HostFileError
+
+VERSION: Final = 1
+
+News = Literal["new", "changed"]
+
+
+@dataclass(slots=True)
+class Look:
+    """The entries that were seen, by file and place, and when."""
+
+    looked_at: str = ""
+    seen: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+
+    @property
+    def is_first(self) -> bool:
+        return not self.looked_at
+
+    def news(self, entry: ServerEntry, digest: str) -> News | None:
+        """Return what is different about an entry since this look."""
+        before = self.seen.get(entry.file.real_path, {}).get(_key(entry))
+        if self.is_first or before == digest:
+            return None
+        return "new" if before is None else "changed"
+
+    def gone(self, found: Search) -> list[tuple[str, str]]:
+        """Return file and name of the entries that this look saw and that are gone now."""
+        present = {(entry.file.real_path, _key(entry)) for entry in found.entries}
+        return [
+            (path, str(json.loads(key)[-1]))
+            for path, entries in self.seen.items()
+            if path in found.files or not os.path.lexists(path)
+            for key in entries
+            if (path, key) not in present
+        ]
+
+
+def digests(found: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
+    """Return the hash of every entry that was found."""
+    hashes: dict[tuple[str, str], str] = {}
+    for entry in found.entries:
+        record = ledger.records.get(entry.place)
+        is_wrapped = record is not None and bool(record.listen)
+        hashes[entry.file.real_path, _key(entry)] = entry.digest(
+            record.upstream if record and is_wrapped else ""
+        )
+    return hashes
+
+
+def last_look() -> Look:
+    """Return the last look; an empty one if there was none, or it cannot be read."""
+    try:
+        said = json.loads(files.read(_path(), LARGEST_BYTES))
+        if said["version"] != VERSION:
+            return Look()
+        seen = cast("Mapping[str, Mapping[str, str]]", said["seen"])
+        return Look(str(said["looked_at"]), {path: dict(entries) for path, entries in seen.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Look()
+
+
+def remember(before: Look, found: Search, hashes: Mapping[tuple[str, str], str]) -> None:
+    """Write this look in place of the one ``before``. What was not read now stays as it was seen then.
+
+    Raises:
+        HostFileError: it cannot be written.
+    """
+    seen = {
+        path: entries
+        for path, entries in before.seen.items()
+        if path not in found.files and os.path.lexists(path)
+    }
+    for path in found.files:
+        seen[path] = {}
+    for (path, key), digest in hashes.items():
+        seen[path][key] = digest
+    text = json.dumps({"version": VERSION, "looked_at": now(), "seen": seen}, indent=1) + "\n"
+    try:
+        files.replace(_path(), [text.encode()], 0o600)
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise HostFileError(
+            _path(), f"cannot be written ({reason})", "the next look compares with an older one"
+        ) from None
+
+
+def _path() -> str:
+    return os.path.join(folder(), "looks.json")
+
+
+def _key(entry: ServerEntry) -> str:
+    return json.dumps(entry.place[1])

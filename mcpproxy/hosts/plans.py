@@ -1,0 +1,251 @@
+"""What a command will do to files: made first, shown to the user, then carried out file by file.
+
+Before a plan is shown, the new text of each file is read again. It must say what is wanted for the servers of
+the plan, and exactly what it said before in all other places; else the plan is refused.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+from urllib.parse import urlsplit, urlunsplit
+
+from mcpproxy.hosts.commands import own_program, program_words
+from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
+from mcpproxy.hosts.document import Document, quoted
+from mcpproxy.hosts.host_table import version_control_of
+from mcpproxy.hosts.ledger import Ledger, WrapRecord, now
+from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
+from mcpproxy.hosts.text_nodes import Edit, Path, Step, edited, find, plain
+from mcpproxy.hosts.unreadable import HostFileError
+from mcpproxy.hosts.wrapping import EntryChange, unwrap_edits, wrap_changes
+
+
+@dataclass(slots=True)
+class EntryPlan:
+    """What happens to one entry."""
+
+    entry: ServerEntry
+    edits: list[Edit]
+    argv: tuple[str, ...]
+    """What the host starts afterwards."""
+    url: str = ""
+    record: WrapRecord | None = None
+    """The record of the wrap, made or ended."""
+
+
+@dataclass(slots=True)
+class FilePlan:
+    """All that happens to one file."""
+
+    file: ConfigFile
+    steps: list[EntryPlan] = field(default_factory=list[EntryPlan])
+    new_text: str = ""
+
+    @property
+    def content(self) -> bytes:
+        return self.new_text.encode()
+
+    @property
+    def records(self) -> list[WrapRecord]:
+        return [step.record for step in self.steps if step.record]
+
+
+def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
+    """Return the words that start mcpproxy in this entry; ``command`` if the user has named them.
+
+    A file under version control is for other machines, too, so there it is the bare name.
+    """
+    if command:
+        return [*command]
+    if entry.row.scope == "project" and version_control_of(entry.file.path):
+        return ["mcpproxy"]
+    return own_program()
+
+
+def wrap_step(entry: ServerEntry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
+    """Return how to wrap an entry with a command; ``None`` if it is wrapped as it would be now.
+
+    Raises:
+        HostFileError: it is wrapped by a mcpproxy of which only the user can say what to do with it.
+    """
+    assert entry.shape is not None
+    program = program_for(entry, command)
+    if entry.wrapping:
+        return _refreshed(entry, program, record, bool(command))
+    ours = [*program, "--label", entry.label, "--"]
+    made = wrap_changes(entry.file.document, entry.node, entry.shape, ours)
+    changes = tuple(change for _, change in made)
+    return EntryPlan(entry, [edit for edit, _ in made], (*ours, *entry.argv), record=_record(entry, changes))
+
+
+def _refreshed(
+    entry: ServerEntry, program: list[str], record: WrapRecord | None, is_named: bool
+) -> EntryPlan | None:
+    """Return how an entry gets the present path of mcpproxy in place of an older one."""
+    assert entry.shape is not None
+    length = program_words(entry.argv)
+    present = list(entry.argv[:length])
+    is_path = os.path.isabs(present[0])
+    if present == program or not (is_named or is_path):
+        return None
+    if length != len(program) or (length > 1 and present[1:] != program[1:]):
+        if os.path.exists(present[0]) and not is_named:
+            return None
+        step = "unwrap it and wrap it again"
+        raise HostFileError(entry.file.path, f"{entry.name} is wrapped by {' '.join(present)}", step)
+    at = entry.shape.command if entry.shape.args is not None else (*entry.shape.command, 0)
+    node = find(entry.node, at)
+    assert node is not None
+    old, new = entry.file.document.text[node.start : node.end], quoted(program[0])
+    changes: tuple[EntryChange, ...] = ()
+    if record:
+        # The first words of an inserted list hold the program, if the command is a list.
+        changes = tuple(
+            replace(change, new=change.new.replace(old, new, 1))
+            if change.path == entry.shape.command
+            else change
+            for change in record.changes
+        )
+    return EntryPlan(
+        entry,
+        [Edit(node.start, node.end, new)],
+        (program[0], *entry.argv[1:]),
+        record=replace(_record(entry, changes), wrapped_at=record.wrapped_at) if record else None,
+    )
+
+
+def http_step(entry: ServerEntry, listen: str) -> EntryPlan:
+    """Return how a remote entry is pointed at ``mcpproxy http``, which listens at ``listen``."""
+    assert entry.url_at is not None
+    node = find(entry.node, entry.url_at)
+    assert node is not None
+    split = urlsplit(entry.url)
+    url = urlunsplit(("http", listen, split.path, split.query, ""))
+    change = EntryChange("value", entry.url_at, entry.file.document.text[node.start : node.end], quoted(url))
+    record = replace(_record(entry, (change,)), upstream=entry.url, listen=listen)
+    return EntryPlan(entry, [Edit(node.start, node.end, change.new)], (), url, record)
+
+
+def unwrap_step(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
+    """Return how an entry gets its command, or its address, back."""
+    document = entry.file.document
+    changes = record.changes if record else ()
+    if entry.url_at is not None:
+        assert record is not None
+        node = find(entry.node, entry.url_at)
+        assert node is not None
+        return EntryPlan(
+            entry, [Edit(node.start, node.end, record.changes[0].old)], (), record.upstream, record
+        )
+    assert entry.shape is not None
+    edits = unwrap_edits(document, entry.node, entry.shape, entry.wrapping, changes)
+    return EntryPlan(entry, edits, entry.inner_argv, record=record)
+
+
+def file_plan(steps: Sequence[EntryPlan]) -> FilePlan:
+    """Return the plan of the file in which all the entries of ``steps`` stand, checked.
+
+    Raises:
+        HostFileError: the file must not be written to, or would say something else afterwards.
+    """
+    plan = FilePlan(steps[0].entry.file, list(steps))
+    check_writable(plan.file)
+    _finish(plan)
+    return plan
+
+
+def _finish(plan: FilePlan) -> None:
+    """Set the new text of a plan, and check it.
+
+    Raises:
+        HostFileError: the file would say something else afterwards.
+    """
+    document = plan.file.document
+    plan.new_text = edited(document.text, [edit for step in plan.steps for edit in step.edits])
+    path = plan.file.path
+    refusal = HostFileError(path, "its text cannot be changed in these places alone", "edit it by hand")
+    try:
+        after = Document(path, plan.content, document.language)
+    except HostFileError:
+        raise refusal from None
+    remains = [plain(document.root), plain(after.root)]
+    for step in plan.steps:
+        entry = step.entry
+        node = find(after.root, entry.at)
+        if node is None:
+            raise refusal
+        made = entry_of(entry.host, entry.row, replace(plan.file, document=after), entry.at, entry.name, node)
+        if (made.argv, made.url) != (step.argv, step.url):
+            raise refusal
+        for said in remains:
+            entry.remove_command(_at(said, entry.at))
+    if remains[0] != remains[1]:
+        raise refusal
+    before, now_ = sha256(plan.file.data), sha256(plan.content)
+    for step in plan.steps:
+        if step.record and step.record.sha256_before == "":
+            step.record = replace(step.record, sha256_before=before, sha256_after=now_)
+
+
+def wrap_file(plan: FilePlan, ledger: Ledger) -> None:
+    """Write a file with its new wraps, and what leads back into the ledger.
+
+    Raises:
+        HostFileError: it cannot be written; it is as it was.
+    """
+    before = dict(ledger.records)
+    _write(plan, lambda: ledger.put(plan.records, "wrapping"), lambda: _restore(ledger, plan, before))
+    ledger.put(plan.records, "wrapped")
+
+
+def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
+    """Write a file without its wraps, and forget them.
+
+    Raises:
+        HostFileError: it cannot be written; it is as it was.
+    """
+    before = dict(ledger.records)
+    if plan.records:
+        _write(plan, lambda: ledger.put(plan.records, "unwrapping"), lambda: _restore(ledger, plan, before))
+    else:
+        _write(plan, lambda: None, lambda: None)
+    ledger.drop(step.entry.place for step in plan.steps)
+
+
+def _write(plan: FilePlan, first: Callable[[], None], undo: Callable[[], None]) -> None:
+    remove_draft(plan.file.real_path)
+    first()
+    try:
+        replace_content(plan.file, plan.content, next((s.entry.row.lock for s in plan.steps), ""))
+    except HostFileError:
+        undo()
+        raise
+
+
+def _restore(ledger: Ledger, plan: FilePlan, before: dict[tuple[str, Path], WrapRecord]) -> None:
+    """Set the records of a plan back to what they were before it."""
+    places = [record.place for record in plan.records]
+    ledger.drop(place for place in places if place not in before)
+    for place in places:
+        if place in before:
+            ledger.put([before[place]], before[place].state)
+
+
+def _record(entry: ServerEntry, changes: tuple[EntryChange, ...]) -> WrapRecord:
+    return WrapRecord(
+        file=entry.file.real_path,
+        at=entry.place[1],
+        host=entry.host.id,
+        name=entry.name,
+        changes=changes,
+        sha256_before="",
+        sha256_after="",
+        wrapped_at=now(),
+    )
+
+
+def _at(said: object, path: Path) -> object:
+    for step in path:
+        said = cast("dict[Step, object]", said)[step]  # or a list: it is the path of an entry that was found
+    return said

@@ -1,0 +1,270 @@
+"""The servers that are named in the files of hosts: found, and told apart."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+from mcpproxy.base import files, paths
+from mcpproxy.hosts.commands import wrapping_words
+from mcpproxy.hosts.document import Document, language_of
+from mcpproxy.hosts.host_table import Host, ServerFile, all_hosts, other_host, paths_of
+from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, within
+from mcpproxy.hosts.unreadable import HostFileError
+from mcpproxy.hosts.wrapping import CommandShape
+
+LARGEST_BYTES: Final = 64 << 20
+
+_URLS: Final[tuple[Path, ...]] = (("url",), ("serverUrl",), ("httpUrl",), ("uri",), ("transport", "url"))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A file that has been read: its path as it was found, the one that links lead to, and its content."""
+
+    path: str
+    real_path: str
+    data: bytes
+    document: Document
+    is_outside: bool
+    """A link leads from the folder of the host, or of the user, to somewhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """What a host knows of one server."""
+
+    host: Host
+    row: ServerFile
+    file: ConfigFile
+    at: Path
+    """Where in the file it stands."""
+    name: str
+    node: Node
+    shape: CommandShape | None = None
+    argv: tuple[str, ...] = ()
+    """What the host starts; empty if the entry has no command."""
+    url_at: Path | None = None
+    url: str = ""
+    reason: str = ""
+    """Why it is left alone; empty if it is not."""
+
+    @property
+    def place(self) -> tuple[str, Path]:
+        """By what it is remembered: in a list by its name, since its number may change."""
+        return self.file.real_path, (*self.at[:-1], self.name)
+
+    @property
+    def wrapping(self) -> int:
+        """How many words of its command are those of a wrap."""
+        return wrapping_words(self.argv)
+
+    @property
+    def inner_argv(self) -> tuple[str, ...]:
+        """The command of the server itself."""
+        return self.argv[self.wrapping :]
+
+    @property
+    def title(self) -> str:
+        """What it runs, in a word or two that hold no secret."""
+        if self.inner_argv:
+            return paths.label_for(list(self.inner_argv))
+        split = urlsplit(self.url)
+        return f"{split.scheme}://{split.hostname or ''}" if self.url else "-"
+
+    @property
+    def label(self) -> str:
+        """What its recordings are called."""
+        prefix = "" if self.host.id == "other" else f"{self.row.label or self.host.id}."
+        return paths.safe(f"{prefix}{paths.safe(self.name) or 'server'}")
+
+    @property
+    def cautions(self) -> list[str]:
+        """What the user should know before it is wrapped."""
+        return [text for key, text in self.host.cautions if find(self.node, (key,)) is not None]
+
+    def digest(self, upstream: str = "") -> str:
+        """Return a hash of all that the entry says, whether it is wrapped or not.
+
+        ``upstream`` is the address that a wrap has replaced.
+        """
+        said = plain(self.node)
+        self.remove_command(said)
+        text = json.dumps([said, self.inner_argv, upstream or self.url], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def remove_command(self, said: object) -> None:
+        """Remove what a wrap may change from ``said``, the plain value of the entry."""
+        paths = (self.url_at,) if self.shape is None else (self.shape.command, self.shape.args)
+        for path in filter(None, paths):
+            holder = said
+            for step in path[:-1]:
+                holder = cast("dict[Step, object]", holder).get(step) if isinstance(holder, dict) else None
+            if isinstance(holder, dict):
+                cast("dict[Step, object]", holder).pop(path[-1], None)
+
+
+@dataclass(slots=True)
+class Search:
+    """What was found on this machine."""
+
+    project: str = ""
+    by_place: dict[tuple[str, Path], ServerEntry] = field(default_factory=dict[tuple[str, Path], ServerEntry])
+    files: dict[str, ConfigFile] = field(default_factory=dict[str, ConfigFile])
+    """The files that were read, by the path that links lead to."""
+    problems: list[HostFileError] = field(default_factory=list[HostFileError])
+    """Why other files were not read."""
+
+    @property
+    def entries(self) -> list[ServerEntry]:
+        return list(self.by_place.values())
+
+
+def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
+    """Look for the files of ``hosts`` (all of them), and for those of the folder ``project``."""
+    found = Search(project)
+    refused: set[str] = set()
+    for host in all_hosts() if hosts is None else hosts:
+        for row in host.files:
+            for path, root in paths_of(row, project):
+                real = os.path.realpath(path)
+                if real in refused:
+                    continue
+                try:
+                    file = found.files.get(real) or read_file(path, root)
+                except HostFileError as problem:
+                    refused.add(real)
+                    found.problems.append(problem)
+                    continue
+                found.files[real] = file
+                _add(found, _entries(host, row, file))
+    return found
+
+
+def search_file(path: str, key: Sequence[str]) -> Search:
+    """Look into one file that the user names, under ``key``, or under all keys that hosts use.
+
+    Raises:
+        HostFileError: it cannot be read.
+    """
+    real = os.path.realpath(path)
+    hosts = [
+        host for host in all_hosts() for row in host.files if real in _real_paths(row, os.path.dirname(real))
+    ]
+    found = Search(files={real: (file := read_file(path, os.path.dirname(os.path.abspath(path))))})
+    for host in (*dict.fromkeys(hosts), other_host(key)):
+        for row in host.files:
+            if host.id == "other" or (real in _real_paths(row, os.path.dirname(real)) and not key):
+                _add(found, _entries(host, row, file))
+    return found
+
+
+def _add(found: Search, entries: Iterator[ServerEntry]) -> None:
+    """Add ``entries``, without those that another host has, too: several read some files."""
+    for entry in entries:
+        found.by_place.setdefault(entry.place, entry)
+
+
+def _real_paths(row: ServerFile, project: str) -> list[str]:
+    return [os.path.realpath(path) for path, _ in paths_of(row, project)]
+
+
+def read_file(path: str, root: str) -> ConfigFile:
+    """Read a file that a host keeps in the folder ``root``.
+
+    Raises:
+        HostFileError: it cannot be read, or is not in its language.
+    """
+    real = os.path.realpath(path)
+    try:
+        data = files.read(real, LARGEST_BYTES)
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise HostFileError(path, f"cannot be read ({reason})", "nothing was written") from None
+    folders = (root, os.path.expanduser("~"))
+    starts_inside = any(_is_inside(os.path.abspath(path), folder) for folder in folders)
+    ends_inside = any(_is_inside(real, os.path.realpath(folder)) for folder in folders)
+    is_outside = starts_inside and not ends_inside
+    return ConfigFile(path, real, data, Document(path, data, language_of(path)), is_outside)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+def _entries(host: Host, row: ServerFile, file: ConfigFile) -> Iterator[ServerEntry]:
+    if row.single:
+        at = (*row.key, row.single)
+        if (node := find(file.document.root, at)) is not None:
+            name = text_of(find(file.document.root, ("name",))) or os.path.basename(
+                os.path.dirname(file.path)
+            )
+            yield entry_of(host, row, file, at, name, node)
+        return
+    for holder_at, holder in _holders(file.document.root, (), row.key):
+        for name, member in (holder.members or {}).items():
+            yield entry_of(host, row, file, (*holder_at, name), name, member.value)
+        for index, item in enumerate(holder.items or ()):
+            if name := text_of(find(item, ("name",))):
+                yield entry_of(host, row, file, (*holder_at, index), name, item)
+
+
+def _holders(node: Node, at: Path, key: Sequence[str]) -> Iterator[tuple[Path, Node]]:
+    """Yield the tables in which servers are named, each with its place."""
+    if not key:
+        yield at, node
+        return
+    for name in (node.members or {}) if key[0] == "*" else key[:1]:
+        if (inner := find(node, (name,))) is not None:
+            yield from _holders(inner, (*at, name), key[1:])
+
+
+def entry_in(file: ConfigFile, place: Path, host: Host) -> ServerEntry | None:
+    """Return the entry at ``place``, which is that of ``ServerEntry.place``; ``None`` if there is none."""
+    row = next((row for row in host.files if _leads_to(row, place)), host.files[0])
+    holder = find(file.document.root, place[:-1])
+    if holder is None:
+        return None
+    name = place[-1]
+    for index, item in enumerate(holder.items or ()):
+        if text_of(find(item, ("name",))) == name:
+            return entry_of(host, row, file, (*place[:-1], index), str(name), item)
+    node = find(holder, (name,))
+    return entry_of(host, row, file, place, str(name), node) if node else None
+
+
+def _leads_to(row: ServerFile, place: Path) -> bool:
+    return len(row.key) + 1 == len(place) and all(a in ("*", b) for a, b in zip(row.key, place, strict=False))
+
+
+def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str, node: Node) -> ServerEntry:
+    """Return the entry of the server ``name``, and whether it can be wrapped."""
+    if row.leave:
+        reason = row.leave
+    elif node.members is None:
+        reason = "not a table of settings"
+    elif _is_shared(file.document.root, at, host.shapes):
+        reason = "shared with other entries by a YAML anchor"
+    else:
+        reason = ""
+    for shape in host.shapes:
+        if argv := shape.argv(node):
+            return ServerEntry(host, row, file, at, name, node, shape, tuple(argv), reason=reason)
+    for url_at in _URLS:
+        if url := text_of(find(node, url_at)):
+            reason = reason or "remote: reached over HTTP"
+            return ServerEntry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
+    has_command = any(find(node, shape.command) for shape in host.shapes)
+    fact = "its command is not a text with a list of texts" if has_command else "has no command of its own"
+    return ServerEntry(host, row, file, at, name, node, reason=reason or fact)
+
+
+def _is_shared(root: Node, at: Path, shapes: Sequence[CommandShape]) -> bool:
+    """Whether the command of the entry, or what it stands in, is used elsewhere in the file, too."""
+    around = [find(root, at[:length]) for length in range(len(at) + 1)]
+    parts = [find(root, (*at, path[0])) for shape in shapes for path in (shape.command, shape.args) if path]
+    inside = [inner for part in parts if part for inner in within(part)]
+    return any(node.is_shared for node in (*around, *inside) if node)

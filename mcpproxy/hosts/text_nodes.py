@@ -1,0 +1,103 @@
+"""Values of a configuration file with the places where they stand in its text.
+
+Each language has a function that reads a text into a ``Node``. Nothing is written from a tree: an edit
+replaces a piece of the text, and a tree says which.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+Scalar = str | int | float | bool | None
+Step = str | int
+Path = tuple[Step, ...]
+"""The keys and indexes that lead from a value to one inside it."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A value, which stands in the text from ``start`` to ``end``.
+
+    Exactly one of ``members``, ``items`` and ``scalar`` describes it; ``null`` is a scalar. Of members with
+    the same key the last one counts, as in the parsers of all hosts.
+    """
+
+    start: int
+    end: int
+    scalar: Scalar = None
+    members: "dict[str, Member] | None" = None
+    items: "list[Node] | None" = None
+    is_block: bool = False
+    """A list of YAML with an item on each line, behind a dash."""
+    is_shared: bool = False
+    """An anchor or alias of YAML: what is changed here changes elsewhere, too."""
+
+
+@dataclass(slots=True)
+class Member:
+    """A value with the place where its key begins."""
+
+    key_start: int
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The text from ``start`` to ``end`` is replaced by ``new``."""
+
+    start: int
+    end: int
+    new: str
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return ``text`` with all ``edits``, whose places are those in the original text."""
+    # Of two at the same place the longer one is a replacement, and the other one is inserted behind it.
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+        text = text[: edit.start] + edit.new + text[edit.end :]
+    return text
+
+
+def find(node: Node | None, path: Sequence[Step]) -> Node | None:
+    """Return the value at ``path`` inside ``node``; ``None`` if there is none."""
+    for step in path:
+        if node is None:
+            return None
+        if isinstance(step, str):
+            found = (node.members or {}).get(step)
+            node = found.value if found else None
+        else:
+            node = node.items[step] if node.items is not None and step < len(node.items) else None
+    return node
+
+
+def plain(node: Node | None) -> object:
+    """Return the value as Python's own dicts, lists and scalars."""
+    if node is None:
+        return None
+    if node.members is not None:
+        return {key: plain(member.value) for key, member in node.members.items()}
+    if node.items is not None:
+        return [plain(item) for item in node.items]
+    return node.scalar
+
+
+def strings(node: Node | None) -> list[str] | None:
+    """Return the strings of a list; ``None`` if it is something else."""
+    if node is None or node.items is None:
+        return None
+    found = [item.scalar for item in node.items if isinstance(item.scalar, str)]
+    return found if len(found) == len(node.items) else None
+
+
+def text_of(node: Node | None) -> str | None:
+    """Return a string value; ``None`` if it is something else."""
+    return node.scalar if node is not None and isinstance(node.scalar, str) else None
+
+
+def within(node: Node) -> Iterator[Node]:
+    """Yield ``node`` and every value inside it."""
+    yield node
+    for member in (node.members or {}).values():
+        yield from within(member.value)
+    for item in node.items or ():
+        yield from within(item)

@@ -1,0 +1,127 @@
+"""TOML with places. tomlkit keeps the text of a file, but does not say where a value stands in it.
+
+So each value is replaced by a word that occurs nowhere else, and tomlkit writes the document: where the word
+then is, the value was. What is between the words must be the original text, or the file is refused.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from mcpproxy.hosts.text_nodes import Member, Node, Path, Scalar, Step
+from mcpproxy.hosts.unreadable import UnreadableTextError
+
+_KEY: Final = re.compile(r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')(?=[ \t]*=[ \t]*\Z)""")
+
+
+def read_toml(text: str) -> Node:
+    """Return the value of ``text``. Tables have no place of their own: their values do.
+
+    Raises:
+        UnreadableTextError: it is not TOML, or tomlkit does not keep its text.
+    """
+    import tomlkit  # only a host with TOML needs it
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
+    body = text.removeprefix("\ufeff")
+    shift = len(text) - len(body)
+    try:
+        document = cast("Any", tomlkit.parse(body))
+        if tomlkit.dumps(document) != body:
+            raise UnreadableTextError(0, "its text cannot be kept as it is")
+        places: dict[Path, tuple[int, int]] = {}
+        level = 0
+        while paths := [path for path, depth in _values(document, (), 0) if depth == level]:
+            places.update(_places(body, paths))
+            level += 1
+    except ParseError as fault:
+        raise UnreadableTextError(shift + _index(body, fault.line, fault.col), _fact(fault)) from None
+    except (TOMLKitError, RecursionError, ValueError, TypeError, AttributeError, KeyError) as fault:
+        # tomlkit reads a few odd documents but cannot change them; such a file is left alone.
+        raise UnreadableTextError(0, f"its values cannot be placed ({fault})") from None
+    return _node(document, (), {path: (a + shift, b + shift) for path, (a, b) in places.items()}, text)
+
+
+def _values(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, int]]:
+    """Yield the path of each value below ``value``, and in how many inline tables and lists it stands."""
+    for step, member in _members(value):
+        if _is_table(member):
+            yield from _values(member, (*path, step), depth)
+        else:
+            yield (*path, step), depth
+            yield from _values(member, (*path, step), depth + 1)
+
+
+def _members(value: Any) -> list[tuple[Step, Any]]:
+    if isinstance(value, dict):
+        return [(str(key), member) for key, member in cast("dict[str, Any]", value).items()]
+    return list(enumerate(cast("list[Any]", value))) if isinstance(value, list) else []
+
+
+def _is_table(value: Any) -> bool:
+    """Whether it is a table, or a list of tables, with lines of its own."""
+    from tomlkit.items import AoT, InlineTable
+
+    return isinstance(value, AoT) or (isinstance(value, dict) and not isinstance(value, InlineTable))
+
+
+def _places(text: str, paths: list[Path]) -> dict[Path, tuple[int, int]]:
+    """Return where the values at ``paths`` stand; none of them is inside another one."""
+    import tomlkit
+
+    document = cast("Any", tomlkit.parse(text))
+    word = "span"
+    while word in text:
+        word += "x"
+    originals: list[str] = []
+    for number, path in enumerate(paths):
+        holder = document
+        for step in path[:-1]:
+            holder = holder[step]
+        value = holder[path[-1]]  # of a boolean tomlkit gives Python's own
+        originals.append(str(value).lower() if isinstance(value, bool) else value.as_string())
+        holder[path[-1]] = f"{word}{number:09}"
+    places: dict[Path, tuple[int, int]] = {}
+    parts = re.split(rf'"{word}(\d{{9}})"', tomlkit.dumps(document))
+    at = len(parts[0])
+    rebuilt = [parts[0]]
+    for number, rest in zip(map(int, parts[1::2]), parts[2::2], strict=True):
+        places[paths[number]] = (at, at + len(originals[number]))
+        rebuilt += (originals[number], rest)
+        at += len(originals[number]) + len(rest)
+    if "".join(rebuilt) != text or len(places) != len(paths):
+        raise UnreadableTextError(0, "its values cannot be placed")
+    return places
+
+
+def _node(value: Any, path: Path, places: dict[Path, tuple[int, int]], text: str) -> Node:
+    start, end = places.get(path, (0, 0))
+    node = Node(start, end)
+    if isinstance(value, dict):
+        node.members = {}
+        for key, member in cast("dict[str, Any]", value).items():
+            inner = _node(member, (*path, str(key)), places, text)
+            line = text.rfind("\n", 0, inner.start) + 1
+            name = _KEY.search(text, line, inner.start)
+            node.members[str(key)] = Member(name.start() if name else inner.start, inner)
+    elif isinstance(value, list):
+        items = enumerate(cast("list[Any]", value))
+        node.items = [_node(item, (*path, index), places, text) for index, item in items]
+    else:
+        node.scalar = _scalar(value)
+    return node
+
+
+def _scalar(value: Any) -> Scalar:
+    found = value.unwrap() if hasattr(value, "unwrap") else value
+    found = value.unwrap() if hasattr(value, "unwrap") else value
+    return found if isinstance(found, (str, int)) else str(found)  # NaN is not equal to itself
+
+
+def _index(text: str, line: int, column: int) -> int:
+    lines = text.splitlines(keepends=True)
+    return sum(map(len, lines[: line - 1])) + column
+
+
+def _fact(fault: Exception) -> str:
+    return re.sub(r" at line \d+ col \d+$", "", str(fault))

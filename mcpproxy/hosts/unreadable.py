@@ -1,0 +1,22 @@
+"""Why the configuration file of a host is not written to."""
+
+from mcpproxy.errors import McpProxyError
+
+
+class UnreadableTextError(McpProxyError):
+    """A text that is not what its file name says; ``index`` is the place."""
+
+    def __init__(self, index: int, fact: str) -> None:
+        super().__init__(index, fact)
+        self.index = index
+        self.fact = fact
+
+
+class HostFileError(McpProxyError):
+    """A configuration file that cannot be read or must not be written: the place, the fact, the next step."""
+
+    def __init__(self, path: str, fact: str, next_step: str) -> None:
+        super().__init__(f"{path}: {fact}; {next_step}")
+        self.path = path
+        self.fact = fact
+        self.next_step = next_step

@@ -1,0 +1,484 @@
+"""``wrap`` and ``unwrap``, as a user types them."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mcpproxy.hosts import plans
+from tests.hosts.conftest import Mcpproxy
+
+OURS: Final = "/opt/bin/mcpproxy"
+
+FILES: Final = '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"]}}}\n'
+WRAPPED: Final = (
+    '{"mcpServers": {"files": {"command": "/opt/bin/mcpproxy", '
+    '"args": ["--label", "cursor.files", "--", "npx", "-y", "files"]}}}\n'
+)
+REMOTE: Final = '{"mcpServers": {"sentry": {"url": "https://mcp.sentry.dev/mcp?x=1"}}}\n'
+
+
+@pytest.fixture(autouse=True)
+def _program(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] # pytest uses it
+    monkeypatch.setattr(plans, "own_program", lambda: [OURS])
+
+
+@pytest.fixture
+def cursor(home: Path) -> Path:
+    return write(home / ".cursor/mcp.json", FILES)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# One server
+
+
+def test_a_server_is_wrapped_and_unwrapped(mcpproxy: Mcpproxy, cursor: Path, state_dir: Path) -> None:
+    done = mcpproxy("wrap", "files")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "wrapped files of Cursor in ~/.cursor/mcp.json",
+        "Cursor: turn the server off and on in Cursor's MCP settings, or restart Cursor",
+        f"recordings will be in {state_dir}; mcpproxy list shows them",
+        "a host that does not pass XDG_STATE_HOME on records in ~/.local/state/mcpproxy instead",
+    ]
+    assert cursor.read_text() == WRAPPED
+
+    undone = mcpproxy("unwrap", "files")
+    assert (undone.code, undone.err) == (0, "")
+    assert undone.out == (
+        "unwrapped files in ~/.cursor/mcp.json: the file is as it was before, to the byte\n"
+    )
+    assert cursor.read_text() == FILES
+    assert json.loads((state_dir / "hosts" / "ledger.json").read_text())["wraps"] == []
+
+
+def test_a_dry_run_shows_the_change_and_writes_nothing(
+    mcpproxy: Mcpproxy, cursor: Path, state_dir: Path
+) -> None:
+    shown = mcpproxy("wrap", "files", "--dry-run")
+    assert shown.out.splitlines()[2:] == ["@@ -1 +1 @@", f"-{FILES.strip()}", f"+{WRAPPED.strip()}"]
+    assert cursor.read_text() == FILES
+    assert not state_dir.exists()
+
+
+def test_to_wrap_again_changes_nothing(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    mcpproxy("wrap", "files")
+    again = mcpproxy("wrap", "files")
+    assert (again.code, again.out) == (0, "")
+    assert again.err == "mcpproxy: files is wrapped already (~/.cursor/mcp.json)\n"
+    assert cursor.read_text() == WRAPPED
+
+
+def test_an_older_path_of_ours_is_refreshed(
+    mcpproxy: Mcpproxy, cursor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mcpproxy("wrap", "files")
+    monkeypatch.setattr(plans, "own_program", lambda: ["/new/mcpproxy"])
+    assert mcpproxy("wrap", "files").code == 0
+    assert cursor.read_text() == WRAPPED.replace(OURS, "/new/mcpproxy")
+    mcpproxy("unwrap", "files")
+    assert cursor.read_text() == FILES
+
+
+def test_a_wrap_by_hand_is_recognised_and_taken_out(mcpproxy: Mcpproxy, home: Path) -> None:
+    by_hand = FILES.replace('"npx", "args": [', '"mcpproxy", "args": ["--quiet", "--", "npx", ')
+    cursor = write(home / ".cursor/mcp.json", by_hand)
+    assert "wrapped already" in mcpproxy("wrap", "files").err
+    assert mcpproxy("unwrap", "files").code == 0
+    assert cursor.read_text() == FILES
+
+
+def test_the_other_product_of_this_name_is_not_a_wrap(mcpproxy: Mcpproxy, home: Path) -> None:
+    cursor = write(home / ".cursor/mcp.json", FILES.replace('"npx"', '"mcpproxy"').replace('"-y"', '"serve"'))
+    assert "is not wrapped" in mcpproxy("unwrap", "files").err
+    assert "starts mcpproxy itself" in mcpproxy("hosts").out
+    assert '"serve"' in cursor.read_text()
+
+
+def test_options_that_were_added_by_hand_do_not_hinder_unwrap(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    mcpproxy("wrap", "files")
+    cursor.write_text(WRAPPED.replace('["--label"', '["--trace-dir", "/srv", "--label"'))
+    assert mcpproxy("unwrap", "files").code == 0
+    assert cursor.read_text() == FILES
+
+
+def test_a_file_that_the_host_has_written_anew_is_unwrapped(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    mcpproxy("wrap", "files")
+    cursor.write_text(json.dumps(json.loads(cursor.read_text()), indent=4))
+    mcpproxy("unwrap", "files")
+    assert cursor.read_text() == json.dumps(json.loads(FILES), indent=4)
+
+
+# What is kept
+
+
+def test_mode_and_link_stay(mcpproxy: Mcpproxy, cursor: Path, home: Path) -> None:
+    target = home / "dotfiles.json"
+    cursor.rename(target)
+    cursor.symlink_to(target)
+    target.chmod(0o640)
+    mcpproxy("wrap", "files")
+    assert cursor.is_symlink()
+    assert target.read_text() == WRAPPED
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert sorted(os.listdir(home)) == [".cursor", "dotfiles.json", "project"]
+
+
+def test_extended_attributes_stay(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    if not hasattr(os, "setxattr"):
+        pytest.skip("only Linux has them")
+    os.setxattr(cursor, "user.note", b"mine")
+    mcpproxy("wrap", "files")
+    assert os.getxattr(cursor, "user.note") == b"mine"
+
+
+def test_what_is_remembered_is_for_its_owner_alone(mcpproxy: Mcpproxy, cursor: Path, state_dir: Path) -> None:
+    mcpproxy("wrap", "files")
+    mcpproxy("hosts")
+    for name in ("ledger.json", "looks.json", "lock"):
+        assert stat.S_IMODE((state_dir / "hosts" / name).stat().st_mode) == 0o600
+
+
+# Which program
+
+
+def test_a_file_under_version_control_gets_the_bare_name(mcpproxy: Mcpproxy, home: Path) -> None:
+    path = write(home / "project/.mcp.json", FILES)
+    done = mcpproxy("wrap", "files")
+    assert path.read_text() == WRAPPED.replace(OURS, "mcpproxy").replace("cursor.files", "project.files")
+    assert "~/project/.mcp.json is under version control: others who use it need mcpproxy" in done.out
+    assert "is read by Claude Code, Cursor, VS Code" in done.out
+    assert "Claude Code asks again whether to use the servers of .mcp.json" in done.out
+
+
+def test_the_user_may_name_the_command(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    mcpproxy("wrap", "files", "--command", "uvx mcpproxy")
+    said = json.loads(cursor.read_text())["mcpServers"]["files"]
+    assert [said["command"], *said["args"]] == [
+        *("uvx", "mcpproxy", "--label", "cursor.files", "--", "npx", "-y", "files"),
+    ]
+    assert "wrapped already" in mcpproxy("wrap", "files", "--command", "uvx mcpproxy").err
+    mcpproxy("unwrap", "files")
+    assert cursor.read_text() == FILES
+
+
+def test_a_debugged_server_is_wrapped_with_a_note(mcpproxy: Mcpproxy, home: Path) -> None:
+    write(home / ".config/Code/User/mcp.json", '{"servers": {"a": {"command": "x", "dev": {}}}}')
+    assert "note: its debugger would attach to mcpproxy" in mcpproxy("wrap", "a").out
+
+
+# All servers
+
+
+@pytest.fixture
+def several(home: Path) -> dict[Path, bytes]:
+    paths = [
+        write(home / ".cursor/mcp.json", FILES),
+        write(home / ".codex/config.toml", '[mcp_servers.git]\ncommand = "uvx" # here\n'),
+        write(
+            home / ".config/goose/config.yaml", "extensions:\n  fetch: {type: stdio, cmd: uvx, args: [x]}\n"
+        ),
+        write(home / "project/.mcp.json", FILES.replace("files", "db")),
+        write(home / ".codeium/windsurf/mcp_config.json", REMOTE),
+    ]
+    return {path: path.read_bytes() for path in paths}
+
+
+def test_all_are_wrapped_and_unwrapped(mcpproxy: Mcpproxy, several: dict[Path, bytes]) -> None:
+    done = mcpproxy("wrap", "--all", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("wrapped ") == 4
+    changed = [path for path, data in several.items() if path.read_bytes() != data]
+    assert len(changed) == 4
+    undone = mcpproxy("unwrap", "--all")
+    assert (undone.code, undone.err) == (0, "")
+    assert {path: path.read_bytes() for path in several} == several
+    assert mcpproxy("unwrap", "--all").err == "mcpproxy: nothing is wrapped\n"
+
+
+class Terminal:
+    """A terminal on which somebody answers, after ``before`` has happened."""
+
+    def __init__(self, answer: str, before: "tuple[Path, str] | None" = None) -> None:
+        self.answer = answer
+        self.before = before
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        if self.before:
+            self.before[0].write_text(self.before[1])
+        return self.answer
+
+
+def test_all_asks_first(
+    mcpproxy: Mcpproxy, several: dict[Path, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    refused = mcpproxy("wrap", "--all")
+    assert refused.err == "wrap 4 servers in 4 files? [y/N] mcpproxy: nothing was written\n"
+    assert "Cursor  ~/.cursor/mcp.json\n  files  files\n" in refused.out
+    assert {path: path.read_bytes() for path in several} == several
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert "wrapped git of Codex" in mcpproxy("wrap", "--all").out
+
+
+def test_one_damaged_file_hinders_no_other(
+    mcpproxy: Mcpproxy, several: dict[Path, bytes], home: Path
+) -> None:
+    bad = write(home / ".gemini/settings.json", '{"mcpServers": {')
+    done = mcpproxy("wrap", "--all", "--yes")
+    assert done.code == 2
+    assert done.err == (
+        f"mcpproxy: {bad}:1:17: not JSON (it ends too early); mend it first; nothing was written\n"
+    )
+    assert done.out.count("wrapped ") == 4
+
+
+def test_files_of_another_project_are_unwrapped_too(
+    mcpproxy: Mcpproxy, several: dict[Path, bytes], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mcpproxy("wrap", "--all", "--yes")
+    monkeypatch.chdir(home)
+    mcpproxy("unwrap", "--all")
+    assert {path: path.read_bytes() for path in several} == several
+
+
+def test_of_several_projects_in_one_file_the_current_one_is_meant(mcpproxy: Mcpproxy, home: Path) -> None:
+    entry = {"mcpServers": {"db": {"command": "x"}}}
+    projects = {str(home / "project"): entry, "/srv/shop": entry}
+    path = write(home / ".claude.json", json.dumps({"projects": projects}))
+    assert mcpproxy("wrap", "db").code == 0
+    said = json.loads(path.read_text())["projects"]
+    assert said["/srv/shop"] == entry
+    assert said[str(home / "project")]["mcpServers"]["db"]["command"] == OURS
+    assert "  db (/srv/shop)" in mcpproxy("hosts").out
+    other = ("--file", str(path), "--key", "projects/~1srv~1shop/mcpServers")
+    assert mcpproxy("wrap", "db", *other).code == 0
+    assert mcpproxy("unwrap", "--all").code == 0
+    assert json.loads(path.read_text()) == {"projects": projects}
+
+
+def test_a_folder_that_the_environment_names_may_be_anywhere(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    path = write(tmp_path / "codex/config.toml", '[mcp_servers.a]\ncommand = "x"\n')
+    assert mcpproxy("wrap", "a").code == 0
+    assert OURS in path.read_text()
+
+
+# Remote servers
+
+
+def test_a_remote_server_is_pointed_at_a_proxy(mcpproxy: Mcpproxy, home: Path) -> None:
+    path = write(home / ".cursor/mcp.json", REMOTE)
+    done = mcpproxy("wrap", "sentry", "--http")
+    assert (
+        "mcpproxy http https://mcp.sentry.dev/mcp?x=1 --listen 127.0.0.1:8765 --label cursor.sentry"
+        in done.out
+    )
+    assert path.read_text() == REMOTE.replace("https://mcp.sentry.dev", "http://127.0.0.1:8765")
+    assert "needs mcpproxy http, listening at 127.0.0.1:8765" in mcpproxy("hosts").out
+    mcpproxy("unwrap", "sentry")
+    assert path.read_text() == REMOTE
+
+
+def test_each_remote_server_has_an_address_of_its_own(mcpproxy: Mcpproxy, home: Path) -> None:
+    text = '{"mcpServers": {"a": {"url": "https://a/mcp"}, "b": {"serverUrl": "https://b/mcp"}}}'
+    path = write(home / ".cursor/mcp.json", text)
+    mcpproxy("wrap", "a", "--http")
+    mcpproxy("wrap", "--all", "--http", "--yes")
+    assert "127.0.0.1:8765/mcp" in path.read_text()
+    assert "127.0.0.1:8766/mcp" in path.read_text()
+    mcpproxy("unwrap", "--all")
+    assert path.read_text() == text
+
+
+# Any other file
+
+
+def test_a_file_of_an_unknown_host(mcpproxy: Mcpproxy, home: Path) -> None:
+    text = '{"my": {"servers": {"a": {"cmd": "x"}}}}'
+    path = write(home / "agent.json", text)
+    assert mcpproxy("wrap", "a", "--file", str(path), "--key", "my/servers").code == 0
+    assert json.loads(path.read_text())["my"]["servers"]["a"] == {
+        "cmd": OURS,
+        "args": ["--label", "a", "--", "x"],
+    }
+    mcpproxy("unwrap", "a", "--file", str(path), "--key", "my/servers")
+    assert path.read_text() == text
+
+
+def test_a_file_of_an_unknown_host_with_a_usual_key(mcpproxy: Mcpproxy, home: Path) -> None:
+    path = write(home / "agent.json", FILES)
+    assert mcpproxy("wrap", "files", "--file", str(path)).code == 0
+    mcpproxy("unwrap", "--all")
+    assert path.read_text() == FILES
+
+
+# Bad input: one clear line, exit code 2, nothing written
+
+
+def refused(mcpproxy: Mcpproxy, *argv: str) -> str:
+    """The one line with which a command is refused; no file in the home folder has changed."""
+    home = Path(os.environ["HOME"])
+    before = contents(home)
+    done = mcpproxy(*argv)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert contents(home) == before
+    return line.removeprefix("mcpproxy: ").replace(str(home), "~")
+
+
+def contents(home: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def test_a_file_that_does_not_parse(mcpproxy: Mcpproxy, home: Path) -> None:
+    write(home / ".codex/config.toml", "[mcp_servers.a\ncommand = 1\n")
+    line = refused(mcpproxy, "wrap", "a")
+    assert line.startswith("~/.codex/config.toml:1:")
+    assert line.endswith("; mend it first; nothing was written")
+
+
+def test_a_file_that_is_not_utf_8(mcpproxy: Mcpproxy, home: Path) -> None:
+    path = home / ".cursor/mcp.json"
+    path.parent.mkdir()
+    path.write_bytes(FILES.encode("utf-16"))
+    assert refused(mcpproxy, "wrap", "files") == "~/.cursor/mcp.json: not UTF-8 (byte 0); save it as UTF-8"
+
+
+def test_a_server_that_does_not_exist(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    assert refused(mcpproxy, "wrap", "fils") == (
+        "fils: no host has a server of this name; did you mean files of Cursor?"
+    )
+    assert (
+        refused(mcpproxy, "unwrap", "zzz")
+        == "zzz: no host has a server of this name; mcpproxy hosts lists them"
+    )
+
+
+def test_two_hosts_with_the_same_name(mcpproxy: Mcpproxy, cursor: Path, home: Path) -> None:
+    write(home / ".kimi/mcp.json", FILES)
+    assert refused(mcpproxy, "wrap", "files") == (
+        "files: 2 servers have this name: cursor (~/.cursor/mcp.json), kimi (~/.kimi/mcp.json); "
+        "say which with --host"
+    )
+    assert mcpproxy("wrap", "files", "--host", "kimi").code == 0
+    assert mcpproxy("unwrap", "files").code == 0  # only one of them is wrapped
+
+
+def test_a_host_that_does_not_exist(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    assert refused(mcpproxy, "wrap", "files", "--host", "cursr") == (
+        "wrap: no host is called cursr; did you mean cursor?"
+    )
+
+
+def test_a_read_only_file(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    cursor.chmod(0o444)
+    assert refused(mcpproxy, "wrap", "files") == "~/.cursor/mcp.json: read-only; nothing was written"
+
+
+def test_a_link_out_of_the_home_folder(mcpproxy: Mcpproxy, cursor: Path, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere.json"
+    cursor.rename(target)
+    cursor.symlink_to(target)
+    assert refused(mcpproxy, "wrap", "files").startswith(
+        "~/.cursor/mcp.json: a link that leads out of its folder"
+    )
+    assert target.read_text() == FILES
+
+
+def test_a_hard_link(mcpproxy: Mcpproxy, cursor: Path, home: Path) -> None:
+    os.link(cursor, home / "other-name.json")
+    assert "2 names lead to it" in refused(mcpproxy, "wrap", "files")
+
+
+def test_a_file_that_changes_between_reading_and_writing(
+    mcpproxy: Mcpproxy, cursor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = FILES.replace("npx", "bunx")
+    monkeypatch.setattr("sys.stdin", Terminal("y\n", before=(cursor, changed)))
+    done = mcpproxy("wrap", "--all")
+    assert done.code == 2
+    assert "changed while it was read; nothing was written; try again" in done.err
+    assert cursor.read_text() == changed
+    assert os.listdir(cursor.parent) == ["mcp.json"]
+    assert mcpproxy("hosts").out.endswith("not wrapped\n")
+
+
+def test_a_file_that_its_host_has_locked(
+    mcpproxy: Mcpproxy, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpproxy.hosts.config_writer._LOCK_WAIT_S", 0)
+    path = write(home / ".cline/data/settings/cline_mcp_settings.json", FILES)
+    lock = Path(f"{path}.lock")
+    lock.mkdir()
+    assert "locked by its host" in refused(mcpproxy, "wrap", "files")
+    assert lock.exists()
+    os.utime(lock, (0, 0))  # its holder died long ago
+    monkeypatch.setattr("mcpproxy.hosts.config_writer._LOCK_WAIT_S", 5)
+    assert mcpproxy("wrap", "files").code == 0
+    assert not lock.exists()
+
+
+def test_a_remote_server(mcpproxy: Mcpproxy, home: Path) -> None:
+    write(home / ".cursor/mcp.json", REMOTE)
+    assert refused(mcpproxy, "wrap", "sentry") == (
+        "~/.cursor/mcp.json: sentry is remote: reached over HTTP; "
+        "with --http it can be pointed at mcpproxy http"
+    )
+
+
+def test_an_entry_that_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
+    manifest = {"name": "notes", "server": {"type": "node", "mcp_config": {"command": "node", "args": ["x"]}}}
+    path = home / ".config/Claude/Claude Extensions/ada.notes/manifest.json"
+    write(path, json.dumps(manifest))
+    assert "notes is part of an extension, which Claude Desktop signs and updates" in refused(
+        mcpproxy, "wrap", "notes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        ("wrap", "wrap: no server was named; name a server, or say --all"),
+        ("wrap files --all", "wrap: --all and a name were given; name a server, or say --all"),
+        ("wrap --all", "wrap --all: asks first, and there is no terminal to ask on; add --yes, or --dry-run"),
+        ("wrap files --file x.json", "x.json: no such file; a host makes its own file; mcpproxy makes none"),
+        ("wrap files --key a", "wrap: --key needs --file; see mcpproxy wrap --help"),
+        ("wrap files --project x", "x: no such folder; nothing was written"),
+        ("wrap files --listen h:1", "wrap: --listen is for one server; use it with --http and"),
+        ("unwrap", "unwrap: no server was named; name a server, or say --all; mcpproxy hosts lists them"),
+    ],
+)
+def test_arguments_that_cannot_be_right(
+    mcpproxy: Mcpproxy, cursor: Path, monkeypatch: pytest.MonkeyPatch, argv: str, line: str
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    done = mcpproxy(*argv.split())
+    assert done.code == 2
+    assert done.err.startswith(f"mcpproxy: {line}")
+    assert done.err.count("\n") == 1
+    assert cursor.read_text() == FILES
+
+
+def test_a_damaged_ledger(mcpproxy: Mcpproxy, cursor: Path, state_dir: Path) -> None:
+    mcpproxy("wrap", "files")
+    book = state_dir / "hosts" / "ledger.json"
+    book.write_text('{"version": 1, "wraps": [{}]}')
+    line = refused(mcpproxy, "unwrap", "files")
+    assert line == f"{book}: damaged; move it away; unwrap then goes by the commands in the files"
+    book.unlink()
+    assert mcpproxy("unwrap", "files").code == 0
+    assert cursor.read_text() == FILES
