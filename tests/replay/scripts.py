@@ -1,7 +1,7 @@
 """Recordings written as conversations, and the live client that talks to their replay.
 
-A line is ``C`` or ``S`` (who said it) and a message; every line comes ``ms_apart``, by default a millisecond, after
-the one before.
+A line is ``C`` or ``S`` (who said it) and a message; every line comes ``ms_apart``, by default a millisecond,
+after the one before.
 """
 
 import json
