@@ -210,12 +210,14 @@ def _header(members: JSONObject) -> Header:
         started_at=member(members, "started_at", str, ""),
         started_ns=member(members, "started_ns", int, 0),
         redaction=member(members, "redaction", str, "none"),
-        **{name: member(members, name, type(empty), empty) for name, empty in _EMPTY.items()},
+        **{name: member(members, name, kind, kind()) for name, kind in _OPTIONAL.items()},
     )
 
 
-_EMPTY: Final[Mapping[str, Any]] = {name: getattr(Header(), name) for name in OMITTED_IF_EMPTY}
-"""The members that a header need not have, with the values that they have then."""
+_OPTIONAL: Final[Mapping[str, type[Any]]] = {
+    name: int if name == "ppid" else str for name in OMITTED_IF_EMPTY
+}
+"""The members that a header need not have, with their types."""
 
 
 def _finding(members: JSONObject) -> Finding:

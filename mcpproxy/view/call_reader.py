@@ -1,5 +1,6 @@
 """Rows as calls: the columns of the index, and the few texts that are read from the trace for each row."""
 
+import re
 from typing import Any, Final, cast
 
 from mcpproxy.base.visible import visible
@@ -20,7 +21,10 @@ PREVIEW_CHARACTERS: Final = 240
 
 
 class CallReader:
-    """Makes the ``Call`` of a row. ``now_ns`` is the time until which a row without an answer has waited."""
+    """Makes the ``Call`` of a row.
+
+    Of a large answer only the beginning is read, so that a list of rows is shown at once whatever they hold.
+    """
 
     def __init__(self, columns: Columns, source: Source) -> None:
         self._columns: Final = columns
@@ -52,12 +56,12 @@ class CallReader:
         return method if isinstance(method, str) else "", target_in(message)
 
     def call(self, row: int, now_ns: int) -> Call:
-        """Return a row as a call."""
+        """Return a row as a call; ``now_ns`` is the time until which one without an answer has waited."""
         columns = self._columns
         answer_line = columns.answer_line[row]
         kind, outcome = columns.kind_of(row), OUTCOMES[columns.outcome[row]]
         asked = self.record(columns.first_line[row])
-        answered = self.record(answer_line) if answer_line else None
+        answer, result = self._answer(row, answer_line)
         method, target = self.name(row)
         code = columns.code[row]
         message = _single(asked, columns.elements.get(row)) if kind is Kind.REQUEST else {}
@@ -68,7 +72,7 @@ class CallReader:
             number=row,
             kind=kind,
             frame=_seq(asked),
-            answer=_seq(answered) if answered is not None else None,
+            answer=answer,
             id="" if id is None else visible(preview(id, 60)),
             session=columns.session[row],
             sender=columns.sender_of(row),
@@ -84,14 +88,23 @@ class CallReader:
             request_bytes=columns.request_bytes[row],
             answer_bytes=columns.answer_bytes[row],
             arguments="" if kind is Kind.ANSWER else arguments_preview(asked, message, method),
-            result=result_preview(asked, columns.elements.get(row))
-            if kind is Kind.ANSWER
-            else result_preview(answered, columns.answer_elements.get(row)),
+            result=result_preview(asked, columns.elements.get(row)) if kind is Kind.ANSWER else result,
             findings=columns.findings[row],
             severity=SEVERITIES[columns.severity[row]],
             parent=columns.parent[row],
             exchange=getattr(asked, "exchange", 0),
         )
+
+    def _answer(self, row: int, line: int) -> tuple[int | None, str]:
+        """Return the sequence number and the preview of the answer to a row."""
+        if not line:
+            return None, ""
+        if self._columns.answer_bytes[row] < _LARGE_BYTES or row in self._columns.answer_elements:
+            answer = self.record(line)
+            return _seq(answer), result_preview(answer, self._columns.answer_elements.get(row))
+        head = self._source.read(self._columns.line_offset[line], _HEAD_BYTES)
+        seq = _SEQ.search(head)
+        return int(seq[1]) if seq else 0, beginning_preview(head)
 
     def _message(self, line: int, element: int | None) -> dict[str, Any]:
         return _single(self.record(line), element)
@@ -161,13 +174,27 @@ def result_preview(record: object, element: int | None = None) -> str:
     ):
         if text := content_preview(cast("list[Any]", content)):
             return text
-        result = cast("dict[str, Any]", result).get("structuredContent", result)
+        result = cast("dict[str, Any]", result).get("structuredContent", message["result"])
     return _shown(_without_meta(result))
+
+
+def beginning_preview(head: bytes) -> str:
+    """Return the preview of a large result of which only the beginning of the record is at hand.
+
+    That is its first text, as JSON writes it, or else its first bytes.
+    """
+    at = head.find(_MESSAGE) + len(_MESSAGE)
+    found = _FIRST_TEXT.search(head, at) or _RESULT.search(head, at)
+    begin = head[found.end() if found else at :][: 4 * PREVIEW_CHARACTERS]
+    if found and found.re is _FIRST_TEXT and (end := _TEXT_END.match(begin)):
+        begin = begin[: end.end() - 1]
+    return _cut(visible(begin.decode("utf-8", "ignore")))
 
 
 def content_preview(content: list[Any]) -> str:
     """Return the texts of a result's content, and the type of each other item, on one line."""
-    shown, length = [], 0
+    shown: list[str] = []
+    length = 0
     for item in content:
         if not isinstance(item, dict):
             continue
@@ -185,13 +212,22 @@ def content_preview(content: list[Any]) -> str:
     return _cut(" ".join(shown))
 
 
+_LARGE_BYTES: Final = 256 << 10
+_HEAD_BYTES: Final = 8 << 10
+
+_MESSAGE: Final = b'"message":'
+_SEQ: Final = re.compile(rb'"seq":(\d{1,18}),')
+_FIRST_TEXT: Final = re.compile(rb'"text"\s*+:\s*+"')
+_TEXT_END: Final = re.compile(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
+_RESULT: Final = re.compile(rb'"(?:result|error)"\s*+:\s*+')
+
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
 
 def _without_meta(value: Any) -> Any:
-    if isinstance(value, dict) and "_meta" in value:
-        return {name: member for name, member in cast("dict[str, Any]", value).items() if name != "_meta"}
-    return value
+    if not isinstance(value, dict):
+        return value
+    return {name: member for name, member in cast("dict[str, Any]", value).items() if name != "_meta"}
 
 
 def _shown(value: JSON) -> str:

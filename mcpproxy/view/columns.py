@@ -47,7 +47,7 @@ COLUMNS: Final = (
     ("line_of_seq", "I"),
     ("first_line", "I"),
     ("answer_line", "I"),
-    ("started_ns", "Q"),
+    ("started_ns", "q"),
     ("latency_ns", "q"),
     ("request_bytes", "I"),
     ("answer_bytes", "I"),
@@ -60,9 +60,7 @@ COLUMNS: Final = (
     ("severity", "B"),
     ("parent", "I"),
 )
-"""All columns with their types. Those up to ``line_of_seq`` are not of rows."""
-
-LINE_COLUMNS: Final = 3
+"""All columns with their types; from ``first_line`` on they are those of rows."""
 
 
 class Columns:
@@ -77,7 +75,7 @@ class Columns:
         """The line of each sequence number; 0 if there is none."""
         self.first_line: array[int] = array("I", [0])
         self.answer_line: array[int] = array("I", [0])
-        self.started_ns: array[int] = array("Q", [0])
+        self.started_ns: array[int] = array("q", [0])
         self.latency_ns: array[int] = array("q", [-1])
         self.request_bytes: array[int] = array("I", [0])
         self.answer_bytes: array[int] = array("I", [0])
@@ -123,9 +121,9 @@ class Columns:
     ) -> int:
         """Add a row and return its number."""
         number = len(self.first_line)
+        self.started_ns.append(at_ns)  # first, because a time that is too large is refused
         self.first_line.append(line)
         self.answer_line.append(0)
-        self.started_ns.append(at_ns)
         self.latency_ns.append(-1)
         self.request_bytes.append(size)
         self.answer_bytes.append(0)

@@ -152,9 +152,8 @@ def parse_filter(text: str) -> Filter:
             at += 1
             continue
         found = _TERM.match(text, at)
-        if found is None or found.end() == at:
-            raise FilterError(at + 1, f"cannot read {text[at : at + 20]!r}", f"an example: {EXAMPLE}")
-        if text[found.end() : found.end() + 1] == '"':
+        assert found is not None  # every part of it may be empty
+        if text.startswith('"', found.end()):
             raise FilterError(found.end() + 1, "a quotation mark without its end", 'write "text"')
         terms.append(_term(found))
         at = found.end()
@@ -176,9 +175,7 @@ def _term(found: re.Match[str]) -> Term:
     if key not in KEYS:
         guess = nearest(key, KEYS)
         next_step = f"do you mean {guess}:?" if guess else f"there are {', '.join(KEYS)}"
-        raise FilterError(
-            found.start("key") + 1, f"there is no {word}:", f"{next_step} Quote it to find it as text"
-        )
+        raise FilterError(found.start("key") + 1, f"there is no {word}:", next_step)
     values = [_unquoted(each) for each in _VALUE.finditer(value)]
     if not values:
         raise FilterError(column, f"nothing after {key}:", f"write a value, for example {_example(key)}")

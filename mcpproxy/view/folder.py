@@ -138,11 +138,12 @@ def _ends(path: str) -> _Ends:
     shown = visible(path)
     try:
         head, tail, size = _read_ends(path)
-    except FileNotFoundError:  # a journal from which no trace was made yet
+    except FileNotFoundError:
+        if not os.path.isdir(journal.folder(path)):
+            return _Ends(name, RecordingEntry(path, "unreadable", "no such file"))
+        # A journal from which no trace was made yet.
         state = "starting" if _is_recording(path) else "cut"
-        return _Ends(
-            name, RecordingEntry(path, state, "nothing is recorded yet" if state != "cut" else "cut")
-        )
+        return _Ends(name, RecordingEntry(path, state, state))
     except (OSError, McpProxyError) as fault:
         reason = (fault.strerror or "unreadable").lower() if isinstance(fault, OSError) else str(fault)
         return _Ends(name, RecordingEntry(path, "unreadable", visible(reason)))

@@ -69,13 +69,14 @@ class Scan(MessageScan):
         """The row of a message that is recorded in pieces, by exchange and side."""
         self._stderr_row = 0
 
-    def feed(self, lines: Iterable[bytes]) -> None:
-        """Take the next lines.
+    def feed(self, lines: Iterable[bytes]) -> int:
+        """Take the next lines and return their number.
 
         Raises:
             NotARecordError: a line is not a record. The lines before it are in the columns.
         """
         columns = self.columns
+        before = columns.lines
         put_offset, put_row = columns.line_offset.append, columns.line_row.append
         for line in lines:
             try:
@@ -86,6 +87,7 @@ class Scan(MessageScan):
             put_offset(self.end_offset)
             put_row(row)
             self.end_offset += len(line)
+        return columns.lines - before
 
     def _line(self, line: bytes, at: int) -> int:
         """Take one line and return the row that it belongs to, 0 if it belongs to none."""
@@ -308,7 +310,7 @@ class Scan(MessageScan):
                 columns.outcome[row] = _REFUSED
             columns.code[row] = status
             columns.answer_line[row] = at
-            columns.latency_ns[row] = at_ns - columns.started_ns[row]
+            columns.latency_ns[row] = max(at_ns - columns.started_ns[row], 0)
             self.touch(row)
         return exchange.row
 

@@ -154,7 +154,7 @@ class MessageScan:
         columns = self.columns
         columns.answer_line[row] = seen.line
         columns.answer_bytes[row] = min(seen.size, LARGEST)
-        columns.latency_ns[row] = seen.at_ns - columns.started_ns[row]
+        columns.latency_ns[row] = max(seen.at_ns - columns.started_ns[row], 0)
         if row < self.first_changed or not self.first_changed:
             self.first_changed = row
         if row in self._token_of:
@@ -249,7 +249,7 @@ class MessageScan:
     def _set_cancelled(self, row: int) -> None:
         if self.columns.outcome[row] == _NO_ANSWER:
             self.columns.outcome[row] = _CANCELLED
-            self.columns.latency_ns[row] = self.last_ns - self.columns.started_ns[row]
+            self.columns.latency_ns[row] = max(self.last_ns - self.columns.started_ns[row], 0)
             self.touch(row)
 
     def _parent(self, exchange: ExchangeState | None, session: int) -> int:

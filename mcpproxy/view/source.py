@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import weakref
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import BinaryIO, Final
@@ -17,6 +18,8 @@ class Source:
     def __init__(self, trace: Trace) -> None:
         self.trace: Final = trace
         self._files: Final[list[BinaryIO]] = []
+        self.close: Final = weakref.finalize(self, _close, self._files)
+        """Closes the files; so does the end of this object."""
         self._starts: Final[list[int]] = []
         """The offset at which each file begins."""
         if isinstance(trace, ForeignTrace) or trace.upgrade_steps:
@@ -38,6 +41,16 @@ class Source:
         """Add the files by which the recording has been continued. ``paths`` are all of its files."""
         for path in paths[len(self._files) :]:
             self._add(open_file(path))
+
+    def is_still(self, trace: Trace) -> bool:
+        """Whether ``trace``, the same recording opened again, goes on with what was read from here."""
+        for file, path in zip(self._files, trace.readable_files, strict=False):
+            try:
+                if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    return False
+            except OSError:
+                return False
+        return len(self._files) <= len(trace.readable_files)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes at ``offset``, fewer at the end of a file."""
@@ -63,10 +76,10 @@ class Source:
                     return
                 yield line
 
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()
+
+def _close(files: list[BinaryIO]) -> None:
+    for file in files:
+        file.close()
 
 
 def _converted(trace: Trace) -> BinaryIO:

@@ -1,12 +1,10 @@
 """The tools of a recording: their definitions as the servers listed them, and how often they were called."""
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, cast
-
-import orjson
+from collections.abc import Iterable, Iterator
 
 from mcpproxy.base.visible import visible
+from mcpproxy.protocol.jsonrpc import Flaw, JSONObject, Request, read
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.session.frame import Frame
 from mcpproxy.view.call_reader import CallReader
@@ -15,34 +13,55 @@ from mcpproxy.view.columns import Columns
 
 
 def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tuple[ToolDefinition, ...]:
-    """Return the tools that were listed or called, by session. ``listings`` are rows of ``tools/list``."""
-    called: Counter[tuple[int, str]] = Counter()
-    named = {
-        number: target for number, (method, target) in enumerate(columns.names) if method == "tools/call"
-    }
-    for (name, session), count in Counter(zip(columns.name, columns.session, strict=True)).items():
-        if (target := named.get(name)) is not None:
-            called[session, target] += count
-    found: dict[tuple[int, str], ToolDefinition] = {}
+    """Return the tools that were listed or called, by session. ``listings`` are rows of ``tools/list``.
+
+    Of several listings of a session the last counts, with all of its pages.
+    """
+    called = _called(columns)
+    listed: dict[int, dict[str, ToolDefinition]] = {}
     for row in listings:
-        record = reader.record(columns.answer_line[row])
-        if not isinstance(record, Frame):
-            continue
+        answer = reader.record(columns.answer_line[row])
         session = columns.session[row]
-        listed = value_bytes(record.raw, ("result", "tools"))
-        for raw in elements(listed) if listed and listed.startswith(b"[") else ():
-            definition: Any = orjson.loads(raw)
-            name = cast("dict[str, Any]", definition).get("name") if isinstance(definition, dict) else None
-            if isinstance(name, str):
-                found[session, name] = ToolDefinition(
-                    visible(name),
-                    session,
-                    definition,
-                    len(raw),
-                    record.seq,
-                    called.pop((session, name), 0)
-                    or (found[session, name].calls if (session, name) in found else 0),
-                )
-    for (session, name), count in called.items():
-        found[session, name] = ToolDefinition(visible(name), session, None, 0, 0, count, listed=False)
-    return tuple(found.values())
+        if not isinstance(answer, Frame):
+            continue
+        if session not in listed or not _has_cursor(reader.record(columns.first_line[row])):
+            listed[session] = {}
+        for name, definition, size in _definitions(answer.raw):
+            count = called[session, name]
+            tool = ToolDefinition(visible(name), session, definition, size, answer.seq, count)
+            listed[session][name] = tool
+    unlisted = [
+        ToolDefinition(visible(name), session, None, 0, 0, count, listed=False)
+        for (session, name), count in called.items()
+        if count and name not in listed.get(session, {})
+    ]
+    return (*(tool for found in listed.values() for tool in found.values()), *unlisted)
+
+
+def _called(columns: Columns) -> Counter[tuple[int, str]]:
+    """Return how often each tool was called in each session."""
+    names = {number: name for number, (method, name) in enumerate(columns.names) if method == "tools/call"}
+    called: Counter[tuple[int, str]] = Counter()
+    for (number, session), count in Counter(zip(columns.name, columns.session, strict=True)).items():
+        if (name := names.get(number)) is not None:
+            called[session, name] += count
+    return called
+
+
+def _has_cursor(record: object) -> bool:
+    """Whether a request asks for a further page."""
+    message = record.message if isinstance(record, Frame) else None
+    params = message.params if isinstance(message, Request) else None
+    return isinstance(params, dict) and "cursor" in params
+
+
+def _definitions(raw: bytes) -> Iterator[tuple[str, JSONObject, int]]:
+    """Yield name, definition and size of each tool in a result."""
+    listed = value_bytes(raw, ("result", "tools"))
+    for text in elements(listed) if listed and listed.startswith(b"[") else ():
+        value = read(text)
+        if isinstance(value, Flaw) or not isinstance(value[0], dict):
+            continue
+        definition: JSONObject = value[0]
+        if isinstance(name := definition.get("name"), str):
+            yield name, definition, len(text)

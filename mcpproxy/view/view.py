@@ -8,7 +8,8 @@ import os
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
@@ -19,7 +20,7 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import Trace, gap_note
 from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
-from mcpproxy.view import details
+from mcpproxy.view import details, saved_index
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import (
     Call,
@@ -58,8 +59,9 @@ class View:
     (``None`` if that is not known). ``notes`` says what is missing from it, one sentence fragment each.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, progress: Callable[[Progress], None] | None = None) -> None:
         self.path: Final = trace.path
+        self._progress: Final = progress
         self.header: Final[Header] = trace.header
         self._open(trace)
 
@@ -67,15 +69,20 @@ class View:
         self._trace = trace
         self.running = trace.is_recording
         self._source = Source(trace)
-        self.columns = Columns()
-        self._scan = Scan(self.columns)
+        kept = None if self.running else saved_index.load(self._source)
+        self._scan = kept or Scan(Columns())
+        self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
         self._fault = ""
+        self._torn = ""
+        self._summaries: tuple[SessionSummary, ...] | None = None
         self._selected: dict[Filter, _Selection] = {}
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
         self._finding_list: list[tuple[Finding, int]] = []
         self._read()
+        if kept is None:
+            self._save()
         self._scan.first_changed = 0
 
     def close(self) -> None:
@@ -132,7 +139,10 @@ class View:
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:
         """The sessions, in the order in which they began."""
-        return summaries(self.columns, self._scan.sessions, self._findings(), self._scan.last_ns)
+        if self._summaries is None:
+            findings = self._findings()
+            self._summaries = summaries(self.columns, self._scan.sessions, findings, self._scan.last_ns)
+        return self._summaries
 
     # Rows
 
@@ -281,7 +291,8 @@ class View:
         self, code: str, found: list[tuple[Finding, int]], more: int, severity: Severity
     ) -> RuleFindings:
         rule = details.rule_of(code)
-        worst = max([severity, *(finding.severity for finding, _ in found)], key=SEVERITIES.index)
+        severities: list[Severity] = [severity, *(finding.severity for finding, _ in found)]
+        worst: Severity = max(severities, key=SEVERITIES.index)
         return RuleFindings(
             rule=visible(code),
             name=rule.name if rule else "",
@@ -305,30 +316,55 @@ class View:
     # A recording that goes on
 
     def refresh(self) -> Refreshed:
-        """Take in what was recorded since the last time."""
-        rebuilt = False
-        if self.running:
-            trace = open_trace(self.path)
-            if self._source.size < self._scan.end_offset or trace.is_copy != self._trace.is_copy:
-                self._source.close()
-                self._open(trace)
-                rebuilt = True
-            else:
-                self._source.add_files(trace.readable_files)
-                self._trace, self.running = trace, trace.is_recording
-                self._read()
+        """Take in what was recorded since the last time.
+
+        Raises:
+            TraceError: the recording is not there any more, or cannot be read.
+        """
+        if not self.running:
+            return Refreshed(0, self.columns.rows, running=False)
+        trace = open_trace(self.path)
+        offset, line = self._last_line
+        rebuilt = not self._source.is_still(trace) or self._source.line_at(offset) != line
+        if rebuilt:  # completed from its journal, or replaced
+            self._source.close()
+            self._open(trace)
+        else:
+            self._source.add_files(trace.readable_files)
+            self._trace, self.running = trace, trace.is_recording
+            self._read()
+            self._save()
         first = 1 if rebuilt else self._scan.first_changed
+        if first:
+            self._summaries = None
         self._scan.first_changed = 0
         self._mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
 
+    def _save(self) -> None:
+        if not self.running and not self._fault:
+            saved_index.save(self._source, self._scan)
+
     def _read(self) -> None:
+        columns, scan, source = self.columns, self._scan, self._source
+        lines = source.lines(scan.end_offset)
         try:
-            self._scan.feed(self._source.lines(self._scan.end_offset))
+            while scan.feed(islice(lines, _STEP_LINES)):
+                if self._progress:
+                    self._progress(Progress(scan.end_offset, source.size, columns.rows))
         except NotARecordError as fault:
-            line = self.columns.lines + 1
-            self._fault = f"line {line}: {fault}; the {line - 1} records before it are whole"
+            self._fault = (
+                f"line {columns.lines + 1}: {fault}; the {columns.lines} records before it are whole"
+            )
+        if not self.running and not self._fault and (rest := source.line_at(scan.end_offset)):
+            try:  # without its line feed, the last line may be whole
+                scan.feed([rest + b"\n"])
+            except NotARecordError:
+                number = columns.lines + 1
+                self._torn = f"line {number}: cut off mid-record; {columns.lines} records read"
         self._findings()
+        offset = columns.line_offset[-1]
+        self._last_line = offset, source.line_at(offset)
 
     def now_ns(self) -> int:
         """Return the time until which requests have waited: now, or the end of the recording."""
@@ -389,18 +425,24 @@ class View:
         if self._fault:
             notes.append(self._fault)
         else:
+            notes += [self._torn] if self._torn else []
             notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)
         return notes
 
+
+_STEP_LINES: Final = 20_000
+"""How many lines are read between two reports of progress."""
 
 _KEPT_FILTERS: Final = 8
 _KEPT_SEARCHES: Final = 8
 
 
-def open_view(path: str | os.PathLike[str]) -> View:
+def open_view(path: str | os.PathLike[str], progress: Callable[[Progress], None] | None = None) -> View:
     """Open a recording: a trace, finished or still running, or a recording of another program.
+
+    A million calls without an index take some seconds; ``progress`` is called meanwhile.
 
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.
     """
-    return View(open_trace(path))
+    return View(open_trace(path), progress)

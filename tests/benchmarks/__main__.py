@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tests.benchmarks import bounds, compare, http, judge, offline, replay, start, stdio
+from tests.benchmarks import bounds, compare, http, judge, offline, replay, start, stdio, view
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 
@@ -21,6 +21,7 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "judge": judge.run,
     "offline": offline.run,
     "replay": replay.run,
+    "view": view.run,
     "bounds": bounds.run,
     "compare": compare.run,
 }

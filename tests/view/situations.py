@@ -88,7 +88,7 @@ class Conversation:
         """Write a finding about a frame."""
         self._errors += severity == "error"
         found = {"rule": rule, "severity": severity, "blame": S, "message": message, "frame": frame}
-        more = {"related": [], "pointer": None, "revision": "2025-11-25"}
+        more: dict[str, Any] = {"related": [], "pointer": None, "revision": "2025-11-25"}
         source = {
             "source": "https://modelcontextprotocol.io/specification/2025-11-25/basic",
             "requirement": "R-008",
@@ -121,16 +121,16 @@ def schema(*names: str) -> dict[str, Any]:
     return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
 
 
-TOOLS: Final = [
+TOOLS: Final[list[dict[str, Any]]] = [
     {"name": "forecast", "description": "Tomorrow's weather in a city", "inputSchema": schema("city")},
     {"name": "archive", "description": "The weather of a day in the past", "inputSchema": schema("day")},
 ]
-INITIALIZE: Final = {
+INITIALIZE: Final[dict[str, Any]] = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
     "clientInfo": {"name": "desk", "version": "2.1"},
 }
-INITIALIZED: Final = {
+INITIALIZED: Final[dict[str, Any]] = {
     "protocolVersion": "2025-11-25",
     "capabilities": {"tools": {}, "logging": {}},
     "serverInfo": {"name": "weather", "version": "1.4"},
@@ -247,11 +247,11 @@ def two_sessions() -> tuple[str, ...]:
         )
         session.ends(exchange, ms=12 + exchange)
     for exchange, name, city in ((3, "1a2b3c4d", "Oslo"), (4, "5e6f7a8b", "Lima")):
-        place = {"exchange": exchange, "connection": exchange, "session": name}
+        place: dict[str, Any] = {"exchange": exchange, "connection": exchange, "session": name}
         session.posts(exchange, ms=20 + exchange, session=name)
         session.asks(1, "tools/call", forecast(city), ms=20 + exchange, **place)
     for exchange, name, city in ((4, "5e6f7a8b", "Lima"), (3, "1a2b3c4d", "Oslo")):
-        place = {"exchange": exchange, "connection": exchange, "session": name}
+        place: dict[str, Any] = {"exchange": exchange, "connection": exchange, "session": name}
         session.responds(exchange, 200, ms=60 - exchange, session=name)
         session.answers(1, text(f"{city}: fog"), ms=60 - exchange, **place)
         session.ends(exchange, ms=61 - exchange)
@@ -267,7 +267,7 @@ def http_with_sse() -> tuple[str, ...]:
     session.responds(1, 200, ms=10, session=name)
     session.answers(0, INITIALIZED, ms=10, exchange=1, connection=1, session=name)
     session.ends(1, ms=11)
-    place = {"exchange": 2, "connection": 2, "session": name}
+    place: dict[str, Any] = {"exchange": 2, "connection": 2, "session": name}
     session.posts(2, ms=20, session=name)
     session.asks(1, "tools/call", forecast("Oslo", progressToken=1), ms=20, **place)
     session.responds(2, 200, ms=25, sse=True, session=name)

@@ -1,0 +1,189 @@
+"""Indexes kept for the next time: a recording of a million calls opens at once instead of in some seconds.
+
+An index is kept in the cache folder of the user and never beside the recording, so no folder of somebody else
+is written to, whoever owns the recording. It is kept for finished recordings of ``SMALLEST_BYTES`` or more,
+and thrown away if the recording is not the same any more: its files must have the same place, size, time of
+change and beginning and end. Any fault in it means that the recording is read again.
+"""
+
+import os
+import sys
+import time
+from array import array
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, Final, cast
+
+import orjson
+
+from mcpproxy import __version__
+from mcpproxy.base import paths
+from mcpproxy.base.files import Folder, is_mine, is_writable_by_others
+from mcpproxy.trace.decode import decode
+from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.records import CloseRecord
+from mcpproxy.view.columns import COLUMNS, Columns
+from mcpproxy.view.peers import SessionFacts
+from mcpproxy.view.scan import Scan
+from mcpproxy.view.source import Source
+
+SMALLEST_BYTES: Final = 16 << 20
+"""A smaller recording is read in less than half a second."""
+
+KEPT_BYTES: Final = 1 << 30
+"""How much all indexes may take; the oldest are deleted first."""
+
+_FACTS: Final = SessionFacts.__match_args__
+_SUFFIX: Final = ".index"
+_VERSION: Final = 1
+_SAMPLE_BYTES: Final = 64 << 10
+_DRAFT_S: Final = 3600
+"""A draft this old was left behind by a process that was killed."""
+_MAX_HEAD_BYTES: Final = 64 << 20
+
+
+def cache_dir() -> str:
+    """Return the folder of the indexes. It is not created here."""
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        return os.path.join(paths.state_dir(), "Cache", "index")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Caches", "mcpproxy", "index")
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # the base directory specification says to ignore a relative one
+        base = os.path.join(home, ".cache")
+    return os.path.join(base, "mcpproxy", "index")
+
+
+def load(source: Source) -> Scan | None:
+    """Return what an earlier pass over the recording found; ``None`` if nothing usable is kept."""
+    if source.size < SMALLEST_BYTES:
+        return None
+    try:
+        folder = Folder(cache_dir())
+        if not _is_private(folder):
+            return None
+        with open(folder.open(_name(source)), "rb") as file:
+            head = orjson.loads(file.read(_head_bytes(file.read(8))))
+            if head["identity"] != _identity(source):
+                return None
+            columns = Columns()
+            for name, kind in COLUMNS:
+                column: array[int] = array(kind)
+                column.fromfile(file, head["lengths"][name])
+                setattr(columns, name, column)
+            return _restored(columns, head)
+    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotARecordError):
+        return None
+
+
+def save(source: Source, scan: Scan) -> None:
+    """Keep the index of a finished recording. If that is not possible, nothing happens."""
+    if source.size < SMALLEST_BYTES or not isinstance(scan.last, CloseRecord) or source.trace.is_copy:
+        return
+    try:
+        paths.make_private(cache_dir())
+        folder = Folder(cache_dir())
+        if not _is_private(folder):
+            return
+        columns = scan.columns
+        head = orjson.dumps(_head(source, scan), option=orjson.OPT_NON_STR_KEYS)
+        name = _name(source)
+        draft = f"{name}.{os.getpid()}.partial"
+        with open(folder.create(draft), "wb") as file:
+            file.write(len(head).to_bytes(8, "little") + head)
+            for column, _ in COLUMNS:
+                getattr(columns, column).tofile(file)
+        folder.replace(draft, name)
+        _prune(folder)
+    except (OSError, TypeError):  # TypeError: a lone surrogate in a name
+        return
+
+
+def _is_private(folder: Folder) -> bool:
+    return is_mine(folder.status) and not is_writable_by_others(folder.status)
+
+
+def _head_bytes(data: bytes) -> int:
+    size = int.from_bytes(data, "little")
+    if not 0 < size <= _MAX_HEAD_BYTES:
+        raise ValueError(size)
+    return size
+
+
+def _name(source: Source) -> str:
+    path = os.path.realpath(source.trace.files[0])
+    return blake2b(os.fsencode(path), digest_size=16).hexdigest() + _SUFFIX
+
+
+def _identity(source: Source) -> list[Any]:
+    """Return what must not have changed since the index was made, and how it was made."""
+    made_by: list[Any] = [_VERSION, __version__, sys.byteorder]
+    for path in source.trace.readable_files:
+        found = os.stat(path)
+        made_by.append([os.path.realpath(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns])
+    ends = (0, max(source.size - _SAMPLE_BYTES, 0))
+    sample = blake2b(b"".join(source.read(at, _SAMPLE_BYTES) for at in ends), digest_size=16)
+    return [*made_by, sample.hexdigest()]
+
+
+def _head(source: Source, scan: Scan) -> dict[str, Any]:
+    columns = scan.columns
+    return {
+        "identity": _identity(source),
+        "lengths": {name: len(getattr(columns, name)) for name, _ in COLUMNS},
+        "names": columns.names,
+        "unnamed": columns.unnamed,
+        "elements": list(columns.elements.items()),
+        "answer_elements": list(columns.answer_elements.items()),
+        "far_seqs": list(columns.far_seqs.items()),
+        "sessions": [
+            [getattr(facts, name) for name in SessionFacts.__match_args__] for facts in scan.sessions
+        ],
+        "tool_lists": scan.tool_lists,
+        "finding_lines": scan.finding_lines,
+        "odd_lines": scan.odd_lines,
+        "gap_lines": scan.gap_lines,
+        "frames": scan.frames,
+        "last_ns": scan.last_ns,
+        "end_offset": scan.end_offset,
+        "close_line": source.line_at(columns.line_offset[-1]).decode("utf-8"),
+    }
+
+
+def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
+    if len(columns.line_offset) != len(columns.line_row) or len({len(c) for c in _row_columns(columns)}) != 1:
+        return None
+    # They are counted again from the findings themselves.
+    columns.findings = array("H", bytes(2 * len(columns.kind)))
+    columns.severity = array("B", bytes(len(columns.kind)))
+    columns.names = [(method, target) for method, target in head["names"]]
+    columns.unnamed = head["unnamed"]
+    columns.elements = dict(head["elements"])
+    columns.answer_elements = dict(head["answer_elements"])
+    columns.far_seqs = dict(head["far_seqs"])
+    scan = Scan(columns)
+    scan.sessions.extend(SessionFacts(*facts) for facts in head["sessions"])
+    for name in ("tool_lists", "finding_lines", "odd_lines", "gap_lines"):
+        cast("list[int]", getattr(scan, name)).extend(head[name])
+    scan.frames.update(head["frames"])
+    scan.last_ns, scan.end_offset = head["last_ns"], head["end_offset"]
+    last = decode(head["close_line"].encode())
+    scan.last = last if isinstance(last, CloseRecord) else None
+    return scan
+
+
+def _row_columns(columns: Columns) -> Iterable["array[int]"]:
+    names = [name for name, _ in COLUMNS]
+    return (getattr(columns, name) for name in names[names.index("first_line") :])
+
+
+def _prune(folder: Folder) -> None:
+    """Delete the oldest indexes beyond ``KEPT_BYTES``, and drafts that were left behind."""
+    found = [(folder.stat(name), name) for name in folder.names() if name.endswith((_SUFFIX, ".partial"))]
+    total = 0
+    for status, name in sorted(found, key=lambda each: -each[0].st_mtime_ns):
+        total += status.st_size
+        is_left_behind = name.endswith(".partial") and time.time() - status.st_mtime > _DRAFT_S
+        if total > KEPT_BYTES or is_left_behind:
+            folder.unlink(name)

@@ -1,0 +1,99 @@
+"""The quick pass over a recording finds the same requests and answers as the reader of the trace does.
+
+It is compared with ``Conversation``, which parses every frame, on all recordings that ship, on all fixtures
+of the rules, and on sessions made of messages of every kind.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcpproxy.session.frame import Close, Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.trace.conversation import Conversation
+from mcpproxy.trace.encode import encode, encode_close, encode_header
+from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.records import Header, Tally
+from mcpproxy.trace.session_labels import SessionNames
+from mcpproxy.view.calls import Kind
+from mcpproxy.view.view import View, open_view
+from tests.rules import runner
+from tests.trace.events import events as any_event
+
+RECORDINGS: Final = sorted((Path(__file__).parents[2] / "recordings").glob("*.jsonl"))
+
+
+def expected(events: Iterable[object]) -> tuple[list[tuple[int, str, str]], set[tuple[int, int]]]:
+    """Return frame, sender and method of each request, and the frames of each answer and its request."""
+    conversation = Conversation()
+    requests: list[tuple[int, str, str]] = []
+    answers: set[tuple[int, int]] = set()
+    for event in events:
+        conversation.look(event)
+        if isinstance(event, Frame) and not event.continues:
+            for turn in conversation.turns(event):
+                if turn.kind == "request":
+                    requests.append((event.seq, event.sender, turn.method or ""))
+                if turn.answers is not None:
+                    answers.add((turn.answers, event.seq))
+    return requests, answers
+
+
+def check(view: View) -> None:
+    """Compare a view with what the reader finds in the same file."""
+    events = list(read_trace(view.path).events())
+    requests, answers = expected(events)
+    rows = view.calls("kind:request", limit=100_000)
+    assert [(call.frame, call.sender, view.name(call.number)[0]) for call in rows] == requests
+    assert answers <= {(call.frame, call.answer) for call in rows}
+    for event in events:
+        if isinstance(event, Frame | RequestHead | ResponseHead):
+            assert view.record(event.seq) == event
+    assert view.frames == sum(isinstance(event, Frame) for event in events)
+    assert len(view.findings()) == sum(isinstance(event, Finding) for event in events)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_recording_that_ships(path: Path) -> None:
+    with open_view(path) as view:
+        check(view)
+        assert view.complete
+
+
+def write(path: Path, events: Iterable[Event]) -> None:
+    """Write a trace, with the names of sessions as the recorder writes them."""
+    kept = list(events)
+    over_http = any(isinstance(event, RequestHead) for event in kept)
+    names = SessionNames()
+    lines = [encode_header(Header(transport="http" if over_http else "stdio"))]
+    for event in kept:
+        if isinstance(event, Close):
+            lines.append(encode_close(event, Tally()))
+        else:
+            lines.append(encode(event, names.of(event)))
+    path.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize("rule", sorted({fixture.rule for fixture in runner.fixtures()}))
+def test_the_fixtures_of_a_rule(rule: str, tmp_path: Path) -> None:
+    for number, fixture in enumerate(each for each in runner.fixtures() if each.rule == rule):
+        path = tmp_path / f"{number}.jsonl"
+        steps = runner.steps(fixture, fixture.revisions[0])
+        write(path, [event for step in steps for event in step.events])
+        with open_view(path) as view:
+            check(view)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(events=st.lists(any_event, max_size=30))
+def test_anything_that_a_trace_can_hold_is_read(events: list[Event], tmp_path: Path) -> None:
+    path = tmp_path / "any.jsonl"
+    write(path, events)
+    with open_view(path) as view:
+        for call in view.calls(limit=1000):
+            assert call.kind in Kind
+            assert view.parts(call.number).call == call
+        assert view.frames == sum(isinstance(event, Frame) for event in events)

@@ -1,0 +1,154 @@
+"""The recordings of a folder, and the runs that they belong to."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.recorder.lock import Lock
+from mcpproxy.relay import journal
+from mcpproxy.view.folder import RecordingEntry, recordings
+from mcpproxy.view.runs import Certainty, link_between, runs
+from tests.view.situations import SITUATIONS, Conversation, begun, finding, write
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+
+def test_a_folder_is_listed_by_the_time_of_the_start(tmp_path: Path) -> None:
+    later = [SITUATIONS["slow call"][0].replace("10:20:30", "10:20:31"), *SITUATIONS["slow call"][1:]]
+    write(tmp_path / "a.jsonl", tuple(later))
+    write(tmp_path / "b.jsonl", finding())
+    write(tmp_path / "c.jsonl", ("hello",))
+    write(tmp_path / "notes.txt", ("hello",))
+    odd, first, second = recordings(str(tmp_path))
+    assert [os.path.basename(entry.path) for entry in (odd, first, second)] == [
+        "c.jsonl",
+        "b.jsonl",
+        "a.jsonl",
+    ]
+    assert (odd.state, odd.ended) == ("unreadable", "c.jsonl is not a trace")
+    assert (first.state, first.ended) == ("ended", "the server exited with 0")
+    assert (first.client, first.client_version, first.server, first.revision) == (
+        "desk", "2.1", "weather", "2025-11-25",
+    )  # fmt: skip
+    assert first.findings == {"error": 1, "warning": 0, "info": 0}
+    assert (first.frames, first.duration_ns) == (8, 200 * MS)
+    assert second.started_ns - first.started_ns == SECOND
+    assert second.active_ns - second.started_ns == MS
+
+
+def test_a_cut_and_a_running_recording(tmp_path: Path) -> None:
+    for name in ("cut", "running"):
+        path = write(tmp_path / f"{name}.jsonl", tuple(begun().records))
+        Path(journal.folder(path)).mkdir(mode=0o700)
+    lock = Lock.take(journal.folder(str(tmp_path / "running.jsonl")))
+    assert lock is not None
+    Path(journal.folder(str(tmp_path / "began.jsonl"))).mkdir(mode=0o700)
+    try:
+        found = {os.path.basename(entry.path): entry for entry in recordings(str(tmp_path))}
+    finally:
+        lock.release()
+    states = {name: (entry.state, entry.frames, entry.running) for name, entry in found.items()}
+    assert states == {
+        "began.jsonl": ("cut", None, False),
+        "cut.jsonl": ("cut", 5, False),
+        "running.jsonl": ("running", 5, True),
+    }
+
+
+def test_a_rotated_recording_is_one_entry(tmp_path: Path) -> None:
+    tally = {"frames": {"client": 3, "server": 2}, "findings": {}, "judge_error": None}
+    continued = {"type": "continued", "t": 60 * MS, "in": "s.2.jsonl", **tally}
+    session = begun()
+    header = json.loads(session.records[0]) | {"continues": "s.jsonl"}
+    write(tmp_path / "s.jsonl", (*session.records, json.dumps(continued, separators=(",", ":"))))
+    last = session.closes(ms=90)[-1]
+    write(tmp_path / "s.2.jsonl", (json.dumps(header, separators=(",", ":")), last))
+    (entry,) = recordings(str(tmp_path))
+    assert (os.path.basename(entry.path), entry.files, entry.state) == ("s.jsonl", 2, "ended")
+    assert entry.duration_ns == 90 * MS
+
+
+def test_nothing_is_opened_that_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    states = {os.path.basename(entry.path): entry.state for entry in recordings(str(tmp_path))}
+    assert states == {"pipe.jsonl": "unreadable", "gone.jsonl": "unreadable"}
+
+
+def test_texts_of_a_header_are_safe_to_show(tmp_path: Path) -> None:
+    session = Conversation(label="we\x1b[2Jather", cwd="/s\u202erv")
+    write(tmp_path / "s.jsonl", session.closes(ms=1))
+    (entry,) = recordings(str(tmp_path))
+    assert (entry.label, entry.cwd) == ("we\\u001b[2Jather", "/s\\u202erv")
+
+
+def entry(name: str, start_s: float, end_s: float | None, **members: Any) -> RecordingEntry:
+    """A recording on stdio from ``start_s`` to ``end_s``, or running."""
+    start_ns = int((1000 + start_s) * SECOND)
+    usual: dict[str, Any] = {"transport": "stdio", "client": "desk", "client_version": "1", "boot": "b1"}
+    return RecordingEntry(
+        path=name,
+        state="running" if end_s is None else "ended",
+        started_ns=start_ns,
+        active_ns=start_ns,
+        duration_ns=None if end_s is None else int((end_s - start_s) * SECOND),
+        **(usual | members),
+    )
+
+
+LINKS: dict[str, tuple[RecordingEntry, RecordingEntry, Certainty | None]] = {
+    "one process, at the same time": (
+        entry("a", 0, 100, ppid=50), entry("b", 60, None, ppid=50), Certainty.CERTAIN,
+    ),
+    "one process, one after the other": (
+        entry("a", 0, 100, ppid=50), entry("b", 160, None, ppid=50), Certainty.LIKELY,
+    ),
+    "a number that was used again days later": (
+        entry("a", 0, 100, ppid=50), entry("b", 200_000, None, ppid=50), None,
+    ),
+    "a number of another boot": (
+        entry("a", 0, 100, ppid=50), entry("b", 50, 60, ppid=50, boot="b2"), None,
+    ),
+    "one process, but two clients": (
+        entry("a", 0, 100, ppid=50), entry("b", 50, 60, ppid=50, client="phone"), None,
+    ),
+    "shells between, begun together": (
+        entry("a", 0, 100, ppid=50), entry("b", 2, 60, ppid=51), Certainty.GUESS,
+    ),
+    "no numbers, begun together": (entry("a", 0, 100), entry("b", 2, 60), Certainty.GUESS),
+    "no numbers, begun apart": (entry("a", 0, 100), entry("b", 30, 60), None),
+    "another version of the client": (
+        entry("a", 0, 100), entry("b", 2, 60, client_version="2"), None,
+    ),
+    "the init process": (entry("a", 0, 100, ppid=1), entry("b", 60, 90, ppid=1), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "sure"), LINKS.values(), ids=LINKS)
+def test_two_recordings_of_one_run(
+    one: RecordingEntry, other: RecordingEntry, sure: Certainty | None
+) -> None:
+    assert link_between(one, other) == link_between(other, one) == sure
+
+
+def test_recordings_are_grouped_into_runs() -> None:
+    found = runs(
+        [
+            entry("late", 500, None, ppid=60),
+            entry("files", 0, 100, ppid=50),
+            entry("weather", 1, 100, ppid=50),
+            entry("phone", 1, 100, client="phone"),
+            entry("search", 120, 130, ppid=50),
+        ]
+    )
+    assert [([member.path for member in run.entries], run.certainty, run.client) for run in found] == [
+        (["files", "weather", "search"], Certainty.LIKELY, "desk"),
+        (["phone"], Certainty.CERTAIN, "phone"),
+        (["late"], Certainty.CERTAIN, "desk"),
+    ]
+    assert found[0].why == "a process of the same number started them, one after the other"
+    assert [run.running for run in found] == [False, False, True]

@@ -1,0 +1,52 @@
+"""Statistics: counts, latencies and sizes per tool and method, and the cost of definitions."""
+
+from pathlib import Path
+
+from mcpproxy.view.stats import percentile, statistics, tokens
+from mcpproxy.view.view import open_view
+from tests.view.situations import begun, forecast, text, write
+
+MS = 1_000_000
+
+
+def session() -> tuple[str, ...]:
+    """Ten calls of ``forecast``, of which one fails and one is never answered; ``archive`` is not used."""
+    said = begun()
+    for number in range(10):
+        said.asks(number + 2, "tools/call", forecast("Oslo"), ms=100 + 100 * number)
+        if number < 9:
+            result = text("Oslo: sunny", isError=True) if number == 4 else text("Oslo: sunny")
+            said.answers(number + 2, result, ms=110 + 101 * number)
+    return said.closes(ms=2000)
+
+
+def test_calls_are_counted_per_tool(tmp_path: Path) -> None:
+    with open_view(write(tmp_path / "s.jsonl", session())) as view:
+        found = statistics([view])
+    calls = {(each.method, each.name): each for each in found.calls}
+    tool = calls["tools/call", "forecast"]
+    assert (tool.count, tool.errors, tool.unanswered) == (10, 1, 1)
+    assert (tool.p50_ns, tool.p95_ns, tool.max_ns) == (14 * MS, 18 * MS, 18 * MS)
+    assert tool.bytes_in > 10 * 100
+    assert tool.result_tokens == tokens(tool.bytes_out)
+    assert set(calls) == {("initialize", None), ("tools/list", None), ("tools/call", "forecast")}
+    assert [(cost.name, cost.server, cost.calls) for cost in found.tools] == [
+        ("forecast", "weather", 10),
+        ("archive", "weather", 0),
+    ]
+    assert [cost.name for cost in found.never_used] == ["archive"]
+
+
+def test_recordings_add_up(tmp_path: Path) -> None:
+    views = [open_view(write(tmp_path / f"{name}.jsonl", session())) for name in "ab"]
+    found = statistics(views)
+    assert (found.recordings, found.frames) == (2, 48)
+    assert next(each.count for each in found.calls if each.name == "forecast") == 20
+    assert [(cost.name, cost.calls) for cost in found.tools] == [("forecast", 20), ("archive", 0)]
+
+
+def test_a_percentile_is_a_value_that_occurred() -> None:
+    assert percentile([], 50) is None
+    assert [percentile([7], percent) for percent in (1, 50, 100)] == [7, 7, 7]
+    assert [percentile(list(range(1, 101)), percent) for percent in (50, 95, 100)] == [50, 95, 100]
+    assert percentile([1, 2, 3], 50) == 2

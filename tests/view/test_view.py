@@ -1,0 +1,401 @@
+"""Recordings of every state: still running, cut, damaged, rotated, imported, with an index that is kept."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.errors import TraceError
+from mcpproxy.recorder.lock import Lock
+from mcpproxy.relay import journal
+from mcpproxy.view import saved_index
+from mcpproxy.view.calls import Kind, Outcome, Role
+from mcpproxy.view.view import open_view
+from tests.trace.test_foreign import TALK, mcpsnoop
+from tests.view.situations import C, Conversation, S, begun, forecast, text, write
+
+MS = 1_000_000
+
+
+class Recorder:
+    """A recording that is being made: it appends records, and holds the lock of the journal."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        Path(journal.folder(str(path))).mkdir(mode=0o700)
+        lock = Lock.take(journal.folder(str(path)))
+        assert lock is not None
+        self._lock = lock
+        self._written = 0
+
+    def append(self, session: Conversation, *, torn: int = 0) -> None:
+        """Write the new records of ``session``, the last one without its last ``torn`` bytes."""
+        said = "".join(record + "\n" for record in session.records).encode()
+        with self.path.open("ab") as file:
+            file.write(said[self._written : len(said) - torn])
+        self._written = len(said) - torn
+
+    def end(self) -> None:
+        """Stop recording."""
+        self._lock.release()
+        for file in Path(journal.folder(str(self.path))).iterdir():
+            file.unlink()
+        Path(journal.folder(str(self.path))).rmdir()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    made = Recorder(tmp_path / "live.jsonl")
+    yield made
+    if os.path.isdir(journal.folder(str(made.path))):
+        made.end()
+
+
+def test_a_running_recording_grows_row_by_row(recorder: Recorder) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    recorder.append(session)
+    with open_view(recorder.path) as view:
+        assert (view.running, view.count(), view.notes) == (True, 4, ("still recording",))
+        waiting = view.call(4)
+        assert (waiting.outcome, waiting.latency_ns) == (Outcome.NO_ANSWER, None)
+        assert waiting.waited_ns is not None
+        assert waiting.waited_ns > 100 * MS  # until now: the clock of this machine
+        assert view.count("status:pending latency:>100ms") == 1
+        assert view.refresh().first == 0
+        session.asks(3, "ping", ms=110)
+        session.answers(2, text("Oslo: sunny"), ms=120)
+        recorder.append(session, torn=20)  # the answer is not whole yet
+        assert (view.refresh().first, view.count("tool:* status:ok")) == (5, 0)
+        recorder.append(session)
+        changed = view.refresh()
+        assert (changed.first, changed.count, changed.running, changed.rebuilt) == (4, 5, True, False)
+        assert (view.count("tool:* status:ok"), view.count("status:pending"), view.count("sunny")) == (
+            1,
+            1,
+            1,
+        )
+        assert view.call(4).result == "Oslo: sunny"
+        session.closes(ms=200)
+        recorder.append(session)
+        recorder.end()
+        assert not view.refresh().running
+        assert view.complete
+        assert view.call(5).waited_ns == 90 * MS
+        assert view.refresh().first == 0
+
+
+def test_a_filter_follows_a_running_recording(recorder: Recorder) -> None:
+    session = begun()
+    recorder.append(session)
+    with open_view(recorder.path) as view:
+        assert [view.count(filter) for filter in ("tool:forecast", "sunny", "latency:>5ms")] == [0, 0, 1]
+        for number in range(3):
+            session.asks(number + 2, "tools/call", forecast("Oslo"), ms=100 + 20 * number)
+            session.answers(number + 2, text("sunny" if number else "rain"), ms=110 + 20 * number)
+            recorder.append(session)
+            view.refresh()
+            assert view.count("tool:forecast") == number + 1
+            assert view.count("sunny") == number
+            assert view.count("latency:>5ms") == number + 2
+
+
+def test_a_recording_that_was_replaced_is_read_again(recorder: Recorder) -> None:
+    session = begun()
+    recorder.append(session)
+    with open_view(recorder.path) as view:
+        other = recorder.path.with_suffix(".other")
+        write(other, tuple(begun().records[:3]))
+        os.replace(other, recorder.path)
+        changed = view.refresh()
+        assert (changed.rebuilt, changed.first, changed.count) == (True, 1, 1)
+        assert view.count() == 1
+
+
+def test_a_recording_that_was_deleted_says_so(recorder: Recorder) -> None:
+    recorder.append(begun())
+    with open_view(recorder.path) as view:
+        recorder.path.unlink()
+        with pytest.raises(TraceError):
+            view.refresh()
+
+
+def test_a_cut_recording_shows_what_is_whole(tmp_path: Path) -> None:
+    records = begun().records
+    path = tmp_path / "cut.jsonl"
+    path.write_text("\n".join(records) + '\n{"type":"frame","seq":6,"t":1', encoding="utf-8")
+    with open_view(path) as view:
+        assert view.count() == 3
+        assert not view.complete
+        assert view.notes == (
+            "line 7: cut off mid-record; 6 records read",
+            "no close record: the recording was cut off",
+        )
+
+
+def test_a_last_record_without_its_line_feed_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "whole.jsonl"
+    path.write_text("\n".join(finding_session()), encoding="utf-8")
+    with open_view(path) as view:
+        assert view.complete
+        assert view.ended is not None
+
+
+def test_a_damaged_line_ends_the_rows_and_is_named(tmp_path: Path) -> None:
+    records = [*begun().records, "{", *begun().records[1:]]
+    with open_view(write(tmp_path / "damaged.jsonl", tuple(records))) as view:
+        assert view.count() == 3
+        assert view.notes == ("line 7: not a trace record; the 6 records before it are whole",)
+
+
+@pytest.mark.parametrize("t", ["-5", str(1 << 63), "1e300", "null"])
+def test_a_record_with_an_impossible_time_ends_the_rows_or_counts(t: str, tmp_path: Path) -> None:
+    record = (
+        '{"type":"frame","seq":6,"t":%s,"from":"client","message":{"jsonrpc":"2.0","id":9,"method":"ping"}}'
+    )
+    with open_view(write(tmp_path / "odd.jsonl", (*begun().records, record % t))) as view:
+        assert view.count() in (3, 4)
+        assert [call.number for call in view.calls()] == list(range(1, view.count() + 1))
+
+
+def test_a_rotated_recording_is_one(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    first = list(session.records)
+    session.answers(2, text("Oslo: sunny"), ms=112)
+    later = session.closes(ms=200)[len(first) :]
+    tally = {"frames": {C: 4, S: 2}, "findings": {"error": 0, "warning": 0, "info": 0}, "judge_error": None}
+    continued = json.dumps(
+        {"type": "continued", "t": 105 * MS, "in": "s.2.jsonl", **tally}, separators=(",", ":")
+    )
+    header = json.dumps({**json.loads(first[0]), "continues": "s.jsonl"}, separators=(",", ":"))
+    write(tmp_path / "s.jsonl", (*first, continued))
+    write(tmp_path / "s.2.jsonl", (header, *later))
+    for name in ("s.jsonl", "s.2.jsonl"):
+        with open_view(tmp_path / name) as view:
+            assert (view.complete, view.count(), view.call(4).result) == (True, 4, "Oslo: sunny")
+            assert view.count('"oslo: sunny"') == 1
+            assert [part.seq for part in view.parts(4).parts] == [6, 7]
+
+
+def test_a_recording_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "snoop.jsonl"
+    path.write_text(mcpsnoop(*TALK), encoding="utf-8")
+    with open_view(path) as view:
+        assert [(call.method, call.outcome) for call in view.calls("kind:request")] == [
+            ("initialize", Outcome.OK),
+            ("tools/list", Outcome.OK),
+        ]
+        assert view.not_judged
+        assert view.notes[0].startswith("imported ")
+
+
+def test_bytes_are_those_of_the_wire(tmp_path: Path) -> None:
+    session = begun()
+    odd = '{"jsonrpc" : "2.0",  "id":2, "method":"ping" }'
+    session.records.append('{"type":"frame","seq":6,"t":100,"from":"client","message":' + odd + "}")
+    session.records.append('{"type":"frame","seq":7,"t":101,"from":"server","base64":"//4="}')
+    session.records.append(
+        '{"type":"lines","seq":8,"count":4,"t":102,"from":"server","text":"a\\nb\\nc\\nd"}'
+    )
+    with open_view(write(tmp_path / "odd.jsonl", tuple(session.records))) as view:
+        assert [view.raw(seq) for seq in (6, 7, 8, 11)] == [odd.encode(), b"\xff\xfe", b"a", b"d"]
+        assert [view.row_of(seq) for seq in (6, 7, 8, 11)] == [4, 5, 6, 6]
+        assert [call.kind for call in view.calls("call:5..")] == [Kind.NOT_A_MESSAGE] * 2
+        with pytest.raises(LookupError):
+            view.raw(99)
+
+
+def test_stderr_between_calls_is_one_row(tmp_path: Path) -> None:
+    session = begun()
+    for line in ("ready", "steady"):
+        session.record("stderr", 60, {"text": line})
+    session.asks(2, "ping", ms=100)
+    session.answers(2, {}, ms=101)
+    session.record("stderr", 110, {"text": "bye"})
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        rows = [(call.kind, call.arguments) for call in view.calls(start=3)]
+        assert rows == [(Kind.STDERR, "ready"), (Kind.REQUEST, ""), (Kind.STDERR, "bye")]
+        assert [part.summary for part in view.parts(4).parts] == ["ready", "steady"]
+
+
+def test_a_log_message_between_two_open_calls_belongs_to_neither(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.asks(3, "tools/call", forecast("Lima"), ms=101)
+    session.notifies("notifications/message", {"level": "info", "data": "hm"}, ms=102)
+    session.answers(3, text("fog"), ms=103)
+    session.answers(2, text("sun"), ms=104)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert view.call(6).method == "notifications/message"
+        assert [part.role for part in view.parts(4).parts] == [Role.REQUEST, Role.ANSWER]
+
+
+def test_an_agents_updates_belong_to_the_prompt_of_their_session(tmp_path: Path) -> None:
+    session = Conversation()
+    hello = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "editor", "version": "1"}}
+    session.asks(0, "initialize", hello, ms=1)
+    session.answers(0, {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []}, ms=2)
+    for id, name in ((1, "one"), (2, "two")):
+        session.asks(id, "session/new", {"cwd": "/srv", "mcpServers": []}, ms=10 * id)
+        session.answers(id, {"sessionId": name}, ms=10 * id + 1)
+    for id, name in ((3, "one"), (4, "two")):
+        prompt = {"sessionId": name, "prompt": [{"type": "text", "text": "hi"}]}
+        session.asks(id, "session/prompt", prompt, ms=10 * id)
+    for name in ("two", "one"):
+        session.notifies("session/update", {"sessionId": name, "update": {}}, ms=50)
+    session.asks(0, "fs/read_text_file", {"sessionId": "two", "path": "/srv/a"}, ms=60, by=S)
+    session.answers(0, {"content": ""}, ms=61, by=C)
+    session.notifies("session/cancel", {"sessionId": "one"}, ms=70, by=C)
+    session.answers(3, {"stopReason": "cancelled"}, ms=71)
+    session.answers(4, {"stopReason": "end_turn"}, ms=72)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=100))) as view:
+        assert [(s.name, s.protocol, s.client) for s in view.sessions] == [
+            ("", "acp", "editor"), ("one", "acp", ""), ("two", "acp", ""),
+        ]  # fmt: skip
+        one, two = view.calls("method:session/prompt")
+        assert (one.outcome, two.outcome) == (Outcome.CANCELLED, Outcome.OK)
+        roles = [Role.REQUEST, Role.MESSAGE, Role.CANCEL, Role.ANSWER]
+        assert [part.role for part in view.parts(one.number).parts] == roles
+        assert view.parts(two.number).inner == (6,)
+
+
+def test_a_stateless_client_that_closes_the_stream_cancels_its_request(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "desk", "version": "2"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    for exchange in (1, 2):
+        session.posts(exchange, ms=exchange)
+        params = forecast("Oslo") | {"_meta": meta}
+        session.asks(1, "tools/call", params, ms=exchange, exchange=exchange, connection=exchange)
+        session.responds(exchange, 200, ms=10 + exchange, sse=True)
+    session.ends(1, ms=20, cut_by=C)
+    session.ends(2, ms=20, cut_by=S)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=30))) as view:
+        assert [call.outcome for call in view.calls()] == [Outcome.CANCELLED, Outcome.NO_ANSWER]
+        assert [(s.client, s.revision) for s in view.sessions] == [("desk", "2026-07-28")]
+
+
+def test_a_refused_request_and_an_answer_of_mcpproxy(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100, refused=True)
+    error = {"code": -32600, "message": "refused by mcpproxy"}
+    session.record("frame", 101, {"seq": 7, "from": S, "by": "proxy", "message": {"id": 2, "error": error}})
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        call = view.call(4)
+        assert (call.outcome, call.error_code, call.result) == (
+            Outcome.REFUSED,
+            -32600,
+            "refused by mcpproxy",
+        )
+
+
+def test_an_answer_that_was_too_long_to_be_judged_is_still_an_answer(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    whole = json.dumps({"jsonrpc": "2.0", "id": 2, "result": text("x" * 1000)})
+    session.says(S, whole[:500], 110, continues=True)
+    session.says(S, whole[500:], 120)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        call = view.call(4)
+        assert (view.count(), call.outcome, call.answer_bytes) == (4, Outcome.OK, len(whole))
+
+
+def test_a_huge_answer_is_shown_by_its_beginning(tmp_path: Path) -> None:
+    session = begun()
+    for id, result in ((2, text('say "x\u202e"\n' + "y" * 400_000)), (3, {"rows": [1, 2, 3] * 200_000})):
+        session.asks(id, "tools/call", forecast("Oslo"), ms=100 * id)
+        session.answers(id, result, ms=100 * id + 10)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=1000))) as view:
+        first, second = view.calls("tool:*")
+        assert (first.answer, second.answer) == (7, 9)
+        assert first.result.startswith('say \\"x\\u202e\\"\\nyyy')
+        assert second.result.startswith('{"rows":[1,2,3,1')
+        assert {len(first.result), len(second.result)} == {240}
+
+
+def test_texts_are_safe_to_show(tmp_path: Path) -> None:
+    session = begun()
+    params = {"name": "fore\u202ecast", "arguments": {"city": "\x1b[31mOslo\u200b"}}
+    session.asks(2, "tools/call", params, ms=100)
+    session.answers(2, text("line\n\x07bell"), ms=101)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        call = view.call(4)
+        assert call.target == "fore\\u202ecast"
+        assert call.arguments == '{"city":"\\u001b[31mOslo\\u200b"}'
+        assert call.result == "line\\n\\u0007bell"
+        assert view.count("tool:fore*") == 1
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of kept indexes, which are kept for the smallest recordings, too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(saved_index, "cache_dir", lambda: str(tmp_path / "cache" / "index"))
+    monkeypatch.setattr(saved_index, "SMALLEST_BYTES", 0)
+    return tmp_path / "cache" / "index"
+
+
+def finding_session() -> tuple[str, ...]:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    answer = session.answers(2, text("Oslo: sunny"), ms=112)
+    session.finds("RES-004", answer, "something")
+    return session.closes(ms=200)
+
+
+def test_an_index_is_kept_and_used(kept: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", finding_session())
+    with open_view(path) as first:
+        before = first.calls(), first.sessions, first.findings_by_rule(), first.tools(), first.notes
+    (index,) = kept.iterdir()
+    assert (index.stat().st_mode & 0o777, kept.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["cache", "s.jsonl"]
+    with open_view(path) as again:
+        assert (again.calls(), again.sessions, again.findings_by_rule(), again.tools(), again.notes) == before
+        assert again.count("sunny severity:error") == 1
+
+
+@pytest.mark.parametrize("harm", ["cut", "zeros", "text"])
+def test_a_damaged_index_is_not_used(harm: str, kept: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", finding_session())
+    open_view(path).close()
+    (index,) = kept.iterdir()
+    data = index.read_bytes()
+    index.write_bytes({"cut": data[:-50], "zeros": bytes(len(data)), "text": b"{}" * 400}[harm])
+    with open_view(path) as view:
+        assert view.count("tool:forecast") == 1
+
+
+def test_the_index_of_a_changed_recording_is_not_used(kept: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", finding_session())
+    open_view(path).close()
+    before = os.stat(path)
+    Path(path).write_text(Path(path).read_text("utf-8").replace("Oslo", "Rome"), "utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with open_view(path) as view:
+        assert view.call(4).result == "Rome: sunny"
+        assert view.count("oslo") == 0
+
+
+def test_no_link_is_followed_to_keep_an_index(kept: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    kept.parent.mkdir()
+    kept.symlink_to(elsewhere)
+    with open_view(write(tmp_path / "s.jsonl", finding_session())) as view:
+        assert view.count() == 4
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_an_index_folder_that_others_may_write_to_is_not_used(kept: Path, tmp_path: Path) -> None:
+    kept.mkdir(parents=True)
+    kept.chmod(0o777)
+    with open_view(write(tmp_path / "s.jsonl", finding_session())) as view:
+        assert view.count() == 4
+    assert list(kept.iterdir()) == []
