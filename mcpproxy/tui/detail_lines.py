@@ -48,17 +48,17 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
     if call.outcome is Outcome.NO_ANSWER:
         facts.append(f"for {duration(waited_ns or call.waited_ns or 0)}")
     elif call.latency_ns is not None:
-        facts.append(f"after {duration(call.latency_ns)}")
+        facts.append(duration(call.latency_ns))
     if call.id:
         facts.append(f"id {call.id}")
-    facts.append(f"from the {call.sender} at {offset(call.started_ns)} s")
+    facts.append(f"at {offset(call.started_ns)} s")
     sent = size(call.request_bytes)
-    facts.append(f"{sent}, answer {size(call.answer_bytes)}" if call.answer else sent)
+    facts.append(f"{sent} → {size(call.answer_bytes)}" if call.answer else sent)
     if call.parent:
         facts.append(f"within call {call.parent}")
     spans = [Span(f"{mark} ", mark_tone), Span(title(call), "strong"), Span("  ")]
     spans.append(Span(words or ("ok" if call.outcome is Outcome.OK else str(call.kind)), tone))
-    return (*spans, Span(f"  {', '.join(facts)}", "dim"))
+    return (*spans, Span(f"  {'  '.join(facts)}", "dim"))
 
 
 def finding_lines(found: FoundRule, *, indent: int = 0) -> Iterator[Line]:
@@ -70,7 +70,8 @@ def finding_lines(found: FoundRule, *, indent: int = 0) -> Iterator[Line]:
     yield (Span(f"{space}{mark} {finding.severity} ", tone), Span(rule, "strong"), Span(where, "dim"))
     yield (Span(f"{space}  "), Span(visible(finding.message), tone))
     for name, text in (
-        ("The specification: ", found.sentence or found.summary),
+        ("The specification: ", found.sentence),
+        ("The rule: ", "" if found.sentence else found.summary),
         ("Instead: ", found.instead),
         ("", found.link),
     ):

@@ -65,46 +65,62 @@ _NEVER: Final = 1 << 40
 def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> Iterator[Line]:
     line: list[Span] = []
     depth = 0
-    inline_until = 0
-    """Within a value that stays on one line: the depth at which it ends."""
-    is_inline = False
+    inline_depth = -1
+    """The depth around the value that is being written on one line; -1 if none is."""
     for number, token in enumerate(tokens):
         following = tokens[number + 1] if number + 1 < len(tokens) else ""
         if token in _CLOSING:
             depth = max(depth - 1, 0)
-            if not is_inline and tokens[number - 1] not in _OPENING:
-                if line:
-                    yield tuple(line)
+            # The end of the whole message stands behind its last member.
+            if inline_depth < 0 and depth and line and tokens[number - 1] not in _OPENING:
+                yield tuple(line)
                 line = []
-        if _has_lines(token) and following != ":" and not is_inline:
+        if _has_lines(token) and following != ":":
             if line:
                 yield tuple(line)
-            yield from _string_lines(token, indent + INDENT * (depth + 1))
+            yield from _string_lines(token, _column(depth + 1, indent))
             line = []
             continue
         if token == "," and not line:  # the lines of a string take no comma
             continue
         if not line:
-            line.append(Span(" " * (indent + INDENT * depth)))
-        line += _token_spans(token, following, inline=is_inline)
+            line.append(Span(" " * _column(depth, indent)))
+        joins = token == "," and (inline_depth >= 0 or depth == 1 and _fits(tokens, number, line, width))
+        line += _token_spans(token, following, spaced=joins)
         if token in _OPENING:
             depth += 1
-            taken = sum(len(span.text) for span in line) - 1
-            if not is_inline and taken + sizes[number] <= width:
-                is_inline, inline_until = True, depth - 1
-            elif not is_inline and following not in _CLOSING:
+            if inline_depth < 0 and _taken(line) + sizes[number] - 1 <= width:
+                inline_depth = depth - 1
+            elif inline_depth < 0 and depth > 1 and following not in _CLOSING:
                 yield tuple(line)
                 line = []
-        elif token == "," and not is_inline:
+        elif token == "," and not joins:
             yield tuple(line)
             line = []
-        elif is_inline and token in _CLOSING and depth == inline_until:
-            is_inline = False
+        elif token in _CLOSING and depth == inline_depth:
+            inline_depth = -1
     if line:
         yield tuple(line)
 
 
-def _token_spans(token: str, following: str, *, inline: bool) -> Iterator[Span]:
+def _column(depth: int, indent: int) -> int:
+    """Return where a value begins: the members of the whole message stand behind its bracket."""
+    return indent + 1 + INDENT * (depth - 1) if depth else indent
+
+
+def _taken(line: list[Span]) -> int:
+    return sum(len(span.text) for span in line)
+
+
+def _fits(tokens: list[str], comma: int, line: list[Span], width: int) -> bool:
+    """Whether the next member of the message is a short scalar that has room on the line."""
+    if comma + 3 >= len(tokens) or tokens[comma + 2] != ":" or tokens[comma + 3] in _OPENING:
+        return False
+    name, value = tokens[comma + 1], tokens[comma + 3]
+    return not _has_lines(value) and _taken(line) + len(name) + len(value) + 5 <= width
+
+
+def _token_spans(token: str, following: str, *, spaced: bool) -> Iterator[Span]:
     match token[0]:
         case '"':
             tone: Tone = "key" if following == ":" else "text"
@@ -112,7 +128,7 @@ def _token_spans(token: str, following: str, *, inline: bool) -> Iterator[Span]:
         case ":":
             yield Span(": ", "dim")
         case ",":
-            yield Span(", " if inline else ",", "dim")
+            yield Span(", " if spaced else ",", "dim")
         case "{" | "}" | "[" | "]":
             yield Span(token, "dim")
         case _:

@@ -32,16 +32,12 @@ TONE_CSS: Final = """
 """How the tones look in every theme; the colours come from the theme."""
 
 
-def strip_of(widget: Widget, line: Line, width: int, base: Style, over: Style | None = None) -> Strip:
+def strip_of(widget: Widget, line: Line, width: int, *, under_cursor: bool = False) -> Strip:
     """Return a line in the colours of a widget. The texts go to the terminal as they are, never as markup."""
-    segments = [
-        Segment(
-            text,
-            base + widget.get_component_rich_style(f"tone--{tone}", partial=True) + (over or Style.null()),
-        )
-        for text, tone in fitted(line, width)
-    ]
-    return Strip(segments).adjust_cell_length(width, base + (over or Style.null()))
+    style = widget.get_component_rich_style
+    cursor = Style(bgcolor=style("tone--cursor").bgcolor) if under_cursor else Style.null()
+    segments = [Segment(text, style(f"tone--{tone}") + cursor) for text, tone in fitted(line, width)]
+    return Strip(segments).adjust_cell_length(width, style("tone--plain") + cursor)
 
 
 class Bar(Widget):
@@ -71,7 +67,7 @@ class Bar(Widget):
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
         del y
-        return strip_of(self, self._line, self.size.width, self.rich_style)
+        return strip_of(self, self._line, self.size.width)
 
 
 class LinePane(ScrollView):
@@ -123,12 +119,12 @@ class LinePane(ScrollView):
         """Draw the line at ``y`` of the window."""
         index, width = y + self.scroll_offset.y, self.columns
         if index >= self.total:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.get_component_rich_style("tone--plain"))
         return self.drawn(index, width)
 
     def drawn(self, index: int, width: int) -> Strip:
         """Draw a line that exists."""
-        return strip_of(self, self.line(index, width), width, self.rich_style)
+        return strip_of(self, self.line(index, width), width)
 
     def action_step(self, lines: int) -> None:
         """Go some lines down."""
@@ -172,10 +168,7 @@ class CursorPane(LinePane):
 
     def drawn(self, index: int, width: int) -> Strip:
         """Draw a line, the chosen one with the colours of the cursor."""
-        over = None
-        if index == self.cursor:
-            over = self.get_component_rich_style("tone--cursor", partial=True)
-        return strip_of(self, self.line(index, width), width, self.rich_style, over)
+        return strip_of(self, self.line(index, width), width, under_cursor=index == self.cursor)
 
     def go_to(self, index: int, *, tell: bool = True) -> None:
         """Choose a line and make it visible."""

@@ -1,6 +1,7 @@
 """The three panes: the recordings, the calls of one, and the detail of what is chosen."""
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 
 from mcpproxy.tui.call_lines import call_line
 from mcpproxy.tui.line_panes import CursorPane, LinePane
@@ -27,7 +28,7 @@ class SessionPane(CursorPane):
 
     def line(self, index: int, width: int) -> Line:
         """Return an item in ``width`` columns."""
-        return session_line(self.items[index], width)
+        return session_line(self.items[index], width, f"{datetime.now(UTC):%Y-%m-%d}")
 
     @property
     def chosen(self) -> SessionItem | None:

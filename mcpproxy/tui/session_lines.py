@@ -3,10 +3,12 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
+from mcpproxy.reports.transcripts.transcript import ending_text
 from mcpproxy.tui.call_lines import SEVERITY_MARKS
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
@@ -22,6 +24,9 @@ _STATES: Final[dict[str, tuple[str, Tone]]] = {
     "cut": ("◑", "warning"),
     "unreadable": ("✗", "bad"),
 }
+
+_WIDE: Final = 34
+"""From this width on a line has the date and the time."""
 
 _FINDINGS: Final = 200
 """How many findings are described, of those that belong to no call."""
@@ -55,8 +60,8 @@ def session_items(
     return items
 
 
-def session_line(item: SessionItem, width: int) -> Line:
-    """Return one item in ``width`` columns."""
+def session_line(item: SessionItem, width: int, today: str) -> Line:
+    """Return one item in ``width`` columns. ``today`` is the date in UTC: ``2026-11-22``."""
     entry, session = item.entry, item.session
     if session is not None:
         name = session.name or "without a session"
@@ -66,7 +71,8 @@ def session_line(item: SessionItem, width: int) -> Line:
             right = (Span(f"{session.rows:,}", "bad" if session.errors else "dim"),)
     else:
         mark, tone = _STATES[entry.state]
-        left = (Span(f"{item.bracket}", "dim"), Span(f"{mark} ", tone), Span(f"{_clock(entry)} ", "dim"))
+        clock = _clock(entry.started_ns, today, both=width >= _WIDE)
+        left = (Span(item.bracket, "dim"), Span(f"{mark} ", tone), Span(f"{clock} ", "dim"))
         left += (Span(server_name(entry), "strong"), Span(f" {entry.client}", "dim"))
         right = (_worst(entry),)
     room = width - line_width(right) - 1
@@ -84,9 +90,16 @@ def server_name(entry: RecordingEntry) -> str:
     return entry.server or entry.label or command or visible(os.path.basename(entry.path))
 
 
-def _clock(entry: RecordingEntry) -> str:
-    """Return the time of the start, in UTC as everywhere in mcpproxy: ``10:20``."""
-    return entry.started_at[11:16] or "--:--"
+def _clock(started_ns: int, today: str, *, both: bool) -> str:
+    """Return when a recording began, in UTC as everywhere in mcpproxy: ``10:20``, on another day ``21 Nov``."""
+    if not started_ns:
+        return "--:--"
+    began = datetime.fromtimestamp(started_ns // 1_000_000_000, UTC)
+    words, clock = f"{began.day} {_MONTHS[began.month - 1]}", f"{began:%H:%M}"
+    return f"{words:>6} {clock}" if both else clock if f"{began:%Y-%m-%d}" == today else words
+
+
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def _worst(entry: RecordingEntry) -> Span:
@@ -94,7 +107,7 @@ def _worst(entry: RecordingEntry) -> Span:
     for severity in ("error", "warning"):
         if number := found.get(severity, 0):
             return _findings_mark(severity, number)
-    return Span("" if entry.frames is None else f"{entry.frames:,}", "dim")
+    return Span("")
 
 
 def _findings_mark(severity: str, number: int) -> Span:
@@ -115,6 +128,11 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
         Span(f"  {entry.state}", tone),
         Span("" if entry.ended == entry.state else f": {entry.ended}", "dim"),
     )
+    if view is not None:
+        yield (Span("  "), *_tally(view.sessions))
+        for note in (*(f"incomplete: {note}" for note in view.notes), *filter(None, (view.not_judged,))):
+            yield (Span("  "), Span(visible(note), "warning"))
+        yield from _found(view)
     facts: list[tuple[str, str]] = [("recording", visible(entry.path))]
     facts.append(("command", " ".join(entry.command) or entry.upstream))
     facts.append(("client", f"{entry.client} {entry.client_version}".strip()))
@@ -128,12 +146,6 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
     for name, text in facts:
         if text:
             yield (Span(f"  {name:<10}", "dim"), Span(text))
-    if view is None:
-        return
-    yield (Span(f"  {'calls':<10}", "dim"), *_tally(view.sessions))
-    for note in (*(f"incomplete: {note}" for note in view.notes), *filter(None, (view.not_judged,))):
-        yield (Span("  "), Span(visible(note), "warning"))
-    yield from _found(view)
 
 
 def _tally(sessions: Sequence[SessionSummary]) -> Iterator[Span]:
@@ -142,7 +154,7 @@ def _tally(sessions: Sequence[SessionSummary]) -> Iterator[Span]:
     if errors := sum(each.errors for each in sessions):
         yield Span(f", {count(errors, 'error')}", "bad")
     if unanswered := sum(each.unanswered for each in sessions):
-        yield Span(f", {unanswered:,} without an answer", "warning")
+        yield Span(f", {unanswered:,} unanswered", "warning")
 
 
 def _found(view: View) -> Iterator[Line]:
@@ -174,11 +186,13 @@ def head_line(view: View) -> Line:
     spans = [Span(peers, "strong")]
     if len(sessions) > 1:
         spans.append(Span(f" and {count(len(sessions) - 1, 'more session')}"))
-    if first and first.revision:
-        spans.append(Span(f"  {first.revision}", "dim"))
     spans += [Span("  "), *_tally(sessions)]
     if found := sum(group.count for group in view.findings_by_rule()):
         spans.append(Span(f", {count(found, 'finding')}", "bad"))
+    if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
+        spans.append(Span(f", {ending_text(close, view.transport)}", "warning"))
     if view.notes:
         spans.append(Span(", incomplete", "warning"))
+    if first and first.revision:
+        spans.append(Span(f"  {first.revision}", "dim"))
     return tuple(spans)

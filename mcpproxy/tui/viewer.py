@@ -66,7 +66,7 @@ class Viewer(App[None]):
     #bottom { height: 1fr; }
     #bottom.wide { height: 45%; }
     Vertical > Bar { height: 1; background: $boost; }
-    Vertical:focus-within > .title { background: $primary-muted; text-style: bold; }
+    Vertical > Bar.focused { background: $primary-muted; text-style: bold; }
     LinePane { scrollbar-size-vertical: 1; overflow-x: hidden; overflow-y: auto; height: 1fr; }
     .zoomed #top { display: none; }
     #filter { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
@@ -107,6 +107,13 @@ class Viewer(App[None]):
         self._is_paused = False
         self._follows = True
         self._message: Line = ()
+        self._head: Line = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what was chosen is on the screen: nothing is being opened, searched or laid out."""
+        waits = self._detail_timer is not None or self._search is not None
+        return not waits and (self._rows is not None or not self._opened)
 
     # The screen
 
@@ -164,11 +171,9 @@ class Viewer(App[None]):
 
     def _draw_bars(self) -> None:
         rows = self._rows
-        head: list[Span] = [Span(" mcpproxy ", "dim")]
+        head: list[Span] = [Span(" paused ", "warning")] if self._is_paused else []
         if rows is not None:
-            head += head_line(rows.view)
-            head += [Span("  ● running", "good")] if rows.view.running else []
-        head += [Span("  paused", "warning")] if self._is_paused else []
+            head += [Span(" ● ", "good") if rows.view.running else Span(" "), *self._head]
         self.bar("head").show(head)
         self.bar("sessions-title").show([Span(f" Sessions {len(self.sessions.items)}")])
         self.bar("calls-title").show(self._calls_title())
@@ -242,6 +247,7 @@ class Viewer(App[None]):
         return [folder.recording(self._path)]
 
     def _show_sessions(self) -> None:
+        self._head = head_line(self._rows.view) if self._rows else ()
         sessions = self._rows.view.sessions if self._rows else ()
         items = session_items(self._entries, self._opened, sessions)
         self.sessions.show(items)
@@ -316,6 +322,7 @@ class Viewer(App[None]):
         chosen = self.calls.chosen
         if first:
             self.calls.grown(follow=self._follows)
+        if first or not rows.view.running:
             self._show_sessions()
         if chosen and ((first and first <= chosen.number) or rows.waited_ns(chosen) is not None):
             self._show_detail(stay=True)
@@ -343,8 +350,10 @@ class Viewer(App[None]):
             self.detail.focus()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """The detail is about the pane that has the focus."""
+        """Mark the pane that has the focus; the detail is about that one, or about what was chosen in it."""
         del event
+        for pane in (self.sessions, self.calls, self.detail):
+            self.bar(f"{pane.id}-title").set_class(pane.has_focus, "focused")
         self._show_detail(stay=self.focused is self.detail)
         self._draw_bars()
 
