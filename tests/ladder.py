@@ -40,6 +40,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("testing", "recordings in tests"),
     ("pytest_plugin", "the fixtures"),
     ("demo", "a small client and server to watch"),
+    ("tui", "recordings in the terminal, to move about in"),
     ("cli", "one command in each file"),
 )
 
