@@ -57,9 +57,9 @@ class Call:
     """A request and its answer, in either direction. ``sender`` is the peer that sent the request.
 
     ``params`` is ``None`` if the request has none. ``result`` and ``error`` are parsed JSON; an answer has
-    one of them. ``is_error`` is true for an error and for a tool result with ``isError``. ``frame`` and
-    ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them. ``at_ns`` is the time of the
-    request. ``answer_frame`` and ``latency_ns`` are ``None`` while there is no answer.
+    one of the two, and the other is ``None``. ``is_error`` is true for an error and for a tool result with
+    ``isError``. ``frame`` and ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them. ``at_ns``
+    is the time of the request. ``answer_frame`` and ``latency_ns`` are ``None`` without an answer.
     """
 
     sender: Sender
@@ -76,12 +76,12 @@ class Call:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the recording has an answer."""
+        """Whether the recording has an answer to the request."""
         return self.answer_frame is not None
 
     @property
     def name(self) -> str | None:
-        """The name of the tool or prompt, or the URI of the resource."""
+        """The name of the tool or prompt, or the URI of the resource; ``None`` if the request names none."""
         params: JSON = self.params
         if not isinstance(params, dict):
             return None
@@ -94,7 +94,7 @@ class Session:
     """One MCP session of a recording.
 
     ``name`` is the argument for ``mcpproxy show --session``; it is empty on stdio and for HTTP traffic
-    without a session id. ``frames`` holds its frame numbers. ``exchanges`` holds its HTTP exchanges.
+    without a session id. ``frames`` holds frame numbers. ``exchanges`` holds the HTTP exchanges.
     """
 
     name: str
@@ -106,13 +106,13 @@ class Session:
 class Trace:
     """An open recording; see ``open_trace``.
 
-    ``for frame in trace`` and ``frames()`` stream the file in constant memory. All other members
-    need the whole conversation: it is read once, on first use, and kept.
+    ``for frame in trace`` and ``frames()`` stream the file in constant memory. ``path`` and ``header`` need
+    only the first line. All other members need the whole recording: it is read on first use, and kept.
     """
 
     def __init__(self, opened: reader.Trace) -> None:
         self._trace: Final = opened
-        self._read: recording.LoadedTrace | None = None
+        self._loaded: recording.LoadedTrace | None = None
 
     def __iter__(self) -> Iterator[Frame]:
         return self.frames()
@@ -132,12 +132,12 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is known to be missing; if something is, ``notes`` says what.
+        """False if something is known to be missing; ``notes`` then says what.
 
         Raises:
             TraceError: a line of the file is damaged.
         """
-        return self._recording.complete
+        return self._loaded_trace.complete
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Trace:
         Raises:
             TraceError: a line of the file is damaged.
         """
-        return tuple(self._recording.notes)
+        return tuple(self._loaded_trace.notes)
 
     def frames(self) -> Iterator[Frame]:
         """Iterate over all frames in the order they passed; ``frame.message`` is the parsed message.
@@ -162,18 +162,18 @@ class Trace:
         Raises:
             TraceError: a line of the file is damaged.
         """
-        return tuple(_session(one) for one in self._recording.sessions)
+        return tuple(_session(session) for session in self._loaded_trace.sessions)
 
     def calls(self, method: str | None = None) -> tuple[Call, ...]:
-        """Return every request with its answer, in request order; only those of ``method``, if given.
+        """Return every request with its answer, in request order. With ``method``, return only its requests.
 
         Requests that mcpproxy itself refused or answered are left out.
 
         Raises:
             TraceError: a line of the file is damaged.
         """
-        found = [call for session in self.sessions() for call in session.calls]
-        return tuple(sorted((c for c in found if method in (None, c.method)), key=lambda call: call.frame))
+        calls = [call for session in self.sessions() for call in session.calls]
+        return tuple(sorted((c for c in calls if method in (None, c.method)), key=lambda call: call.frame))
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Return every HTTP exchange in the order they began; none on stdio.
@@ -181,14 +181,14 @@ class Trace:
         Raises:
             TraceError: a line of the file is damaged.
         """
-        found = [exchange for session in self.sessions() for exchange in session.exchanges]
-        return tuple(sorted(found, key=lambda exchange: exchange.number))
+        exchanges = [exchange for session in self.sessions() for exchange in session.exchanges]
+        return tuple(sorted(exchanges, key=lambda exchange: exchange.number))
 
     @property
-    def _recording(self) -> recording.LoadedTrace:
-        if self._read is None:
-            self._read = recording.from_trace(self._trace)
-        return self._read
+    def _loaded_trace(self) -> recording.LoadedTrace:
+        if self._loaded is None:
+            self._loaded = recording.from_trace(self._trace)
+        return self._loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +196,9 @@ class Report:
     """The findings of one recording; ``str(report)`` is the text that ``mcpproxy check`` prints.
 
     ``findings`` are in the order in which they were found. ``revision`` is the protocol revision at the end
-    of the recording: the negotiated one, or in revisions without a handshake that of the requests; ``None``
-    if the recording does not show it. ``frames`` is the number of judged frames. If ``complete`` is false, a
-    part of the session was not recorded and so not judged, and ``notes`` says which.
+    of the recording: the negotiated revision or, without a handshake, the revision that the requests name;
+    ``None`` if the recording does not show it. ``frames`` is the number of judged frames. If ``complete`` is
+    false, a part of the session was not recorded and so not judged, and ``notes`` says which part.
     """
 
     path: str
@@ -209,7 +209,7 @@ class Report:
     notes: tuple[str, ...]
     _text: str = field(repr=False)
     more: tuple[Repeated, ...] = ()
-    """How many more findings of a cause there are than the first hundred, which are in ``findings``."""
+    """``findings`` has at most the first hundred findings of a cause; ``more`` counts the others."""
 
     @property
     def ok(self) -> bool:
@@ -237,13 +237,13 @@ class Report:
     @property
     def _counts(self) -> Counter[Severity]:
         total: Counter[Severity] = Counter(finding.severity for finding in self.findings)
-        for one in self.more:
-            total[one.severity] += one.count
+        for repeated in self.more:
+            total[repeated.severity] += repeated.count
         return total
 
 
 def open_trace(path: StrPath) -> Trace:
-    """Open a recording. If it was cut off, it is first completed from the journal beside it.
+    """Open a recording. If its recorder was killed, the recording is first completed from its journal.
 
     Raises:
         TraceError: the file does not exist, or is not a readable trace.
@@ -262,8 +262,8 @@ def check(
     Args:
         path: the recording.
         rules: one or more folders with your own rules, applied in addition to the built-in ones.
-        select: apply only these rules: codes, names or families; each string may list several with commas.
-        ignore: leave out these rules, in the same notation.
+        select: apply only these rules: codes, names or families; a string may list several with commas.
+        ignore: leave out these rules, given like those of ``select``.
 
     Raises:
         TraceError: the file does not exist, or is not a readable trace.
@@ -271,9 +271,9 @@ def check(
         CustomRuleError: a rule folder cannot be used, or one of its checks failed.
     """
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
-    known = ruleset.load(Path(folder) for folder in folders)
-    selection = Selection.of(known.catalogue, _texts(select), _texts(ignore), option="")
-    judged = judging.judge(opening.open_trace(path), known.and_also(selection.wanted or ()), selection)
+    all_rules = ruleset.load(Path(folder) for folder in folders)
+    selection = Selection.of(all_rules.catalogue, _texts(select), _texts(ignore), option="")
+    judged = judging.judge(opening.open_trace(path), all_rules.extended(selection.wanted or ()), selection)
     return Report(
         path=judged.path,
         findings=judged.findings,
@@ -290,18 +290,18 @@ def _texts(values: str | Iterable[str] | None) -> list[str] | None:
     return [values] if isinstance(values, str) else None if values is None else list(values)
 
 
-def _session(read: recording.RecordedSession) -> Session:
-    frames = tuple(dict.fromkeys(entry.seq for entry in read.messages))
+def _session(recorded: recording.RecordedSession) -> Session:
+    frames = tuple(dict.fromkeys(entry.seq for entry in recorded.messages))
     answers: dict[int, SessionMessage] = {}
-    for entry in read.messages:
+    for entry in recorded.messages:
         if entry.answers is not None:
             answers.setdefault(entry.answers, entry)
     calls = tuple(
         _call(entry, entry.message, answers.get(entry.index))
-        for entry in read.messages
+        for entry in recorded.messages
         if isinstance(entry.message, Request)
     )
-    return Session(read.name, frames, calls, tuple(read.exchanges.values()))
+    return Session(recorded.name, frames, calls, tuple(recorded.exchanges.values()))
 
 
 def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None) -> Call:

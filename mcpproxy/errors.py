@@ -2,17 +2,17 @@
 
     McpProxyError
     ├── TraceError                  a recording, or the rest of it, cannot be read
-    │   └── ForeignJournalError     a recording must not be changed: it is completed in a copy
+    │   └── ForeignJournalError     another user's recording must not be changed; a copy is completed instead
     ├── UsageError                  the arguments are not valid
     ├── RuleError                   a rule table cannot be used
     ├── CustomRuleError             the user's own rules cannot be used
     ├── UnfitRuleOptionsError       a session cannot be judged by the rules that its recording names
     ├── NotARecordError             a line of a recording is not a record; becomes a TraceError with the place
-    ├── WithheldError               the live server issued no such name as a message to replay contains
-    └── ValidateError               a server does not do what a check of it, or ``pin``, needs
+    ├── WithheldError               a message to replay has a name that the live server has not issued
+    └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
-        ├── GoneError               the server ended, or closed the connection
-        ├── TimedOutError           the answer did not come in time
+        ├── GoneError               the server process ended, or closed the connection
+        ├── TimedOutError           no answer came in time
         ├── NotInitializedError     the session is not open yet
         ├── AlreadyInitializedError the session is already open
         ├── UnsupportedVersionError the server supports none of our revisions
@@ -23,7 +23,7 @@
         └── ToolFailedError         the tool ran and reported a failure
             └── ToolNotFoundError   the server has no such tool
 
-Each is defined in the package that raises it. A peer's mistake is never an exception: it is a finding.
+Most are defined in the package that raises them. A peer's mistake is never an exception: it is a finding.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,8 @@ class TraceError(McpProxyError):
     """A trace that cannot be used.
 
     ``line`` counts from 1; it is ``None`` when the problem is the whole file. The text gives the place,
-    the fact and the next step: ``s.jsonl:118: not a trace record; the 117 records before it are whole``.
+    the fact and what the user can do or know: ``s.jsonl:118: not a trace record; the 117 records before it
+    are whole``.
     """
 
     def __init__(self, path: str, line: int | None, fact: str, next_step: str) -> None:
@@ -60,16 +61,17 @@ class UsageError(McpProxyError):
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the one of ``names`` that the user probably meant by ``name``; ``None`` if none is similar."""
+    """Return the name in ``names`` that the user probably meant by ``name``; ``None`` if no name is
+    similar."""
     from difflib import get_close_matches
 
-    by_fold = {known.casefold(): known for known in names}
-    found = get_close_matches(name.casefold(), by_fold, n=1, cutoff=cutoff)
-    return by_fold[found[0]] if found else None
+    by_folded_name = {candidate.casefold(): candidate for candidate in names}
+    matches = get_close_matches(name.casefold(), by_folded_name, n=1, cutoff=cutoff)
+    return by_folded_name[matches[0]] if matches else None
 
 
 def nearest_option(name: str, options: Iterable[str]) -> str | None:
-    """As ``nearest``, for options: their dashes do not make them similar."""
+    """Like ``nearest``, for command-line options: their leading dashes are not compared."""
     by_name = {option.lstrip("-"): option for option in options}
-    found = nearest(name.lstrip("-"), by_name, cutoff=0.7)
-    return by_name[found] if found else None
+    match = nearest(name.lstrip("-"), by_name, cutoff=0.7)
+    return by_name[match] if match else None

@@ -1,7 +1,7 @@
 """Judge a recording again by its frames alone, for the command, the Python API and the pytest plugin.
 
-Recorded findings are ignored. So a recording made by an older mcpproxy gets the findings of this version, and
-an edited trace cannot hide any.
+The findings in the recording are ignored. So a recording by an older mcpproxy gets the findings of this
+version, and nobody can hide a finding by editing the trace.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,16 @@ def judge(
 ) -> JudgedTrace:
     """Judge the frames of one trace in the same way as while recording.
 
-    All frames are judged. If ``shown`` is given, only frames and findings for which it returns true are
-    counted; it is called in recording order. ``progress`` is called now and then with the bytes read so far.
+    All frames are judged. If ``shown`` is given, the result has only the frames and findings for which
+    ``shown`` returns true; it is called in recording order. ``progress`` is called now and then with the
+    number of bytes read so far.
 
     Raises:
         TraceError: the trace cannot be read.
         CustomRuleError: one of the user's own rules failed.
     """
-    # Normally only the first findings of a cause are listed; all of those that are shown could be later ones.
+    # Normally the observer lists only the first findings of a cause. With ``shown`` it must list all, because
+    # those to be shown may come later.
     observer = rules.observer(
         joined_late=trace.joined_late, redacted=trace.redacted, lists_all=shown is not None
     )
@@ -52,16 +54,16 @@ def judge(
             continue
         elif shown is not None:
             shown(event)
-        if found := observe(event):
-            found = [f for f in found if selection.takes(f.rule)]
-            findings += found if shown is None else filter(shown, found)
+        if new_findings := observe(event):
+            new_findings = [f for f in new_findings if selection.takes(f.rule)]
+            findings += new_findings if shown is None else filter(shown, new_findings)
             if type(event) is Frame or isinstance(event, RequestHead | ResponseHead):
                 places[event.seq] = trace.place
-    # What the trace says of itself describes the latest reading, which is to be this one.
+    # These attributes describe the latest reading of the trace: take them before ``_places_of`` reads again.
     complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]))
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
-        places |= _places(trace, missing)
+        places |= _places_of(trace, missing)
     more = tuple(repeated for repeated in observer.more if selection.takes(repeated.rule))
     return JudgedTrace(
         trace.path,
@@ -76,12 +78,15 @@ def judge(
     )
 
 
-def _places(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
-    """Return file and line of these frames, which were only found wrong later. This reads the trace again."""
-    found: dict[int, tuple[str, int]] = {}
+def _places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
+    """Read the trace again, and return the file and line of each frame in ``wanted``.
+
+    This is for a finding about an earlier frame: while that frame was judged, its place was not recorded.
+    """
+    places: dict[int, tuple[str, int]] = {}
     for event in trace.events():
         if isinstance(event, Frame | RequestHead | ResponseHead) and event.seq in wanted:
-            found[event.seq] = trace.place
-            if len(found) == len(wanted):
+            places[event.seq] = trace.place
+            if len(places) == len(wanted):
                 break
-    return found
+    return places

@@ -1,6 +1,7 @@
-"""Open any recording: complete it from its journal if the session was killed, import it if it is foreign.
+"""Open any recording that a user names.
 
-``mcpproxy.trace.reader`` reads a file as it is. Paths that a user gives go through this module.
+If the session was killed, the trace is completed from its journal first. A recording of another program is
+imported. ``mcpproxy.trace.reader`` does neither: it reads a file as it is.
 """
 
 import os
@@ -19,50 +20,53 @@ from mcpproxy.trace.short_lines import Lines
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace, after recovering the journal that a killed session may have left beside it.
+    """Open a trace. If a killed session left its journal beside the trace, recover the journal first.
 
-    A recording in a foreign format is read as if it were a trace (see ``mcpproxy.importers.detect``).
+    A recording of another program is read as if it were a trace (see ``mcpproxy.importers.detect``).
 
     Raises:
         TraceError: the file does not exist, or this mcpproxy cannot read it.
     """
     name = os.fspath(path)
-    first = chain.first_of(name)
-    aside, trouble = _recovered(first) if os.path.lexists(journal.folder(first)) else ("", "")
-    # A journal that could be recovered is gone now. One that is still there is in use.
-    is_recording = not trouble and os.path.lexists(journal.folder(first))
-    if aside:
-        files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
-        return read_trace(name, trouble=trouble, files=files, copy_folder=os.path.dirname(aside))
+    first_file = chain.first_of(name)
+    copied_file, trouble = _recover(first_file) if os.path.lexists(journal.folder(first_file)) else ("", "")
+    # Recovery removes the journal. A journal that still exists is in use by a recorder.
+    is_recording = not trouble and os.path.lexists(journal.folder(first_file))
+    if copied_file:
+        files = [
+            os.path.join(os.path.dirname(first_file), os.path.basename(f))
+            for f in chain.files_of(copied_file)
+        ]
+        return read_trace(name, trouble=trouble, files=files, copy_folder=os.path.dirname(copied_file))
     try:
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
     except TraceError as fault:
-        if fault.fact == NOT_OURS[0] and (found := _foreign(name)):
-            return found
+        if fault.fact == NOT_OURS[0] and (foreign_trace := _open_foreign(name)):
+            return foreign_trace
         if trouble and not os.path.lexists(name):  # only the journal exists
             raise TraceError(name, None, trouble, "nothing of it can be read") from None
         raise
 
 
-def _recovered(first: str) -> tuple[str, str]:
-    """Complete a recording from its journal, or complete a copy of both if we may not change them.
+def _recover(first_file: str) -> tuple[str, str]:
+    """Complete a recording from its journal. If they may not be changed, complete a copy of both.
 
     Returns:
         The first file of the copy, and a note on the journal. Both are empty if the recording was completed
         in place, or is still being made.
     """
-    # Imported here because few traces need it.
+    # Imported here because few traces have a journal.
     from mcpproxy.recorder.foreign_journals import ForeignJournalError
     from mcpproxy.recorder.recovery import recover, recover_copy
 
     try:
         try:
-            recover(first)
+            recover(first_file)
         except ForeignJournalError as fault:
-            where = "the journal beside it" if fault.path == journal.folder(first) else "the trace"
-            aside = recover_copy(first)
+            where = "the journal beside it" if fault.path == journal.folder(first_file) else "the trace"
+            copied_file = recover_copy(first_file)
             note = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
-            return aside, note if aside else ""
+            return copied_file, note if copied_file else ""
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
@@ -70,33 +74,33 @@ def _recovered(first: str) -> tuple[str, str]:
     return "", ""
 
 
-def _foreign(name: str) -> Trace | None:
-    from mcpproxy.importers.detect import open_foreign, recognised
+def _open_foreign(name: str) -> Trace | None:
+    from mcpproxy.importers.detect import detect_format, open_foreign
 
-    format = recognised(name)
+    format = detect_format(name)
     return open_foreign(name, format) if format else None
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
-    """Yield the events of a recording from its start, and wait for more until it ends.
+    """Yield the events of a recording from its start, and wait for more until the recording ends.
 
-    It ends when its trace is closed, or when no recorder writes it any more. ``poll_s`` is the polling
-    interval in seconds.
+    A recording ends when its trace is closed, or when no recorder writes it any more. ``poll_s`` is the
+    polling interval in seconds.
 
     Raises:
-        TraceError: as ``open_trace`` and ``Trace.events``.
+        TraceError: the trace does not exist, or cannot be read.
     """
     name = os.fspath(path)
-    first = chain.first_of(name)
-    trace = _wait_for_trace(first, poll_s)
+    first_file = chain.first_of(name)
+    trace = _wait_for_trace(first_file, poll_s)
     if type(trace) is not Trace or trace.is_copy:  # no recorder appends to it
         yield from trace.events()
         return
-    files = [first]
+    files = [first_file]
     for name in files:  # the list grows during iteration
-        for record in _follow_file(name, first, trace, poll_s):
+        for record in _follow_file(name, first_file, trace, poll_s):
             if isinstance(record, Continued):
-                following = os.path.join(os.path.dirname(first), record.file)
+                following = os.path.join(os.path.dirname(first_file), record.file)
                 if not chain.is_name(record.file) or following in files:
                     raise TraceError(name, None, ENDLESS, "record again")
                 files.append(following)
@@ -104,18 +108,20 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
                 yield record
 
 
-def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
-    while not os.path.exists(name) and _is_under_way(first):
-        time.sleep(poll_s)  # the previous file names this one a moment before it exists
+def _follow_file(
+    name: str, first_file: str, trace: Trace, poll_s: float
+) -> Iterator[Event | Finding | Continued]:
+    while not os.path.exists(name) and _is_under_way(first_file):
+        time.sleep(poll_s)  # the previous file names this file a moment before this file exists
     with open_file(name) as file:
         number = 0
         line = b""
-        is_over = False
+        is_last_read = False
         while True:
             line += file.readline()
             if line.endswith(b"\n"):
                 number += 1
-                is_over = False
+                is_last_read = False
                 if number > 1 and line.strip():
                     try:
                         record = decode(upgrades.upgrade_line(line, trace.upgrade_steps))
@@ -137,12 +143,12 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
                         case _:
                             yield record
                 line = b""
-            elif is_over:
+            elif is_last_read:
                 return
-            elif _is_under_way(first):
+            elif _is_under_way(first_file):
                 time.sleep(poll_s)
             else:
-                is_over = True  # read once more: lines may have been added before the journal was removed
+                is_last_read = True  # lines may have been added before the journal was removed
 
 
 def _wait_for_trace(name: str, poll_s: float) -> Trace:
@@ -156,20 +162,22 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
         time.sleep(poll_s)
 
 
-def _is_under_way(first: str) -> bool:
-    """Whether a recorder is still writing the trace ``first``. If it was killed, complete the trace.
+def _is_under_way(first_file: str) -> bool:
+    """Whether a recorder is still writing the trace ``first_file``. If it was killed, complete the trace.
 
     Raises:
         TraceError: the trace cannot be completed.
     """
-    if not os.path.isdir(journal.folder(first)):
+    if not os.path.isdir(journal.folder(first_file)):
         return False
     from mcpproxy.recorder.foreign_journals import ForeignJournalError, is_recording
     from mcpproxy.recorder.recovery import recover
 
     try:
-        return not recover(first)
+        return not recover(first_file)
     except ForeignJournalError:
-        return is_recording(first)
+        return is_recording(first_file)
     except OSError as fault:
-        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "correct that first") from None
+        raise TraceError(
+            first_file, None, (fault.strerror or str(fault)).lower(), "correct that first"
+        ) from None

@@ -26,11 +26,11 @@ MODES: Final = ("once", "none", "all", "new")
 LEVELS: Final = ("error", "warning", "info")
 
 _RECORDED: Final = pytest.StashKey[set[Path]]()
-"""The recordings written by this run. A second test that shares one adds to it."""
+"""The recordings written by this run. A second test that names the same recording adds to it."""
 _RECORDING: Final = pytest.StashKey["McpRecording"]()
 _FINDINGS: Final = pytest.StashKey["McpFindings"]()
-_JUDGED: Final = pytest.StashKey[bool]()
-_OUTSIDE_A_NAME: Final = re.compile(r"[^\w.\[\]=,+-]+")
+_IS_JUDGED: Final = pytest.StashKey[bool]()
+_UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marks."""
+    """Register the marks ``mcp_recording`` and ``mcp_findings``."""
     config.stash[_RECORDED] = set()
     for line in (
         "mcp_recording(name=None, *, command=None, url=None): the recording of this test, and the server to "
@@ -69,29 +69,34 @@ def mcp_recording(
     from mcpproxy.testing import McpRecording, action_for
 
     node = cast("pytest.Item", request.node)
-    marked = _marked(node, "mcp_recording", ("name",), ("command", "url"))
-    path = _path(node, marked.get("name"))
+    arguments = _mark_arguments(node, "mcp_recording", ("name",), ("command", "url"))
+    path = _recording_path(node, arguments.get("name"))
     mode = cast("Mode", request.config.getoption("--mcp-record"))
-    written = request.config.stash[_RECORDED]
-    exists = path.exists() and not (mode == "once" and path in written)
-    given: str | list[str | os.PathLike[str]] = marked.get("command") or []
-    command = shlex.split(given) if isinstance(given, str) else [os.fspath(part) for part in given]
+    written_paths = request.config.stash[_RECORDED]
+    # In mode ``once``, a recording that an earlier test of this run has written is extended, not replayed.
+    exists = path.exists() and not (mode == "once" and path in written_paths)
+    command_or_text: str | list[str | os.PathLike[str]] = arguments.get("command") or []
+    command = (
+        shlex.split(command_or_text)
+        if isinstance(command_or_text, str)
+        else [os.fspath(part) for part in command_or_text]
+    )
     try:
         recording = McpRecording(
             path,
             action_for(mode, exists),
             tmp_path_factory.mktemp("mcp"),
             command,
-            marked.get("url") or "",
-            adds=path in written,
+            arguments.get("url") or "",
+            adds=path in written_paths,
         )
     except McpProxyError as error:
         _fail(f"mcp_recording: {error}")
     node.stash[_RECORDING] = recording
     yield recording
     if recording.action != "replay":
-        written.add(path)
-    if trouble := _trouble(node, recording):
+        written_paths.add(path)
+    if trouble := _judge_once(node, recording):
         _fail(trouble)
 
 
@@ -102,10 +107,10 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
     from mcpproxy.testing import McpFindings
 
     node = cast("pytest.Item", request.node)
-    marked = _marked(node, "mcp_findings", ("level",), ("select", "ignore", "rules"))
-    marked["level"] = marked.get("level") or request.config.getini("mcp_findings_level")
+    arguments = _mark_arguments(node, "mcp_findings", ("level",), ("select", "ignore", "rules"))
+    arguments["level"] = arguments.get("level") or request.config.getini("mcp_findings_level")
     try:
-        findings = node.stash[_FINDINGS] = McpFindings(mcp_recording, **marked)
+        findings = node.stash[_FINDINGS] = McpFindings(mcp_recording, **arguments)
     except McpProxyError as error:
         _fail(str(error))
     return findings
@@ -113,26 +118,26 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail the test itself if all its sessions have ended after it; otherwise its teardown fails."""
+    """Fail the test itself if its sessions have ended by then. Otherwise its teardown judges and fails."""
     recording = item.stash.get(_RECORDING, None)
     try:
         result = yield
     except (Exception, pytest.fail.Exception):
-        if recording is not None and recording.is_over() and (trouble := _trouble(item, recording)):
+        if recording is not None and recording.is_over() and (trouble := _judge_once(item, recording)):
             item.add_report_section("call", "mcpproxy", trouble)
         raise
-    if recording is not None and recording.is_over() and (trouble := _trouble(item, recording)):
+    if recording is not None and recording.is_over() and (trouble := _judge_once(item, recording)):
         _fail(trouble)
     return result
 
 
-def _trouble(item: pytest.Item, recording: "McpRecording") -> str:
-    """Return all problems, each reported once."""
+def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:
+    """Judge the recording and return all its problems as one text; empty if they were returned before."""
     from mcpproxy.errors import McpProxyError
 
-    if item.stash.get(_JUDGED, False):
+    if item.stash.get(_IS_JUDGED, False):
         return ""
-    item.stash[_JUDGED] = True
+    item.stash[_IS_JUDGED] = True
     findings = item.stash.get(_FINDINGS, None)
     try:
         recording.finish()
@@ -142,26 +147,26 @@ def _trouble(item: pytest.Item, recording: "McpRecording") -> str:
     return "\n\n".join(filter(None, trouble))
 
 
-def _path(node: pytest.Item, name: str | None) -> Path:
-    """Return the path of a test's recording; the default name is made of its module and function."""
+def _recording_path(node: pytest.Item, name: str | None) -> Path:
+    """Return the path of a test's recording; the default name consists of the test's module and function."""
     if not name:
-        within = node.nodeid.partition("::")[2].replace("::", ".")
-        name = f"{node.path.stem}/{_OUTSIDE_A_NAME.sub('-', within)}"
+        test_name = node.nodeid.partition("::")[2].replace("::", ".")
+        name = f"{node.path.stem}/{_UNSAFE_IN_FILE_NAMES.sub('-', test_name)}"
     folder = node.path.parent / node.config.getini("mcp_recordings_dir")
     return folder / (name if name.endswith(".jsonl") else f"{name}.jsonl")
 
 
-def _marked(
+def _mark_arguments(
     node: pytest.Item, mark: str, positional: tuple[str, ...], named: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the arguments of a mark; those on the test override those on its class and module."""
-    found: dict[str, Any] = {}
-    for one in node.iter_markers(mark):
-        given: dict[str, Any] = {**dict(zip(positional, one.args, strict=False)), **one.kwargs}
-        if len(one.args) > len(positional) or given.keys() - {*positional, *named}:
+    """Return the arguments of a mark; a mark on the test overrides the marks on its class and module."""
+    arguments: dict[str, Any] = {}
+    for marker in node.iter_markers(mark):
+        of_marker: dict[str, Any] = {**dict(zip(positional, marker.args, strict=False)), **marker.kwargs}
+        if len(marker.args) > len(positional) or of_marker.keys() - {*positional, *named}:
             _fail(f"@pytest.mark.{mark} takes {', '.join(f'{name}=' for name in (*positional, *named))}")
-        found = given | found
-    return found
+        arguments = of_marker | arguments
+    return arguments
 
 
 def _fail(text: str) -> NoReturn:

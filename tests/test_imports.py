@@ -95,14 +95,23 @@ def test_the_package_itself_imports_nothing() -> None:
             {"mcpproxy.recorder.http.assembly", "hashlib", "urllib.parse"},
         ),
         (
+            "from mcpproxy.recorder import process, secret_arguments; "
+            "secret_arguments.masked(('python', 'server.py', '--port', '3'), b'key')",
+            {"mcpproxy.trace.reader", "mcpproxy.trace.decode", "urllib.parse"},
+        ),
+        (
             "from mcpproxy.cli.commands import check",
             {"mcpproxy.checks.opt_in.families", "jsonschema_rs", "pathlib", "urllib.parse"},
         ),
-        ("from mcpproxy.cli.commands import rules", {"dataclasses", "orjson", "tomli", "pathlib", "json"}),
         (
-            "from mcpproxy.cli.commands import explain",
-            {"dataclasses", "orjson", "tomli", "pathlib", "json"},
+            "from mcpproxy.cli.commands import rules; rules.run([])",
+            {"dataclasses", "orjson", "pathlib", "json", "argparse"},
         ),
+        (
+            "from mcpproxy.cli.commands import explain; explain.run(['PROTO-007'])",
+            {"dataclasses", "orjson", "pathlib", "json", "argparse"},
+        ),
+        ("from mcpproxy.cli.commands import explain", {"tomli"}),
     ],
 )
 def test_what_takes_long_to_import_waits_until_it_is_needed(code: str, spared: set[str]) -> None:

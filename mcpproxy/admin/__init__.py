@@ -1,4 +1,4 @@
-"""The admin port: health, readiness and metrics of a recording, from a thread of the recorder.
+"""The admin port: a thread of the recorder serves the health, readiness and metrics of a recording over HTTP.
 
-The web server is imported only if there is an admin port.
+The web server is imported only if the user asks for an admin port.
 """

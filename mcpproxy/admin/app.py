@@ -18,7 +18,7 @@ def make_app(metrics: Metrics) -> Starlette:
     """Return the application that serves ``metrics``."""
 
     async def healthz(request: Request) -> Response:
-        """Answer 200: the recorder runs."""
+        """Answer 200. The answer itself shows that the recorder runs."""
         del request
         return PlainTextResponse("ok\n")
 
@@ -43,7 +43,7 @@ def make_app(metrics: Metrics) -> Starlette:
 
 
 def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
-    """Return ``app``, answering 403 if the Host is neither a name of this machine nor in ``names``."""
+    """Return ``app`` behind a guard, which answers 403 unless the Host is a loopback name or in ``names``."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]

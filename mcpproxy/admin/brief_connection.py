@@ -1,7 +1,8 @@
 """Connections to the admin port: limited in time and number.
 
-A container is restarted if its health check gets no answer, so no client may block others. Each answer ends
-its connection, a connection that takes too long is aborted, and if there are too many the oldest is aborted.
+A container is restarted if its health check gets no answer, so no client may block the others. Each answer
+ends its connection. A connection that takes too long is aborted, and so is the oldest of too many
+connections.
 """
 
 import asyncio
@@ -14,9 +15,10 @@ LIFE_S: Final = 5.0
 """How long a connection may take; request and answer are short."""
 
 MAX_CONNECTIONS: Final = 64
-"""How many connections may be open."""
+"""How many connections may be open at once."""
 
 _numbers: Final = count()
+"""Numbers the connections in the order in which they were opened."""
 
 
 class BriefConnection(H11Protocol):
@@ -25,20 +27,22 @@ class BriefConnection(H11Protocol):
     life_s: float = LIFE_S
 
     number: int
-    _end: asyncio.TimerHandle
+    _abort_timer: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] # as in the base
         super().connection_made(transport)
         self.number = next(_numbers)
-        self._end = self.loop.call_later(self.life_s, transport.abort)
+        self._abort_timer = self.loop.call_later(self.life_s, transport.abort)
         if len(self.connections) > MAX_CONNECTIONS:
-            others = [one for one in self.connections if isinstance(one, BriefConnection)]
-            min(others, key=_number).transport.abort()
+            open_connections = [
+                connection for connection in self.connections if isinstance(connection, BriefConnection)
+            ]
+            min(open_connections, key=_number_of).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end.cancel()
+        self._abort_timer.cancel()
         super().connection_lost(exc)
 
 
-def _number(connection: BriefConnection) -> int:
+def _number_of(connection: BriefConnection) -> int:
     return connection.number

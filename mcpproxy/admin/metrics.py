@@ -1,8 +1,8 @@
 """The Prometheus metrics of a recording.
 
-The recorder's thread counts and the web server's thread reads; the client library is thread-safe. Dashboards
-depend on names and labels: add new ones, never rename one. No label has a value that a peer can choose
-freely, because every value makes a separate time series.
+The recorder's thread counts and the web server's thread reads; the Prometheus library is thread-safe.
+Dashboards depend on the names of metrics and labels: add new names, never change one. No label has a value
+that a peer can choose freely, because every value makes a separate time series.
 """
 
 from typing import Final
@@ -26,7 +26,9 @@ class Metrics:
         self._requests = self._counter("requests", "HTTP requests recorded.")
         self._responses = self._counter("responses", "HTTP responses recorded.", "code", "by")
         self._findings = self._counter("findings", "Findings of the judge.", "rule", "severity", "blame")
-        self._cut = self._counter("exchanges_cut", "Exchanges that ended before they were complete.", "by")
+        self._cut_exchanges = self._counter(
+            "exchanges_cut", "Exchanges that ended before they were complete.", "by"
+        )
         self._latency = Histogram(
             "mcpproxy_response_latency_seconds",
             "From the request's head to the message that answers it, or else to the response's head.",
@@ -39,11 +41,13 @@ class Metrics:
             "recorder_lag_seconds", "How old the latest record was when it was written to the trace."
         )
         self._stuck = self._gauge("recorder_stuck", "1 while the trace cannot be written.")
-        self._asked_ns: dict[int, int] = {}
-        self._heads: dict[
-            int, float | None
-        ] = {}  # exchange -> latency of its head, while an answer may follow
+        self._request_ns: dict[int, int] = {}
+        """Per open exchange, the time of its request's head."""
+        self._head_latency_s: dict[int, float | None] = {}
+        """Per open exchange whose message is not answered yet, the latency of its response's head;
+        ``None`` before that head. It is observed if the exchange ends without an answer."""
         self._streaming: set[int] = set()
+        """The open exchanges whose response is an SSE stream."""
         self.trouble = ""
         """Why the trace cannot be written; empty while it can."""
 
@@ -52,36 +56,40 @@ class Metrics:
         match event:
             case Frame(sender=sender):
                 self._frames.labels(sender).inc()
-                if sender == SERVER and event.exchange in self._heads and _is_answer(event.message):
-                    del self._heads[event.exchange]
-                    self._latency.observe((event.observed_at_ns - self._asked_ns[event.exchange]) / 1e9)
+                if (
+                    sender == SERVER
+                    and event.exchange in self._head_latency_s
+                    and _has_response(event.message)
+                ):
+                    del self._head_latency_s[event.exchange]
+                    self._latency.observe((event.observed_at_ns - self._request_ns[event.exchange]) / 1e9)
             case RequestHead(exchange=exchange, observed_at_ns=at_ns):
                 self._requests.inc()
-                self._asked_ns[exchange] = at_ns
-                self._open.set(len(self._asked_ns))
+                self._request_ns[exchange] = at_ns
+                self._open.set(len(self._request_ns))
                 if event.endpoint and event.method == "POST":
-                    self._heads[exchange] = None
+                    self._head_latency_s[exchange] = None
             case ResponseHead(status=status, exchange=exchange, observed_at_ns=at_ns) if status >= 200:
-                # Only the class of the status: a server may send any of 900 statuses.
+                # Label by the class of the status only: a server may send any of 900 statuses.
                 self._responses.labels(f"{status // 100}xx", "proxy" if event.by_proxy else "server").inc()
-                if (asked_ns := self._asked_ns.get(exchange)) is not None:
-                    latency_s = (at_ns - asked_ns) / 1e9
-                    if exchange in self._heads:
-                        self._heads[exchange] = latency_s
+                if (request_ns := self._request_ns.get(exchange)) is not None:
+                    latency_s = (at_ns - request_ns) / 1e9
+                    if exchange in self._head_latency_s:
+                        self._head_latency_s[exchange] = latency_s
                     else:
                         self._latency.observe(latency_s)
                 if Fields(event.headers).media_type == "text/event-stream":
                     self._streaming.add(exchange)
                     self._streams.set(len(self._streaming))
             case ExchangeEnd(exchange=exchange):
-                self._asked_ns.pop(exchange, None)
-                if (head_s := self._heads.pop(exchange, None)) is not None:  # no message has answered it
+                self._request_ns.pop(exchange, None)
+                if (head_s := self._head_latency_s.pop(exchange, None)) is not None:
                     self._latency.observe(head_s)
                 self._streaming.discard(exchange)
-                self._open.set(len(self._asked_ns))
+                self._open.set(len(self._request_ns))
                 self._streams.set(len(self._streaming))
                 if event.cut:
-                    self._cut.labels(event.by or "unknown").inc()
+                    self._cut_exchanges.labels(event.by or "unknown").inc()
             case _:
                 pass
 
@@ -90,7 +98,7 @@ class Metrics:
         self._findings.labels(finding.rule, finding.severity, finding.blame).inc()
 
     def count_lag(self, lag_ns: int | None, trouble: str) -> None:
-        """Set the recorder's lag, ``None`` if nothing was recorded, and its trouble, empty for none."""
+        """Set the recorder's lag (``None``: nothing new was recorded) and ``trouble``."""
         if lag_ns is not None:
             self._lag.set(lag_ns / 1e9)
         self.trouble = trouble
@@ -103,7 +111,7 @@ class Metrics:
         return Gauge(f"mcpproxy_{name}", help, registry=self.registry)
 
 
-def _is_answer(message: Message) -> bool:
-    """Whether it holds a response; in a stream, requests and notifications may come before it."""
+def _has_response(message: Message) -> bool:
+    """Whether ``message`` is a response, or a batch with one. A stream may hold other messages before it."""
     items = message.items if isinstance(message, Batch) else (message,)
-    return any(isinstance(one, Response | ErrorResponse) for one in items)
+    return any(isinstance(item, Response | ErrorResponse) for item in items)

@@ -1,11 +1,11 @@
-"""The admin port: a web server in a thread of the recorder, whose faults do not affect the recording.
+"""The admin port: a web server in a thread of the recorder. Its failures do not affect the recording.
 
-The port is opened in the constructor, before the web server is imported, so that a failure is raised there. A
-later failure is reported once, and the recording goes on without the port.
+The constructor opens the port before it imports the web server, so that the caller sees a port that cannot be
+opened. A later failure is reported once, and the recording goes on without the port.
 
-On loopback only requests whose Host is a name of this machine are answered, so a web page whose name was made
-to point here (DNS rebinding) gets nothing. On another address the names of the machine are not known, and
-every request is answered.
+On a loopback address the port answers only requests whose Host is a name of this machine, so a web page whose
+name was made to resolve to this machine (DNS rebinding) gets nothing. On another address the names of the
+machine are not known, and the port answers every request.
 """
 
 import socket
@@ -20,9 +20,9 @@ _BACKLOG: Final = 64
 
 
 class AdminPort:
-    """Serves ``metrics`` on ``host:port`` until the process ends; port 0 picks one.
+    """Serves ``metrics`` on ``host:port`` until the process ends; port 0 picks a free port.
 
-    ``tell`` is called with a later failure, in the thread of the web server.
+    ``tell`` is called with one line about a later failure, in the thread of the web server.
 
     Raises:
         OSError: the port cannot be opened.
@@ -40,9 +40,9 @@ class AdminPort:
             raise
         bound: tuple[str, int] = self._socket.getsockname()[:2]
         self.address = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
-        """The address it listens on, as ``host:port``."""
+        """The address on which the port listens, as ``host:port``."""
         self._metrics = metrics
-        self._names = (host.lower(), bound[0]) if is_loopback(bound[0]) else None
+        self._known_hosts = (host.lower(), bound[0]) if is_loopback(bound[0]) else None
         self._tell = tell
         threading.Thread(target=self._serve, name="admin", daemon=True).start()
 
@@ -55,7 +55,7 @@ class AdminPort:
 
             app = make_app(self._metrics)
             config = uvicorn.Config(
-                app if self._names is None else guarded(app, self._names),
+                app if self._known_hosts is None else guarded(app, self._known_hosts),
                 http=BriefConnection,
                 ws="none",
                 lifespan="off",

@@ -1,9 +1,9 @@
-"""Open and write files and folders that others may have made.
+"""Open and write files and folders that another user may have made.
 
 A folder of recordings may come from a stranger. A name in it can be a symbolic link to any file of the user,
-a pipe that nobody writes to, or a device that never ends. So only regular files of a bounded size are read,
-only names that did not exist are created, files are replaced by a rename, and a folder is held open by a
-descriptor while it is used, so that nobody can put another in its place.
+a pipe that nobody writes to, or a device with endless content. So this module reads only regular files of a
+bounded size, creates only names that did not exist, replaces files by a rename, and holds a folder open by a
+descriptor while it is used, so that nobody can replace the folder meanwhile.
 """
 
 import errno
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""False on Windows, where names are tested before they are opened."""
+"""Whether a name can be opened relative to an open folder. False on Windows: there, paths are joined."""
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
@@ -27,12 +27,13 @@ def open_regular(
 ) -> int:
     """Open the regular file ``name`` without ever blocking, and return the descriptor.
 
-    With ``follows``, ``name`` may be a symbolic link. Use that only to read a file that the user named.
+    With ``follows``, ``name`` may be a symbolic link. Use ``follows`` only to read a file that the user
+    named.
 
     Raises:
-        OSError: it cannot be opened, or is something else.
+        OSError: ``name`` cannot be opened, or is not a regular file.
     """
-    # A device is not opened: opening alone has an effect on some of them.
+    # Test the type before opening: merely opening some devices has an effect on them.
     _refuse_unless_regular(name, os.stat(name, dir_fd=dir_fd, follow_symlinks=follows))
     flags |= _BINARY | _NONBLOCK | (0 if follows else _NOFOLLOW)
     fd = os.open(name, flags, dir_fd=dir_fd)
@@ -48,7 +49,7 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
     """Return the content of the regular file ``name``.
 
     Raises:
-        OSError: it cannot be read, is something else, or has more than ``limit`` bytes.
+        OSError: the file cannot be read, is not regular, or has more than ``limit`` bytes.
     """
     with open(open_regular(name, follows=follows), "rb") as file:
         data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
@@ -58,10 +59,10 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
 
 
 def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
-    """Replace the file ``path`` atomically by one with the content ``parts``. Links are not followed.
+    """Replace the file ``path`` atomically by a new file with the content ``parts``. Links are not followed.
 
     Raises:
-        OSError: it cannot be written. The old file is unchanged.
+        OSError: the new file cannot be written. The old file is unchanged.
     """
     draft = f"{path}.{os.getpid()}.partial"
     fd = os.open(draft, os.O_WRONLY | _NEW, mode)
@@ -75,26 +76,26 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
 
 
 class Folder:
-    """The folder ``path``, held open by a descriptor: names are looked up in it even if it is moved.
+    """The folder ``path``, held open by a descriptor: its names are found even after the folder is moved.
 
-    No symbolic link is followed, neither to the folder nor in it.
+    No symbolic link is followed, neither to the folder nor in the folder.
 
     Raises:
-        OSError: it cannot be opened, or is not a folder.
+        OSError: ``path`` cannot be opened, or is not a folder.
     """
 
     def __init__(self, path: str) -> None:
         self.path: Final = path
         self._fd: int | None = None
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode):
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which is not followed", path)
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "is not a folder", path)
         if _HAS_DIR_FD:
             self._fd = os.open(path, os.O_RDONLY | _DIRECTORY | _NOFOLLOW)
-            found = os.fstat(self._fd)
-        self.status: Final = found
+            status = os.fstat(self._fd)
+        self.status: Final = status
 
     def __del__(self) -> None:
         if (fd := getattr(self, "_fd", None)) is not None:
@@ -105,12 +106,12 @@ class Folder:
         return sorted(os.listdir(self.path if self._fd is None else self._fd))
 
     def stat(self, name: str) -> os.stat_result:
-        """Return the status of an entry of the folder; of a symbolic link, that of the link itself.
+        """Return the status of an entry of the folder; for a symbolic link, the status of the link itself.
 
         Raises:
-            OSError: there is no such entry, or it cannot be looked up.
+            OSError: the folder has no entry of that name, or the entry cannot be looked up.
         """
-        return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
+        return os.stat(self._path_of(name), dir_fd=self._fd, follow_symlinks=False)
 
     def has(self, name: str) -> bool:
         """Whether the folder has an entry of that name."""
@@ -124,57 +125,57 @@ class Folder:
         """Open a regular file of the folder and return the descriptor.
 
         Raises:
-            OSError: it cannot be opened, or is something else.
+            OSError: the entry cannot be opened, or is not a regular file.
         """
-        return open_regular(self._at(name), flags, dir_fd=self._fd)
+        return open_regular(self._path_of(name), flags, dir_fd=self._fd)
 
     def create(self, name: str) -> int:
         """Create a file that only its owner may read, and return the descriptor.
 
         Raises:
-            OSError: it cannot be made, or the name is taken.
+            OSError: the file cannot be created, or the name exists already.
         """
-        return os.open(self._at(name), os.O_RDWR | _NEW, 0o600, dir_fd=self._fd)
+        return os.open(self._path_of(name), os.O_RDWR | _NEW, 0o600, dir_fd=self._fd)
 
     def replace(self, draft: str, name: str) -> None:
         """Rename the file ``draft`` to ``name``, replacing a file of that name."""
-        os.replace(self._at(draft), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        os.replace(self._path_of(draft), self._path_of(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def unlink(self, name: str) -> None:
         """Remove an entry of the folder.
 
         Raises:
-            OSError: it cannot be removed.
+            OSError: the entry cannot be removed.
         """
-        os.unlink(self._at(name), dir_fd=self._fd)
+        os.unlink(self._path_of(name), dir_fd=self._fd)
 
-    def _at(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self.path, name)
 
 
-def is_mine(found: os.stat_result) -> bool:
+def is_mine(status: os.stat_result) -> bool:
     """Whether the file belongs to the user of this process. Always true on Windows."""
-    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
-def is_writable_by_others(found: os.stat_result) -> bool:
-    """Whether its group or every user may write the file. Always false on Windows."""
-    return hasattr(os, "geteuid") and bool(found.st_mode & _WRITABLE_BY_OTHERS)
+def is_writable_by_others(status: os.stat_result) -> bool:
+    """Whether the file's group or every user may write the file. Always false on Windows."""
+    return hasattr(os, "geteuid") and bool(status.st_mode & _WRITABLE_BY_OTHERS)
 
 
 def kind_of(mode: int) -> str:
     """Return a description of the type of a file that is not regular."""
-    for is_one, words in (
+    for has_type, words in (
         (stat.S_ISLNK, "a symbolic link, which is not followed"),
         (stat.S_ISDIR, "a directory"),
         (stat.S_ISFIFO, "a pipe, not a regular file"),
         (stat.S_ISSOCK, "a socket, not a regular file"),
     ):
-        if is_one(mode):
+        if has_type(mode):
             return words
     return "a device, not a regular file"
 
 
-def _refuse_unless_regular(name: str, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, f"is {kind_of(found.st_mode)}", name)
+def _refuse_unless_regular(name: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, f"is {kind_of(status.st_mode)}", name)

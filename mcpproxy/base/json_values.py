@@ -1,7 +1,7 @@
-"""Write any value that a peer sent as JSON.
+"""Convert any value that a peer sent to JSON text.
 
-Some values that were read cannot be written: a number too large for a double was read as infinity, or the
-nesting is too deep. A part that cannot be written is replaced by the name of its kind. The rest is unchanged.
+The ``json`` module refuses some values that were read: a number too large for a double was read as infinity,
+or the nesting is too deep. Such a part is replaced by words such as ``"an object"``. Everything else is kept.
 """
 
 import json
@@ -9,11 +9,11 @@ import math
 from typing import Final, cast
 
 _MAX_DEPTH: Final = 100
-"""The depth to which a value is written if it cannot be written completely."""
+"""In a value that ``json`` refuses, objects and arrays nested deeper than this are replaced by words."""
 
 
 def dumps(value: object, *, indent: int | None = None, compact: bool = False) -> str:
-    """Return ``value`` as JSON text in ASCII. Any value that ``protocol.jsonrpc`` has read can be written."""
+    """Return ``value``, which ``protocol.jsonrpc`` has read, as JSON text in ASCII."""
     separators = (",", ":") if compact else None
     try:
         return json.dumps(value, indent=indent, separators=separators, allow_nan=False)
@@ -28,10 +28,10 @@ def _writable(value: object, depth: int) -> object:
         case dict():
             members = cast("dict[str, object]", value)
             return (
-                {name: _writable(one, depth - 1) for name, one in members.items()} if depth else "an object"
+                {name: _writable(item, depth - 1) for name, item in members.items()} if depth else "an object"
             )
         case list() | tuple():
             items = cast("list[object]", value)
-            return [_writable(one, depth - 1) for one in items] if depth else "an array"
+            return [_writable(item, depth - 1) for item in items] if depth else "an array"
         case _:
             return value

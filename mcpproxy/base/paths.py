@@ -1,7 +1,7 @@
 """The default folder of recordings, and their file names.
 
-The folder follows the convention of the platformdirs package. It is written out here because
-importing that package takes longer (10 ms) than everything else the relay does before the server starts.
+The folder is the one that the platformdirs package would choose. That package is not used because importing
+it takes longer (10 ms) than everything else the relay does before the server starts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _INLINE_CODE_OPTIONS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
 """Per launcher, the option letters that are followed by code (``node -e '...'``); ``c`` for all others."""
 
 _SECRET_PARTS = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
-"""Every name of an option that takes a secret contains one of these. The exact test needs an import, so it
-comes second."""
+"""Every name of an option that takes a secret contains one of these parts. They are tested first, because the
+exact test needs an import."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
@@ -49,7 +49,7 @@ def state_dir() -> str:
         base = os.path.join(home, "Library", "Application Support")
     else:
         base = os.environ.get("XDG_STATE_HOME", "")
-        if not os.path.isabs(base):  # the base directory specification says to ignore a relative one
+        if not os.path.isabs(base):  # the XDG specification says to ignore a relative path
             base = os.path.join(home, ".local", "state")
     return os.path.join(base, "mcpproxy")
 
@@ -63,21 +63,21 @@ def working_directory() -> str:
 
 
 def inside(path: str, folder: str) -> str:
-    """Return ``path`` relative to ``folder`` if it is inside it, otherwise unchanged."""
+    """Return ``path`` relative to ``folder`` if it is inside ``folder``, otherwise ``path`` unchanged."""
     if not folder or not os.path.isabs(path):
         return path
     try:
-        found = os.path.relpath(path, folder)
+        relative = os.path.relpath(path, folder)
     except ValueError:  # on another drive
         return path
-    return path if found.split(os.sep)[0] == os.pardir else found
+    return path if relative.split(os.sep)[0] == os.pardir else relative
 
 
 def make_private(folder: str) -> None:
     """Make ``folder`` and its missing parents, accessible to their owner only.
 
     Raises:
-        OSError: one of them cannot be made.
+        OSError: a folder cannot be made.
     """
     parent = os.path.dirname(folder)
     if parent and parent != folder and not os.path.lexists(parent):
@@ -107,19 +107,19 @@ def numbered(path: str, attempt: int) -> str:
 def label_for(command: list[str]) -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 
-    ``npx -y @scope/server-files@1.2 /srv`` is called ``server-files`` and ``python -m weather`` is called
-    ``weather``, after the launched program instead of the launcher. Code in the command itself
-    (``sh -c '...'``) is not used as a name, and neither is anything that may be a secret.
+    The name is that of the launched program, not of its launcher: ``server-files`` for
+    ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. Code in the command
+    (``sh -c '...'``) and anything that may be a secret are never used as a name.
     """
     name = command[0]
-    launcher = _base(name).rstrip("0123456789.")
+    launcher = _last_component(name).rstrip("0123456789.")
     if launcher in _LAUNCHERS:
         name = _launched(launcher, command[1:]) or name
-    return safe(_base(name)) or "server"
+    return safe(_last_component(name)) or "server"
 
 
 def _launched(launcher: str, arguments: list[str]) -> str:
-    """Return the name of what ``launcher`` launches; empty if it has none."""
+    """Return the program or package that ``launcher`` starts; empty if ``arguments`` name none."""
     option = ""
     for argument in arguments:
         if argument.startswith("-"):
@@ -132,8 +132,10 @@ def _launched(launcher: str, arguments: list[str]) -> str:
         if argument in _SUBCOMMANDS or "=" in argument or _takes_secret(option):
             option = ""
             continue
-        # With spaces in its last component it is a text or a header field, and with :// it is a URL.
-        return "" if any(char.isspace() for char in _base(argument)) or "://" in argument else argument
+        # An argument with spaces in its last component is text or a header field, not a program.
+        return (
+            "" if any(char.isspace() for char in _last_component(argument)) or "://" in argument else argument
+        )
     return ""
 
 
@@ -151,7 +153,7 @@ def _takes_secret(option: str) -> bool:
 
 
 def _is_inline_code(launcher: str, option: str) -> bool:
-    """Whether code follows this option of the launcher, or is part of it."""
+    """Whether this option of the launcher contains code, or code is the next argument."""
     name = option.partition("=")[0]
     if name.startswith("--"):
         return name in ("--eval", "--print", "--command", "--call")
@@ -164,7 +166,7 @@ def safe(text: str) -> str:
     return cleaned.strip("-.")[:40]
 
 
-def _base(path: str) -> str:
+def _last_component(path: str) -> str:
     """Return the last component of ``path``, without package version and file type suffix."""
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
     head, _, _version = name[1:].partition("@")  # an @ at the very start begins the scope of a package

@@ -1,6 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
-Compiling one takes 0.2 ms. A judge has about a hundred of them, and few sessions need more than ten.
+Compiling an expression takes 0.2 ms. The checks have about a hundred expressions, and few sessions need more
+than ten of them.
 """
 
 import re
@@ -30,6 +31,7 @@ class _Pattern:
 def pattern(text: AnyStr, flags: re.RegexFlag | int = 0) -> re.Pattern[AnyStr]:
     """Return a pattern that is compiled on first use; an error in ``text`` is raised then.
 
-    It has the methods of a compiled pattern (``match``, ``sub`` and so on), but not its type.
+    The returned object has the methods of a compiled pattern (``match``, ``sub`` and so on), but is no
+    instance of ``re.Pattern``.
     """
     return cast("re.Pattern[AnyStr]", _Pattern(text, flags))

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]]) -> Any:
-    """Return the object that ``module`` used to call ``name``, with a warning that gives its new name.
+    """Return the object that ``module`` used to call ``name``, and issue a warning with its new name.
 
-    ``names`` maps each old name to the object's module and its name there.
+    ``names`` maps each old name to the object's module now and its name in that module.
 
     Raises:
         AttributeError: ``module`` never had such a name.
@@ -26,7 +26,7 @@ def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]
 
 
 class OldName:
-    """An attribute under its old name, in the body of a class: ``strays = OldName("unsolicited")``."""
+    """Keeps the old name of an attribute working, for the body of a class: ``old = OldName("new")``."""
 
     def __init__(self, new_name: str) -> None:
         self._new_name = new_name

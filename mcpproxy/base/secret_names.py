@@ -1,10 +1,10 @@
-"""Recognise names of secrets: of header fields, parameters, members and options.
+"""Recognise header fields, parameters, JSON members and options that hold a secret, by their names.
 
 A name is split into words (``X-RapidAPI-Key``, ``clientSecret``, ``private_key``), and its last words decide:
 ``access_token`` names a secret, ``token_endpoint`` and ``token_type`` do not. Neither do ``monkey``,
 ``author``, ``max_tokens`` and ``progressToken``.
 
-It is imported before the wrapped server starts, so it imports nothing itself.
+This module is imported before the wrapped server starts, so it imports nothing itself.
 """
 
 _KEYS = (
@@ -31,7 +31,8 @@ HARMLESS_WORDS = frozenset(
         "allow credentials",
     )
 )  # fmt: skip
-"""Endings of names that are not secrets, although they end with such a word: cursors, a field of CORS."""
+"""Endings of names that do not name secrets, although they end with one of ``SECRET_WORDS``: names of
+pagination cursors, and of a header field of CORS."""
 
 UNSEPARATED = (
     "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",
@@ -48,7 +49,7 @@ MAX_NAME_CHARACTERS = 100
 
 
 def names_secret(name: str) -> bool:
-    """Whether a value of this name is a secret."""
+    """Whether a member, field or option of this name has a secret as its value."""
     if len(name) > MAX_NAME_CHARACTERS or any(char in name for char in "<>\"'\n\r\t(){}"):
         return False
     words = words_of(name)
@@ -63,14 +64,14 @@ def names_secret(name: str) -> bool:
 def words_of(name: str) -> list[str]:
     """Return the words of a name in lower case: ``XAPIKey2`` is ``xapi key 2``."""
     words: list[str] = []
-    word, before = "", ""
-    for at, char in enumerate(name):
+    word, previous_kind = "", ""
+    for index, char in enumerate(name):
         kind = "a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else ""
-        starts = kind != before and (before, kind) != ("A", "a")
+        starts_word = kind != previous_kind and (previous_kind, kind) != ("A", "a")
         # The last capital of several begins the next word: ``APIKey``.
-        starts = starts or (kind == before == "A" and name[at + 1 : at + 2].islower())
-        if starts and word:
+        starts_word = starts_word or (kind == previous_kind == "A" and name[index + 1 : index + 2].islower())
+        if starts_word and word:
             words.append(word.lower())
             word = ""
-        word, before = word + char if kind else "", kind
+        word, previous_kind = word + char if kind else "", kind
     return [*words, word.lower()] if word else words

@@ -4,9 +4,9 @@
 which takes longer than the rest of most modules. A command imports about a hundred such classes and makes
 instances of a few of them; the recorder does so while the session that it records competes for the processor.
 
-``msgspec.Struct`` makes a frozen instance four times as fast (262 ns, 1085 ns here) and defines 40 classes in
-the same 2 ms, but ``msgspec`` takes 8 ms to import beside ``orjson``, and ``explain`` starts in 28 ms (Python
-3.11.7, msgspec 0.22.0).
+``msgspec.Struct`` would be an alternative. It makes a frozen instance four times as fast (in 262 ns instead
+of 1085 ns) and defines 40 classes in the same 2 ms, but importing ``msgspec`` takes 8 ms, and the whole
+command ``explain`` starts in 28 ms (Python 3.11.7, msgspec 0.22.0).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,21 +18,22 @@ T = TypeVar("T")
 
 _NONE: Final = object()
 _MAX_UNCOMPILED: Final = 8
-"""How many instances are filled without ``__init__``: compiling it takes longer than filling these."""
+"""How many instances of a class are filled without ``__init__``: compiling it takes longer than filling
+them."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
 
 class _Field:
-    """The arguments of ``field``; ``more`` are those for ``dataclasses.field``."""
+    """The arguments of ``field``; ``options`` are those for ``dataclasses.field``."""
 
-    __slots__ = ("default", "factory", "init", "more")
+    __slots__ = ("default", "factory", "init", "options")
 
-    def __init__(self, default: object, factory: Any, init: bool, more: Mapping[str, bool]) -> None:
+    def __init__(self, default: object, factory: Any, init: bool, options: Mapping[str, bool]) -> None:
         self.default = default
         self.factory = factory
         self.init = init
-        self.more = more
+        self.options = options
 
 
 # fmt: off
@@ -50,10 +51,10 @@ def field(*, default: Any = _NONE, default_factory: Any = None, init: bool = Tru
 
 @dataclass_transform(field_specifiers=(field,))
 def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], type[T]]:
-    """Like ``dataclass(slots=True)``: the class has the same methods, fields and pickles.
+    """Like ``dataclass(slots=True)``: the class has the same methods and fields, and is pickled alike.
 
-    ``InitVar``, ``__post_init__`` and base classes with fields are not supported, and defaults use the
-    ``field`` of this module.
+    ``InitVar``, ``__post_init__`` and base classes with fields are not supported. Use the ``field`` of this
+    module, not that of ``dataclasses``.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -72,43 +73,43 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
             members |= _FROZEN
         for name in _METHODS if eq and frozen else _METHODS[:3] if eq else _METHODS[:2]:
             if name not in defined:
-                members[name] = _compiled_later(name, fields, frozen, lambda: made)
+                members[name] = _compiled_later(name, fields, frozen, lambda: slotted_class)
         if eq and not frozen and "__hash__" not in defined:
             members["__hash__"] = None  # mutable instances have no hash
-        made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
-        made.__qualname__ = cls.__qualname__
-        return made
+        slotted_class: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
+        slotted_class.__qualname__ = cls.__qualname__
+        return slotted_class
 
     return decorate
 
 
 def _compiled_later(
-    name: str, fields: Mapping[str, _Field], frozen: bool, made: Callable[[], Any]
+    name: str, fields: Mapping[str, _Field], frozen: bool, slotted_class: Callable[[], Any]
 ) -> Callable[..., Any]:
     """Return a placeholder: its first call generates the method, which replaces the placeholder."""
     calls = 0
 
-    def method(self: Any, *args: Any, **more: Any) -> Any:
+    def method(self: Any, *args: Any, **keywords: Any) -> Any:
         nonlocal calls
         if name == "__init__":
             calls += 1
-            if calls <= _MAX_UNCOMPILED and _is_filled(self, fields, args, more):
+            if calls <= _MAX_UNCOMPILED and _fill(self, fields, args, keywords):
                 return None
-            compiled: Any = _init(made(), fields, frozen)
+            compiled: Any = _compiled_init(slotted_class(), fields, frozen)
         else:
-            compiled = getattr(_twin(made(), fields, name), name)
-        setattr(made(), name, compiled)
-        return compiled(self, *args, **more)
+            compiled = getattr(_dataclass_with(slotted_class(), fields, name), name)
+        setattr(slotted_class(), name, compiled)
+        return compiled(self, *args, **keywords)
 
     return method
 
 
-def _is_filled(
-    self: Any, fields: Mapping[str, _Field], args: tuple[object, ...], more: dict[str, object]
+def _fill(
+    self: Any, fields: Mapping[str, _Field], args: tuple[object, ...], keywords: dict[str, object]
 ) -> bool:
-    """Fill the instance as ``__init__`` would; return false if the arguments do not fit."""
-    arguments = dict(zip(self.__match_args__, args, strict=False)) | more
-    if len(arguments) < len(args) + len(more):
+    """Fill the instance as ``__init__`` would; return false if the arguments do not fit the fields."""
+    arguments = dict(zip(self.__match_args__, args, strict=False)) | keywords
+    if len(arguments) < len(args) + len(keywords):
         return False
     values: list[object] = []
     for name, f in fields.items():
@@ -127,9 +128,9 @@ def _is_filled(
     return True
 
 
-def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[..., None]:
-    """Return the compiled ``__init__``, which is faster for many instances."""
-    slots: Any = made.__dict__
+def _compiled_init(slotted_class: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[..., None]:
+    """Generate and compile ``__init__``, which is faster than ``_fill`` for many instances."""
+    slots: Any = slotted_class.__dict__
     scope: dict[str, Any] = {"_none": _NONE}
     head, body = ["self"], ["pass"]
     for name, f in fields.items():
@@ -151,16 +152,16 @@ def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[...
             body.append(f"self.{name} = {value}")
     exec(f"def __init__({', '.join(head)}):\n  " + "\n  ".join(body), scope)  # as dataclasses does it
     compiled = scope["__init__"]
-    compiled.__qualname__ = f"{made.__qualname__}.__init__"
+    compiled.__qualname__ = f"{slotted_class.__qualname__}.__init__"
     return compiled
 
 
-def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
-    """Return the class that ``dataclasses`` makes from the same fields, with one of the methods."""
+def _dataclass_with(slotted_class: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
+    """Return a class that ``dataclasses`` makes from the same fields, with the method ``method``."""
     import dataclasses
 
-    def described(f: _Field) -> Any:
-        options: dict[str, Any] = {"init": f.init, **f.more}
+    def dataclass_field(f: _Field) -> Any:
+        options: dict[str, Any] = {"init": f.init, **f.options}
         if f.factory is not None:
             options["default_factory"] = f.factory
         elif f.default is not _NONE:
@@ -168,9 +169,9 @@ def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
         return dataclasses.field(**options)
 
     return dataclasses.make_dataclass(
-        made.__name__,
-        [(name, made.__annotations__[name], described(f)) for name, f in fields.items()],
-        namespace={"__doc__": made.__doc__},
+        slotted_class.__name__,
+        [(name, slotted_class.__annotations__[name], dataclass_field(f)) for name, f in fields.items()],
+        namespace={"__doc__": slotted_class.__doc__},
         init=False,
         repr=method == "__repr__",
         eq=method in ("__eq__", "__hash__"),
@@ -187,9 +188,9 @@ class _LazyFields:
         self._fields = fields
 
     def __get__(self, _: object, owner: type) -> Any:
-        described = _twin(owner, self._fields).__dataclass_fields__
-        owner.__dataclass_fields__ = described  # pyright: ignore[reportAttributeAccessIssue] # any class may get it
-        return described
+        fields = _dataclass_with(owner, self._fields).__dataclass_fields__
+        owner.__dataclass_fields__ = fields  # pyright: ignore[reportAttributeAccessIssue] # any class may get it
+        return fields
 
 
 def _refuse_set(_: object, name: str, _value: object) -> NoReturn:

@@ -26,7 +26,7 @@ SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow"
 
 @slotted(frozen=True)
 class Style:
-    """What the output supports. ``width`` is in columns, or ``None`` if lines are not shortened."""
+    """What the terminal or file supports. ``width`` is in columns; ``None`` if lines are not shortened."""
 
     colour: bool = False
     width: int | None = None

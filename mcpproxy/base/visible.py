@@ -1,11 +1,11 @@
 """Make untrusted text safe to show: escape control characters and invisible characters.
 
-Most of the text that we print comes from a peer or the author of a trace. Control characters move the cursor,
-forge lines and retitle the window; bidirectional marks reorder what is read; invisible characters hide
-instructions. Everything that mcpproxy writes for people (stderr, a terminal, a log, a report) passes
-through ``visible``. The stderr of the wrapped server is forwarded unchanged.
+Most of the text that mcpproxy prints comes from a peer or from the author of a trace. Control characters move
+the cursor, forge lines and retitle the window; bidirectional marks reorder the text; invisible characters
+hide instructions. So everything that mcpproxy writes for people (to stderr, a terminal, a log or a report)
+passes through ``visible``. Only the stderr of the wrapped server is forwarded unchanged.
 
-The relay imports this before its server starts, so it imports nothing itself.
+The relay imports this module before it starts the server, so this module imports nothing.
 """
 
 _SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
@@ -27,9 +27,9 @@ _INVISIBLE = frozenset(
         ),
     )
 )
-"""Invisible characters that ``str.isprintable`` accepts, because their category is that of letters or marks.
-It finds all others: controls, format characters (bidirectional, zero-width, tags), surrogates, unassigned
-code points, and spaces other than U+0020."""
+"""Invisible characters that ``str.isprintable`` accepts, because Unicode counts them as letters or marks.
+``isprintable`` rejects all other unsafe characters: controls, format characters (bidirectional, zero-width,
+tags), surrogates, unassigned code points, and spaces other than U+0020."""
 
 
 def visible(text: str) -> str:

@@ -1,8 +1,9 @@
 """Checks: the functions that decide whether a message breaks a requirement.
 
-Each module holds the rules of one part of the specification: their state, the check functions, and at the
-end a table of the rules that each function decides and the messages it looks at. A rule in no table is a
-permission, or cannot be observed on the wire; its TOML table in ``rules/`` says which.
+Each module covers one part of the specification. It has the check functions, the state that they need, and at
+the end ``FAMILY``: rows that say which rules each function reports, and for which messages it is called. A
+rule without a check function is a permission or cannot be observed in the traffic; its TOML table in
+``rules/`` says which.
 """
 
 from typing import Final
@@ -91,7 +92,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     streams.FAMILY,
     sessions.FAMILY,
     authorization.FAMILY,
-    # The other protocol
+    # The Agent Client Protocol
     handshake.FAMILY,
     acp_sessions.FAMILY,
 )
@@ -103,25 +104,28 @@ FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], CheckFunction], ...]] = (
     (("RPC-021",), frames.utf8),
     (("RPC-001",), frames.lenient_json),
 )
-"""Checks of a frame whose bytes are not valid JSON text. Each reports at most once per frame."""
+"""Checks of a frame whose bytes are not JSON text, with their rules. Each reports once per frame at most."""
 
 BATCH_CHECKS: Final = (
     (("RPC-017", "RPC-018"), frames.batch),
     (("LIFE-001",), lifecycle.batched_initialize),
 )
-"""Checks of a JSON-RPC batch as a whole."""
+"""Checks of a JSON-RPC batch as a whole, each with its rules."""
 
 ENVELOPE_RULES: Final = frozenset(
     {"PROTO-002", "PROTO-007", "RPC-007", "RPC-009", "RPC-012", "RPC-015", "RPC-022"}
 )
-"""What an answer with both a result and an error can break; all else follows from that."""
+"""The only rules that are reported for an answer with both a result and an error.
+
+Violations of other rules would be consequences of that fault.
+"""
 
 SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
-"""Checks of a message that was written over several lines."""
+"""The check of a message that was written over several lines, with its rule."""
 
 
 def decided_rules() -> frozenset[str]:
-    """The codes of all rules that some check decides."""
+    """Return the codes of all rules that some check can report."""
     from mcpproxy.checks.opt_in import families
 
     return Dispatch((*FAMILIES, *families.FAMILIES)).rules.union(

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from mcpproxy.base.renamed import resolve_old_name
 
-_NAMES: Final = {
+_NEW_PLACES: Final = {
     "Breach": ("mcpproxy.custom_rules", "Violation"),
     "Passing": ("mcpproxy.custom_rules", "MessageContext"),
     "Check": ("mcpproxy.custom_rules", "CheckFunction"),
@@ -15,7 +15,8 @@ _NAMES: Final = {
     "member": ("mcpproxy.custom_rules", "member"),
     "as_object": ("mcpproxy.custom_rules", "as_object"),
 }
+"""Each old name, with the module that has it now and its new name."""
 
 
 def __getattr__(name: str) -> Any:
-    return resolve_old_name(__name__, name, _NAMES)
+    return resolve_old_name(__name__, name, _NEW_PLACES)

@@ -5,7 +5,7 @@ from typing import Any, Final
 from mcpproxy.base.renamed import resolve_old_name
 from mcpproxy.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily, StateUpdate
 
-_NAMES: Final = {
+_NEW_PLACES: Final = {
     "Decider": ("mcpproxy.custom_rules", "Check"),
     "HttpDecider": ("mcpproxy.custom_rules", "HttpCheck"),
     "EventDecider": ("mcpproxy.custom_rules", "EventCheck"),
@@ -32,6 +32,7 @@ _NAMES: Final = {
     "MCP": ("mcpproxy.checks.engine.rows", "MCP"),
     "is_the_senders": ("mcpproxy.checks.engine.rows", "is_the_senders"),
 }
+"""Each old name, with the module that has it now and its new name."""
 
 
 def family_with_notes(
@@ -40,10 +41,10 @@ def family_with_notes(
     events: tuple[EventCheck, ...] = (),
     notes: tuple[StateUpdate, ...] = (),
 ) -> RuleFamily:
-    """Make a ``RuleFamily`` from the parameters that ``Family`` had: its ``notes`` are the ``updates``."""
+    """Return a ``RuleFamily``. This is the old ``Family``, which called the ``updates`` ``notes``."""
     return RuleFamily(checks, http, events, notes)
 
 
 def __getattr__(name: str) -> Any:
-    found = resolve_old_name(__name__, name, _NAMES)
-    return family_with_notes if name == "Family" else found
+    new_object = resolve_old_name(__name__, name, _NEW_PLACES)
+    return family_with_notes if name == "Family" else new_object

@@ -1,1 +1,1 @@
-"""The command line: one small module per command; ``main`` selects the command."""
+"""The command line: each command is a small module, and ``main`` selects one."""

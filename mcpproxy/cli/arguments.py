@@ -38,15 +38,21 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # pyright: ignore[reportIncompatibleMethodOverride] # without a namespace to fill
         self, args: Sequence[str]
     ) -> argparse.Namespace:
-        """Read ``args``, with positional arguments before, between and after the options.
+        """Read ``args`` as ``parse_into`` does."""
+        namespace = argparse.Namespace()
+        self.parse_into(args, namespace)
+        return namespace
 
-        An unknown option is reported first, because argparse would take its value for something else.
+    def parse_into(self, args: Sequence[str], namespace: object) -> None:
+        """Read ``args`` into ``namespace``, with positional arguments before, between and after the options.
+
+        An unknown option is reported before parsing, because argparse would complain about its value instead.
         """
         for argument in args:
             name = argument.partition("=")[0]
             if argument.startswith("--") and name not in self._option_string_actions and " " not in argument:
                 self._refuse_option(name)
-        return self.parse_intermixed_args(args)
+        self.parse_intermixed_args(args, namespace)
 
     def _refuse_option(self, name: str) -> NoReturn:
         options = self._option_string_actions.items()
@@ -62,7 +68,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of a fixed width: to measure the terminal would add a sixth to the imports of a command."""
+    """Help of a fixed width, because measuring the terminal would make a command's imports a sixth slower."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=HELP_COLUMNS)
@@ -87,7 +93,7 @@ def seconds(text: str) -> float:
 
 
 def header(text: str) -> tuple[str, str]:
-    """An argparse type: name and value of a header. Errors omit the value: it may be a credential."""
+    """An argparse type: name and value of a header. Errors omit the value, which may be a credential."""
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text:
         raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is not a header such as 'Name: value'")

@@ -19,7 +19,7 @@ def read(options: argparse.Namespace) -> "Baseline | None":
     """Return the baseline that the arguments name, if any.
 
     Raises:
-        UsageError: it cannot be read or written.
+        UsageError: the baseline cannot be read or written.
     """
     if options.write_baseline and not options.baseline:
         raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
@@ -33,31 +33,31 @@ def read(options: argparse.Namespace) -> "Baseline | None":
 
 
 def compared(
-    result: "Validation", accepted: "Baseline", known: Catalogue, options: argparse.Namespace
+    result: "Validation", accepted: "Baseline", catalogue: Catalogue, options: argparse.Namespace
 ) -> "tuple[Validation, tuple[Entry, ...]]":
-    """Return the validation with known findings marked, and the entries that were not found (the fixed ones).
+    """Return the validation with known findings marked, and the entries whose findings did not occur (fixed).
 
     With ``--write-baseline`` the file is written first, so all findings are known.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     from mcpproxy.reports import validated  # not needed to check recordings
 
-    found = validated.located(result.checks)
-    judged = validated.was_tried(result, known.rules.__contains__)
+    located_findings = validated.located(result.checks)
+    was_judged = validated.was_tried(result, catalogue.rules.__contains__)
     if not options.write_baseline:
-        fixed = accepted.fixed(found, judged)
+        fixed = accepted.fixed(located_findings, was_judged)
         tell_fixed(accepted.path, fixed)
         return validated.marked(result, accepted), fixed
-    renewed = accepted.renewed(found, judged)
+    renewed = accepted.renewed(located_findings, was_judged)
     output.write(accepted.path, renewed.lines())
     tell(f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted")
     return validated.marked(result, renewed), ()
 
 
 def tell_fixed(path: str, fixed: "tuple[Entry, ...]") -> None:
-    """Print the entries of the baseline in ``path`` that were not found."""
+    """Print the fixed entries of the baseline in ``path``: the entries whose findings did not occur."""
     for entry in fixed:
         tell(f"{path}: fixed: {entry.rule} {visible(entry.message)}")
     if fixed:

@@ -14,25 +14,33 @@ from mcpproxy.reports.judged_traces import JudgedTraces
 
 
 def report(
-    verdict: JudgedTraces, known: Catalogue, format: str, path: str | None, style: Style, *, streamed: bool
+    verdict: JudgedTraces,
+    catalogue: Catalogue,
+    format: str,
+    path: str | None,
+    style: Style,
+    *,
+    streamed: bool,
 ) -> None:
-    """Print the report, or write it to ``path``. With ``streamed``, only its end is still to be printed.
+    """Print the report, or write it to ``path``. With ``streamed``, all but the summary is printed already.
 
     Raises:
         UsageError: the file cannot be written.
     """
     if path:
-        output.write_with_summary(path, _lines(verdict, known, format, PLAIN), text.summary_lines(verdict))
+        output.write_with_summary(
+            path, _lines(verdict, catalogue, format, PLAIN), text.summary_lines(verdict)
+        )
     else:
-        emit(text.summary_lines(verdict, style) if streamed else _lines(verdict, known, format, style))
+        emit(text.summary_lines(verdict, style) if streamed else _lines(verdict, catalogue, format, style))
     if format == "github":
         from mcpproxy.reports import markdown
 
         heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)))}"
-        output.add_to_step_summary(markdown.lines(heading, verdict.located, verdict.remarks, known))
+        output.add_to_step_summary(markdown.lines(heading, verdict.located, verdict.remarks, catalogue))
 
 
-def _lines(verdict: JudgedTraces, known: Catalogue, format: str, style: Style) -> Iterable[str]:
+def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Style) -> Iterable[str]:
     match format:
         case "json":
             from mcpproxy.reports import json
@@ -41,14 +49,14 @@ def _lines(verdict: JudgedTraces, known: Catalogue, format: str, style: Style) -
         case "junit":
             from mcpproxy.reports import junit, suites
 
-            return junit.lines(suites.suites(verdict, known))
+            return junit.lines(suites.suites(verdict, catalogue))
         case "sarif":
             from mcpproxy.reports import sarif
 
             return sarif.lines(
                 verdict.located,
                 verdict.remarks,
-                known,
+                catalogue,
                 base=os.getcwd(),
                 exit_code=verdict.exit_code,
                 fixed=verdict.fixed,
@@ -57,7 +65,7 @@ def _lines(verdict: JudgedTraces, known: Catalogue, format: str, style: Style) -
             from mcpproxy.reports import github
 
             summary = map(github.escape_commands, text.summary_lines(verdict))
-            found = github.lines(verdict.located, verdict.remarks, known, base=output.workspace())
-            return chain(found, summary)
+            annotations = github.lines(verdict.located, verdict.remarks, catalogue, base=output.workspace())
+            return chain(annotations, summary)
         case _:
             return text.lines(verdict, style, base=paths.working_directory())

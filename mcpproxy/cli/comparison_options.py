@@ -24,7 +24,7 @@ exit codes: 0 no difference, 1 differences, 2 it could not be run
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """What is compared: rules for values, and methods that are left out."""
+    """The rules by which values are compared, and the methods whose messages are not compared."""
 
     rules: DiffRules
     ignored_methods: tuple[str, ...] = ()
@@ -56,16 +56,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def rules_from(options: argparse.Namespace) -> ComparisonRules:
     """Return the comparison rules that the arguments give."""
     ignored: list[str] = options.ignore
+    pointers = [item for item in ignored if item.startswith("/")]
+    methods = [item for item in ignored if not item.startswith("/")]
     alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
-    rules = DiffRules(tuple(each for each in ignored if each.startswith("/")), alike)
-    return ComparisonRules(rules, tuple(each for each in ignored if not each.startswith("/")))
+    rules = DiffRules(tuple(pointers), alike)
+    return ComparisonRules(rules, tuple(methods))
 
 
 def choose_session(path: str, sessions: Sequence[RecordedSession], id: str) -> RecordedSession:
-    """Return the one of ``sessions`` whose name begins with ``id``; ``path`` is for error messages.
+    """Return the session whose name begins with ``id``; ``path`` is for error messages.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: no session has such a name, or more than one.
     """
     return find_session(path, id, {session.name: session for session in sessions if session.name})
 
@@ -73,16 +75,16 @@ def choose_session(path: str, sessions: Sequence[RecordedSession], id: str) -> R
 def compare(
     into: Comparison,
     expected: RecordedSession | None,
-    found: RecordedSession | None,
+    actual: RecordedSession | None,
     comparison_rules: ComparisonRules,
     pairing: Pairing | None = None,
 ) -> None:
     """Add the compared items of two sessions to ``into``; ``None`` is a session that one side lacks."""
-    expected, found = expected or RecordedSession(), found or RecordedSession()
-    pairing = pairing or pair_requests(expected, found, comparison_rules.rules)
-    name = expected.name or found.name
+    expected, actual = expected or RecordedSession(), actual or RecordedSession()
+    pairing = pairing or pair_requests(expected, actual, comparison_rules.rules)
+    name = expected.name or actual.name
     items = compare_sessions(
-        expected, found, pairing, comparison_rules.rules, comparison_rules.ignored_methods
+        expected, actual, pairing, comparison_rules.rules, comparison_rules.ignored_methods
     )
     into.items += [replace(item, session=name) for item in items] if name else items
 
@@ -102,12 +104,14 @@ def report(comparison: Comparison, format: str) -> int:
 
 
 def _ignored(text: str) -> str:
+    """An argparse type: a JSON Pointer, or the name of a method."""
     if text.startswith("/") or ("/" in text and " " not in text) or text in ("ping", "initialize"):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON Pointer such as /result/now nor a method")
 
 
 def _alike(text: str) -> list[str]:
+    """An argparse type: kinds of values that may differ, separated by commas."""
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in MATCHERS:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.enforce.policy import Enforcer, enforceable
+from mcpproxy.enforce.policy import Enforcer, enforceable_rules
 from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.ruleset.selection import resolve, unknown
 
@@ -32,34 +32,34 @@ def rules_to_enforce(
     Args:
         where: the command, for error messages.
         values: codes or names, comma-separated.
-        rule_options: which rules the session is judged by; ``None`` for the default ones.
+        rule_options: the rules by which the session is judged; ``None`` for the default rules.
 
     Raises:
         UsageError: a name is not the name of a single rule, or a rule cannot be enforced.
     """
     rules, selection = (rule_options or RuleOptions()).resolve()
-    known, possible = rules.catalogue, enforceable(rules.dispatch)
-    found: set[str] = set()
-    for named in filter(None, (name.strip() for name in ",".join(values).split(","))):
-        codes = resolve(known, named)
+    catalogue, enforceable_codes = rules.catalogue, enforceable_rules(rules.dispatch)
+    chosen_codes: set[str] = set()
+    for name in filter(None, (name.strip() for name in ",".join(values).split(","))):
+        codes = resolve(catalogue, name)
         if not codes:
-            raise unknown(f"{where}: --enforce", known, named)
+            raise unknown(f"{where}: --enforce", catalogue, name)
         if len(codes) > 1:
-            raise UsageError(where, f"--enforce {named} is a family", "name the rules one by one")
-        if not codes <= possible:
+            raise UsageError(where, f"--enforce {name} is a family", "name the rules one by one")
+        if not codes <= enforceable_codes:
             raise UsageError(
                 where,
-                f"--enforce {named}: a request alone does not show whether it is broken",
-                f"these can be enforced: {', '.join(sorted(possible))}",
+                f"--enforce {name}: a request alone does not show whether it is broken",
+                f"these can be enforced: {', '.join(sorted(enforceable_codes))}",
             )
         if not all(map(selection.takes, codes)):
             raise UsageError(
-                where, f"--enforce {named}: --select or --ignore leaves it out", "select it as well"
+                where, f"--enforce {name}: --select or --ignore leaves it out", "select it as well"
             )
-        found |= codes
-    if not found:
+        chosen_codes |= codes
+    if not chosen_codes:
         raise UsageError(where, "--enforce names no rule", "see mcpproxy rules")
-    return frozenset(found)
+    return frozenset(chosen_codes)
 
 
 def enforcing_relay_factory(
@@ -84,7 +84,7 @@ def enforcing_relay_factory(
             signals,
             grace_s,
             quiet,
-            lambda: _enforcer(rules, rule_options, lambda said: relay.say(said)),
+            lambda: _enforcer(rules, rule_options, lambda line: relay.say(line)),
         )
         return relay
 
@@ -104,7 +104,7 @@ def enforcing_proxy_factory(
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
         from mcpproxy.enforce.http import EnforcingProxy
 
-        enforcer = _enforcer(rules, rule_options, lambda said: proxy.stderr_log.say(said))
+        enforcer = _enforcer(rules, rule_options, lambda line: proxy.stderr_log.say(line))
         proxy = EnforcingProxy(settings, listener, journal, enforcer, endpoint)
         return proxy
 
@@ -118,5 +118,5 @@ def _enforcer(
         if lost := ", ".join(sorted(rules.intersection(codes))):
             say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
 
-    known, _ = (rule_options or RuleOptions()).resolve(leave_out)
-    return Enforcer(known.catalogue, rules, known.dispatch)
+    rules_in_use, _ = (rule_options or RuleOptions()).resolve(leave_out)
+    return Enforcer(rules_in_use.catalogue, rules, rules_in_use.dispatch)

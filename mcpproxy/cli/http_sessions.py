@@ -22,12 +22,11 @@ from mcpproxy.trace.session_labels import exchanges_of
 T = TypeVar("T")
 
 EventFilter: TypeAlias = Callable[[Event | Finding], bool]
-"""Whether an event or a finding is wanted. It is called in the order of the recording."""
+"""Returns whether an event or a finding is wanted. It must be called in the order of the recording."""
 
 
 def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: True) -> EventFilter:
-    """Return a filter for the session whose name begins with ``session``; of its events it keeps those that
-    ``shown`` keeps.
+    """Return a filter for the session whose name begins with ``session``. An event must also pass ``shown``.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -70,17 +69,17 @@ def frame_number(event: Event | Finding) -> int | None:
             return None
 
 
-def find_session(path: str, id: str, known: Mapping[str, T]) -> T:
-    """Return the value in ``known`` for the session whose name begins with ``id``.
+def find_session(path: str, id: str, sessions: Mapping[str, T]) -> T:
+    """Return the value in ``sessions`` for the session whose name begins with ``id``.
 
     ``path`` is the recording, for error messages.
 
     Raises:
         UsageError: there is no such session, or more than one.
     """
-    found = [name for name in known if name.startswith(id.lower())]
-    if len(found) == 1:
-        return known[found[0]]
-    fact = f"{len(found)} sessions begin with {id}" if found else f"no session {id} in it"
-    names = ", ".join(sorted(found or known))
+    matches = [name for name in sessions if name.startswith(id.lower())]
+    if len(matches) == 1:
+        return sessions[matches[0]]
+    fact = f"{len(matches)} sessions begin with {id}" if matches else f"no session {id} in it"
+    names = ", ".join(sorted(matches or sessions))
     raise UsageError(path, fact, f"there are {names}" if names else "no session in it has an id")

@@ -1,7 +1,7 @@
 """The ``mcpproxy`` program: selects a command by the arguments and runs it.
 
-Every wrapped server starts here, so this module imports almost nothing, and of the commands only the one that
-was requested. An ``McpProxyError`` is printed as one line, and the exit code is 2.
+Every wrapped server starts here, so this module imports almost nothing: only the module of the requested
+command. An ``McpProxyError`` is printed as one line, and the exit code is 2.
 """
 
 import sys
@@ -27,6 +27,7 @@ COMMANDS = {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
+        "export": ("mcpproxy.cli.commands.export", "a recording as one HTML file that opens anywhere"),
         "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),
         "import": (
             "mcpproxy.cli.commands.import_",
@@ -42,17 +43,18 @@ COMMANDS = {
         "explain": ("mcpproxy.cli.commands.explain", "what a rule means, why it matters, what to do instead"),
     },
 }
-"""Group -> command -> the name of its module, which has ``run(argv) -> int``, and its line in the help."""
+"""Group -> command -> its module, which has a function ``run(argv) -> int``, and its line in the help."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    That is 2 if it could not be run, 130 if it was interrupted, and 141 if the reader of stdout left early.
+    The code is 2 if the command could not be run, 130 if it was interrupted, and 141 if the reader of stdout
+    closed the pipe early.
     """
     args = sys.argv[1:] if argv is None else argv
     try:
-        if _wraps(args):
+        if _is_run(args):
             from mcpproxy.cli.commands.run import run
 
             return run(args)
@@ -70,10 +72,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
-def _wraps(args: list[str]) -> bool:
+def _is_run(args: list[str]) -> bool:
     """Whether ``args`` are for ``run``: they begin with ``run``, with ``--`` or with one of its options.
 
-    If the server's command is missing after the option, ``run`` reports that.
+    If the server's command is missing, ``run`` reports that.
     """
     if not args or args[0] == "--" or not args[0].startswith("--"):
         return bool(args) and args[0] in ("run", "--")
@@ -85,8 +87,8 @@ def _wraps(args: list[str]) -> bool:
 def _command(args: list[str]) -> int:
     """Run any command except wrapping a server.
 
-    If the reader of stdout leaves early, that is not reported, and the exit code is that of a process which
-    SIGPIPE has killed.
+    If the reader of stdout closes the pipe early, nothing is reported, and the exit code is that of a process
+    which SIGPIPE has killed.
     """
     sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] # a TextIO in name, a TextIOWrapper in fact
     try:
@@ -98,33 +100,33 @@ def _command(args: list[str]) -> int:
         # The interpreter flushes stdout again at exit; that must not fail on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
-    except SystemExit as leaving:  # raised by argparse after --help
-        return leaving.code if isinstance(leaving.code, int) else 0
+    except SystemExit as exit_request:  # raised by argparse after --help
+        return exit_request.code if isinstance(exit_request.code, int) else 0
     return code
 
 
 def _dispatch(args: list[str]) -> int:
-    first = args[0] if args else "--help"
-    if first == "help" and len(args) > 1:
+    word = args[0] if args else "--help"
+    if word == "help" and len(args) > 1:
         return _dispatch([args[1], "--help"])
-    if first in ("--help", "-h", "help"):
+    if word in ("--help", "-h", "help"):
         sys.stdout.write(_help())
         return 0
-    if first in ("--version", "-V"):
+    if word in ("--version", "-V"):
         from mcpproxy import __version__
 
         sys.stdout.write(f"mcpproxy {__version__}\n")
         return 0
     for group in COMMANDS.values():
-        if first in group:
-            code: int = _imported(group[first][0]).run(args[1:])
+        if word in group:
+            code: int = _import_command(group[word][0]).run(args[1:])
             return code
     from mcpproxy.cli.unknown_command import refusal
 
     raise refusal(args, [name for group in COMMANDS.values() for name in group])
 
 
-def _imported(name: str) -> "Any":
+def _import_command(name: str) -> "Any":
     """Import the module of a command without garbage collection: modules never become garbage."""
     import gc
     from importlib import import_module

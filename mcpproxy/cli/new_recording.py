@@ -1,6 +1,6 @@
 """Begin a recording, for ``run`` and ``http``: their common options, the file name, the first journal record.
 
-A wrapped server starts only after this, so nothing slow is imported here; argparse alone takes longer to
+A wrapped server starts only after that, so this module imports nothing slow; argparse alone takes longer to
 import than Python takes to start.
 """
 
@@ -43,7 +43,7 @@ OPTIONS = (
 """The options that ``run`` and ``http`` share: name, metavariable (empty for a switch), help."""
 
 RUN_OPTIONS = (*(name for name, _, _ in OPTIONS), "--grace", "--command")
-"""The options that a command line may begin with in place of ``run``."""
+"""The options of ``run``. A command line may begin with one of them, without the word ``run``."""
 
 _REPEATABLE = ("--enforce", "--rules", "--select", "--extend-select", "--ignore")
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
@@ -59,7 +59,7 @@ class RecordingOptions:
     """The values of ``OPTIONS``."""
 
     def __init__(self, where: str) -> None:
-        """``where`` is the command that error messages name."""
+        """Set the defaults. ``where`` is the command that error messages name."""
         self.where = where
         self.trace = ""
         self.trace_dir = ""
@@ -72,7 +72,7 @@ class RecordingOptions:
         self.rule_options: RuleOptions | None = None
 
     def set(self, name: str, value: str) -> None:
-        """Take one option; ``value`` is ignored for a switch.
+        """Set the option ``name``; ``value`` is ignored for a switch.
 
         Raises:
             UsageError: the value cannot be used.
@@ -108,7 +108,7 @@ class RecordingOptions:
         """Set ``rule_options`` if an option selects rules.
 
         Raises:
-            McpProxyError: a name is not the name of a rule, or a folder holds no usable rules.
+            McpProxyError: a name is not the name of a rule, or a folder has no usable rules.
         """
         lists = [self.lists[name] for name in _REPEATABLE if name != "--enforce"]
         if self.app_errors or any(lists):
@@ -133,11 +133,11 @@ class RecordingOptions:
         """Begin the recording; ``label`` and ``members`` are as for ``create_recording``.
 
         Returns:
-            The path of the trace, its journal, and a sentence for stderr. On a full disk there is no journal,
-            and the traffic passes without being recorded.
+            The path of the trace, its journal, and a sentence for stderr. On a full disk the journal is
+            ``None``, and the traffic passes without being recorded.
 
         Raises:
-            UsageError: nothing can be written in the place that the options name.
+            UsageError: nothing can be written to the file or folder that the options name.
         """
         try:
             trace, journal = create_recording(self.trace, self.trace_dir, label, members)
@@ -151,7 +151,7 @@ class RecordingOptions:
 
 
 def refuse(where: str, fact: str, next_step: str) -> NoReturn:
-    """Raise a ``UsageError``; only an error imports it."""
+    """Raise a ``UsageError``. Its class is imported only here, so that a normal start is not slower."""
     from mcpproxy.cli.arguments import UsageError
 
     raise UsageError(where, fact, next_step) from None
@@ -160,7 +160,7 @@ def refuse(where: str, fact: str, next_step: str) -> NoReturn:
 def create_recording(
     trace: str, trace_dir: str, label: str, members: Mapping[str, str]
 ) -> tuple[str, Journal]:
-    """Choose an unused file name and create the journal beside it, whose folder reserves the name.
+    """Choose an unused file name and create the journal beside it. The journal's folder reserves the name.
 
     Args:
         trace: the file to record into; a number is appended if it exists. Empty for a generated name.
@@ -174,13 +174,15 @@ def create_recording(
     Raises:
         OSError: nothing can be written there.
     """
-    wanted = os.path.abspath(trace or os.path.join(trace_dir or paths.state_dir(), paths.trace_name(label)))
-    paths.make_private(os.path.dirname(wanted))
+    first_choice = os.path.abspath(
+        trace or os.path.join(trace_dir or paths.state_dir(), paths.trace_name(label))
+    )
+    paths.make_private(os.path.dirname(first_choice))
     now_ns = time.monotonic_ns()
     start = start_payload(label, now_ns, members)
     attempt = 1
     while True:
-        path = paths.numbered(wanted, attempt)
+        path = paths.numbered(first_choice, attempt)
         try:
             journal = Journal(path, start, now_ns)
             if not os.path.lexists(path):
@@ -192,7 +194,7 @@ def create_recording(
 
 
 def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
-    """Return the payload of the START record: what the header of the trace and the recorder need.
+    """Return the payload of the START record: the data for the header of the trace and for the recorder.
 
     ``members`` are those of the command, including ``transport`` and ``command``; each value is JSON.
     """
@@ -214,7 +216,8 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
 
 
 def _boot_id() -> str:
-    """Return the boot id, as ``mcpproxy.recorder.liveness`` does, which takes too long to import here."""
+    """Return the boot id of the machine. ``mcpproxy.recorder.liveness`` can do that too, but imports
+    slowly."""
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:

@@ -14,10 +14,10 @@ _NEXT_STEP: Final = "name a file in a folder that you may write to"
 
 
 def check_writable(path: str) -> None:
-    """Check early that ``path`` can be written.
+    """Check, before the work begins, that a report can be written to ``path``.
 
     Raises:
-        UsageError: its folder does not exist, or it is a folder or a link.
+        UsageError: the folder of ``path`` does not exist, or ``path`` is a folder or a link.
     """
     _refuse_link(path)
     folder = os.path.dirname(path) or "."
@@ -31,7 +31,7 @@ def write(path: str, lines: Iterable[str]) -> None:
     """Replace the content of ``path`` by ``lines`` atomically; a device is written to directly.
 
     Raises:
-        UsageError: it cannot be written, or is a link.
+        UsageError: the file cannot be written, or is a link.
     """
     _refuse_link(path)
     try:
@@ -47,7 +47,7 @@ def append(path: str, lines: Iterable[str]) -> None:
     """Append ``lines`` to the file ``path``.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     try:
         _write_lines(path, "a", lines)
@@ -59,7 +59,7 @@ def write_with_summary(path: str, report: Iterable[str], summary: Iterable[str])
     """Write ``report`` to ``path``, and its ``summary`` to stderr for the user.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     write(path, report)
     for line in summary:
@@ -68,7 +68,8 @@ def write_with_summary(path: str, report: Iterable[str], summary: Iterable[str])
 
 
 def workspace() -> str:
-    """Return the folder for relative paths: the checkout of GitHub Actions, or the current folder."""
+    """Return the folder to which paths are relative: the checkout of GitHub Actions, or the current
+    folder."""
     return os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
 
 
@@ -95,7 +96,8 @@ def _encoded(line: str) -> bytes:
 
 
 def _refuse_link(path: str) -> None:
-    """Refuse a link: a stranger's checkout may link to any file of the user. Links in /dev are safe."""
+    """Refuse a link, because a stranger's checkout may link to any file of the user. Links in /dev are
+    safe."""
     if os.path.islink(path) and not _is_system_path(path):
         raise UsageError(path, "is a symbolic link, which is not followed", "name the file that it points to")
 
@@ -106,7 +108,7 @@ def _is_system_path(path: str) -> bool:
 
 
 def _is_special(path: str) -> bool:
-    """Whether it is written to directly: not a regular file, or a link such as /dev/stdout."""
+    """Whether ``path`` cannot be replaced: it is not a regular file, or is a link such as /dev/stdout."""
     try:
         return os.path.islink(path) or not stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
@@ -114,5 +116,6 @@ def _is_special(path: str) -> bool:
 
 
 def _refused(path: str, fault: OSError | ValueError) -> UsageError:
+    """Return the error to raise because ``path`` cannot be written."""
     reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
     return UsageError(path, reason.lower(), _NEXT_STEP)

@@ -1,4 +1,4 @@
-"""Process several traces at a time, in a process per processor.
+"""Process several traces at a time, with one process per processor.
 
 Without ``fork`` the traces are processed one after another.
 """
@@ -16,7 +16,7 @@ _work: Callable[[str], object] | None = None
 
 
 def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
-    """Yield the result of ``work`` for each path, in the order of the paths, each as soon as it is known.
+    """Yield the result of ``work`` for each path, in the order of the paths, as soon as a result is known.
 
     ``work`` must not raise an exception, and its result must be picklable.
     """

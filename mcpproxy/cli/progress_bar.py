@@ -1,6 +1,6 @@
 """A progress bar for reading files, shown on a terminal if reading takes longer than a second.
 
-tqdm draws it, and is imported only if stderr is a terminal.
+The package tqdm draws the bar. It is imported only if stderr is a terminal.
 """
 
 import os
@@ -13,25 +13,25 @@ _DELAY_S: Final = 1.0
 
 
 class ReadProgress:
-    """Counts the bytes that were read of several files, and shows them in ``bar`` if there is one."""
+    """Counts the bytes that were read from several files, and shows the count in ``bar`` if there is one."""
 
     def __init__(self, bar: Any = None) -> None:
         self._bar = bar
         self._pid: Final = os.getpid()
-        self._done = 0
+        self._finished_bytes = 0
 
     def set_bytes_read(self, count: int) -> None:
         """Set how many bytes of the current file were read. In a forked process this does nothing."""
         if self._bar is not None and os.getpid() == self._pid:
-            self._bar.update(self._done + count - self._bar.n)
+            self._bar.update(self._finished_bytes + count - self._bar.n)
 
-    def done(self, path: str) -> None:
+    def finish_file(self, path: str) -> None:
         """Count the file as read."""
-        self._done += _size(path)
+        self._finished_bytes += _size(path)
         self.set_bytes_read(0)
 
     def clear(self) -> None:
-        """Clear the bar for a line of output; the next count draws it again."""
+        """Remove the bar before a line of output is printed; the next count draws it again."""
         if self._bar is not None:
             self._bar.clear()
 

@@ -23,8 +23,8 @@ def rule_options(
 ) -> RuleOptions:
     """Check the values of the options that select rules, and return them as ``RuleOptions``.
 
-    If there are custom rules, ``sys.stdout`` becomes stderr: their code may print, and stdout may be the
-    connection to a peer.
+    If there are custom rules, ``sys.stdout`` becomes stderr, because the rules may print, and stdout may be
+    the connection to a peer.
 
     Raises:
         CustomRuleError: the rules in a folder cannot be used.

@@ -1,7 +1,7 @@
-"""``--update``: record a live server while a recording is played to it, and replace that recording.
+"""``--update``: record a live server while an old recording is played to it, and replace the old recording.
 
 The server runs behind a second mcpproxy, as if a user had wrapped it. The old recording is replaced
-atomically when the new one is complete; if recording fails, it is unchanged.
+atomically when the new recording is complete. If the new recording fails, the old recording is unchanged.
 """
 
 import os
@@ -30,7 +30,8 @@ _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 @dataclass(slots=True)
 class Renewal:
-    """How to reach the recorded server: ``url`` or ``command``. ``keeps``: replace the old recording."""
+    """The ``url`` or ``command`` of the server to play to. The caller sets ``keeps`` to replace the
+    recording."""
 
     url: str
     command: Sequence[str]
@@ -39,7 +40,8 @@ class Renewal:
 
 @contextmanager
 def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
-    """Yield how to reach the server at ``url`` or of ``command``, behind a recorder if that is ``wanted``.
+    """Yield how to reach the server, given by ``url`` or ``command``. If ``wanted``, it runs behind a
+    recorder.
 
     Raises:
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.
@@ -62,8 +64,8 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
     proxy = [sys.executable, "-m", "mcpproxy"]
     try:
         if url:
-            with _proxy_before(url, [*proxy, "http", "--trace", new]) as here:
-                renewal = Renewal(here, ())
+            with _proxy_before(url, [*proxy, "http", "--trace", new]) as proxy_url:
+                renewal = Renewal(proxy_url, ())
                 yield renewal
         else:
             renewal = Renewal("", [*proxy, "run", "--trace", new, "--quiet", "--", *command])
@@ -87,20 +89,20 @@ def _is_ours(path: str) -> bool:
 
 @contextmanager
 def _proxy_before(url: str, command: list[str]) -> Generator[str]:
-    """Run a proxy before ``url`` during the context; yield the URL it listens on."""
+    """Run a proxy before the server at ``url`` during the context. Yield the proxy's URL."""
     command = [*command, url, "--listen", "127.0.0.1:0", "--live", "off"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        printed: list[str] = []
+        stderr_lines: list[str] = []
         for line in process.stderr:
-            printed.append(line)
-            if found := _LISTENING.search(line):
-                yield found[1]
+            stderr_lines.append(line)
+            if match := _LISTENING.search(line):
+                yield match[1]
                 break
         else:
             raise McpProxyError(
-                f"{url}: {printed[-1].strip() if printed else 'cannot be recorded'}; check the URL"
+                f"{url}: {stderr_lines[-1].strip() if stderr_lines else 'cannot be recorded'}; check the URL"
             )
     finally:
         process.terminate()
@@ -112,7 +114,7 @@ def _proxy_before(url: str, command: list[str]) -> Generator[str]:
 
 
 def _await_recorder(trace: str) -> None:
-    """Wait until the recorder has written everything and deleted the journal."""
+    """Wait until the recorder has completed the trace and deleted the journal."""
     until = time.monotonic() + _DEADLINE_S
     while os.path.isdir(journal.folder(trace)) and time.monotonic() < until:
         time.sleep(0.01)

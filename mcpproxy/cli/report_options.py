@@ -10,7 +10,7 @@ FINDING_FORMATS: Final = ("text", "json", "sarif", "junit", "github")
 """The formats of ``check`` and ``validate``, which report findings."""
 
 LOCATED_FORMATS: Final = ("json", "sarif", "github")
-"""Those of ``FINDING_FORMATS`` that give the line of the trace file in which a frame is."""
+"""The formats in ``FINDING_FORMATS`` that name the line of the trace file in which a frame is."""
 
 
 def add_format(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:

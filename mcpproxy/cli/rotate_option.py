@@ -13,13 +13,13 @@ def rotation_member(text: str, command: str) -> str:
     """Return ``100M`` or ``12h`` as JSON for the START record; ``null`` if no rotation was requested.
 
     Raises:
-        UsageError: it is neither a size nor a duration.
+        UsageError: ``text`` is neither a size nor a duration.
     """
     if not text:
         return "null"
-    found = re.fullmatch(r"([1-9][0-9]{0,9})(k|m|g|s|min|h|d)(?:i?b)?", text.strip().lower())
-    if found is not None:
-        number, unit = int(found[1]), found[2]
+    match = re.fullmatch(r"([1-9][0-9]{0,9})(k|m|g|s|min|h|d)(?:i?b)?", text.strip().lower())
+    if match is not None:
+        number, unit = int(match[1]), match[2]
         if unit in _SECONDS:
             return f'{{"ns":{number * _SECONDS[unit] * 1_000_000_000}}}'
         if number * _BYTES[unit] >= _LEAST_BYTES:

@@ -28,12 +28,12 @@ def terminal_style(*, colour: bool = True) -> Style:
         unicode = False
     if not stdout.isatty():
         return Style(unicode=unicode)
-    wanted = colour and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    use_colour = colour and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     try:
         width = os.get_terminal_size(stdout.fileno()).columns or 80
     except OSError:
         width = 80
-    return Style(wanted, width, unicode)
+    return Style(use_colour, width, unicode)
 
 
 def emit(lines: Iterable[str], *, flush: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What to do instead of a word that is not a command: imported only for such a word."""
+"""Suggest a command for a word that is not a command. This module is imported only for such a word."""
 
 import shutil
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,8 @@ INSTEAD: Final = {
     "convert": "did you mean import?",
     "version": "did you mean --version?",
 }
-"""What people may mean by a word that is the name of a program, too, but never that of a server."""
+"""Words that users may try as commands -> a suggestion. Some are names of programs, but none is an MCP
+server."""
 
 
 def is_command(word: str) -> bool:
@@ -34,27 +35,27 @@ def is_command(word: str) -> bool:
 
 
 def refusal(args: Sequence[str], commands: Iterable[str]) -> UsageError:
-    """Return the error for ``args`` that begin with neither a command nor an option that is known."""
-    first = args[0]
-    if first.startswith("-"):
+    """Return the error for ``args``, which begin with neither a known command nor a known option."""
+    word = args[0]
+    if word.startswith("-"):
         return _unknown_option(args)
-    if first in INSTEAD:
-        return UsageError(first, "unknown command", INSTEAD[first])
-    if shutil.which(first):
-        typed = first if len(args) == 1 else f"{first} ..."
+    if word in INSTEAD:
+        return UsageError(word, "unknown command", INSTEAD[word])
+    if shutil.which(word):
+        command = word if len(args) == 1 else f"{word} ..."
         return UsageError(
-            first, "not a command of mcpproxy", f"put -- before the server command: mcpproxy -- {typed}"
+            word, "not a command of mcpproxy", f"put -- before the server command: mcpproxy -- {command}"
         )
-    if guess := nearest(first, commands):
-        return UsageError(first, "unknown command", f"did you mean {guess}?")
+    if guess := nearest(word, commands):
+        return UsageError(word, "unknown command", f"did you mean {guess}?")
     return UsageError(
-        first, "unknown command", "see mcpproxy --help, or put -- before a server command to wrap it"
+        word, "unknown command", "see mcpproxy --help, or put -- before a server command to wrap it"
     )
 
 
 def _unknown_option(args: Sequence[str]) -> UsageError:
     name = args[0].partition("=")[0]
     guess = nearest_option(name, (*RUN_OPTIONS, "--help", "--version"))
-    wraps = "--" in args or guess in RUN_OPTIONS
-    see = f"see mcpproxy {'run ' * wraps}--help"
+    is_for_run = "--" in args or guess in RUN_OPTIONS
+    see = f"see mcpproxy {'run ' * is_for_run}--help"
     return UsageError(name, "unknown option", f"did you mean {guess}? {see}" if guess else see)

@@ -21,9 +21,9 @@ from mcpproxy.validate.outcome import CheckResult, Validation
 
 
 class ProgressPrinter:
-    """Prints the checks as they come, and on a terminal also a line that shows the current one.
+    """Prints the checks as they end, and on a terminal also a line that names the current check.
 
-    ``target`` and ``transport`` are those of the validation. If it ``is_quiet``, no checks are printed.
+    ``target`` and ``transport`` are those of the validation. If ``is_quiet``, no checks are printed.
     """
 
     def __init__(self, target: str, transport: str, look: Style, *, is_quiet: bool) -> None:
@@ -33,14 +33,14 @@ class ProgressPrinter:
         self._is_quiet: Final = is_quiet
         self._shows_current: Final = sys.stderr.isatty()
         self._number = 0
-        self._before: CheckResult | None = None
+        self._previous_check: CheckResult | None = None
 
     def callbacks(self) -> ProgressCallbacks:
-        """What the validation is to call."""
-        return ProgressCallbacks(self._begins, self._opens, self._ends)
+        """Return the functions that the validation calls."""
+        return ProgressCallbacks(self._on_begin, self._on_revision, self._on_end)
 
     def finish(self, result: Validation) -> None:
-        """Print what comes after the checks, if any were printed."""
+        """Print the lines after the checks, if checks were printed."""
         self.clear()
         if self._number and not self._is_quiet:
             emit(validation.end(result, self._look))
@@ -51,19 +51,19 @@ class ProgressPrinter:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
-    def _begins(self, name: str) -> None:
+    def _on_begin(self, name: str) -> None:
         if self._shows_current:
             sys.stderr.write(f"\r\033[K{self._number} checks, now {name}")
             sys.stderr.flush()
 
-    def _opens(self, revision: str, server: JSONObject) -> None:
+    def _on_revision(self, revision: str, server: JSONObject) -> None:
         self._print([] if self._number else [validation.header(server, self._target, self._look)])
         self._print(validation.revision_header(revision, self._transport, self._look))
-        self._before = None
+        self._previous_check = None
 
-    def _ends(self, check: CheckResult) -> None:
-        self._print(validation.next_check(self._before, check, self._look))
-        self._before = check
+    def _on_end(self, check: CheckResult) -> None:
+        self._print(validation.next_check(self._previous_check, check, self._look))
+        self._previous_check = check
         self._number += 1
 
     def _print(self, lines: Iterable[str]) -> None:
@@ -74,7 +74,7 @@ class ProgressPrinter:
 
 def report(
     result: Validation,
-    known: Catalogue,
+    catalogue: Catalogue,
     format: str,
     path: str | None,
     style: Style,
@@ -83,27 +83,29 @@ def report(
 ) -> None:
     """Print the whole report, or write it to ``path``.
 
-    ``fixed`` are the entries of the baseline that were not found, ``None`` if there is no baseline.
+    ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
 
     Raises:
         UsageError: the file cannot be written.
     """
     if path:
         output.write_with_summary(
-            path, _lines(result, known, format, PLAIN, fixed), validation.summary(result)
+            path, _lines(result, catalogue, format, PLAIN, fixed), validation.summary(result)
         )
     else:
-        emit(_lines(result, known, format, style, fixed))
+        emit(_lines(result, catalogue, format, style, fixed))
     if format == "github":
         from mcpproxy.reports import markdown
 
         heading = f"mcpproxy validate: {next(iter(validation.summary(result)))}"
-        found = validated.located(result.checks)
-        output.add_to_step_summary(markdown.lines(heading, found, validated.remarks(result), known))
+        located_findings = validated.located(result.checks)
+        output.add_to_step_summary(
+            markdown.lines(heading, located_findings, validated.remarks(result), catalogue)
+        )
 
 
 def _lines(
-    result: Validation, known: Catalogue, format: str, style: Style, fixed: tuple[Entry, ...] | None
+    result: Validation, catalogue: Catalogue, format: str, style: Style, fixed: tuple[Entry, ...] | None
 ) -> Iterable[str]:
     match format:
         case "json":
@@ -120,7 +122,7 @@ def _lines(
             return sarif.lines(
                 validated.located(result.checks),
                 validated.remarks(result),
-                known,
+                catalogue,
                 base=os.getcwd(),
                 exit_code=result.exit_code,
                 fixed=fixed,
@@ -128,9 +130,11 @@ def _lines(
         case "github":
             from mcpproxy.reports import github
 
-            found = validated.located(result.checks)
+            located_findings = validated.located(result.checks)
             summary = map(github.escape_commands, validation.summary(result))
-            commands = github.lines(found, validated.remarks(result), known, base=output.workspace())
+            commands = github.lines(
+                located_findings, validated.remarks(result), catalogue, base=output.workspace()
+            )
             return chain(commands, summary)
         case _:
             return validation.lines(result, style)

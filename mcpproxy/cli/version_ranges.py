@@ -6,8 +6,8 @@
     [any]
     host = "!=1.4.0"
 
-There is one table per protocol revision, and ``any`` for all revisions. A key is the name that an
-implementation gives itself, a value a range of versions as in Python requirements.
+There is one table per protocol revision, and ``any`` for all revisions. A key is the name by which an
+implementation calls itself. A value is a range of versions as in Python requirements.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def read(path: str) -> Ranges:
     """Return the ranges in a file.
 
     Raises:
-        UsageError: it cannot be read, or is not a file of ranges.
+        UsageError: the file cannot be read, or is not a file of ranges.
     """
     try:
         tables = tomli.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
@@ -42,7 +42,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
     Raises:
         UsageError: the name of a table is not a revision, or a range is not valid.
     """
-    found: dict[str, Mapping[str, Range]] = {}
+    ranges: dict[str, Mapping[str, Range]] = {}
     for revision, table in tables.items():
         if revision not in (*REVISIONS, ANY) or not isinstance(table, dict):
             guess = nearest(revision, [*REVISIONS, ANY])
@@ -51,8 +51,8 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
                 f"[{revision}] is not a protocol revision",
                 f"did you mean {guess}?" if guess else f"use one of {', '.join(REVISIONS)} or {ANY}",
             )
-        found[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return found
+        ranges[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return ranges
 
 
 def _range(path: str, name: str, text: object) -> Range:

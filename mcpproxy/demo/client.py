@@ -1,6 +1,6 @@
 """A correct client over stdio, with the standard library only.
 
-It does not know that a proxy is between it and the server.
+The client talks to its server as usual; nothing in the client depends on a proxy between them.
 """
 
 import json
@@ -30,7 +30,7 @@ def converse(server: subprocess.Popen[bytes]) -> None:
 
 
 class DemoClient:
-    """One request at a time over a pair of pipes."""
+    """Sends one request at a time to a server, over a pair of pipes."""
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
         self._stdin: Final = stdin
@@ -40,7 +40,7 @@ class DemoClient:
     def request(self, method: str, params: Object | None = None) -> Object | None:
         """Send a request and return the response.
 
-        If that has another id, cancel the request and return ``None``.
+        If the response has another id, cancel the request and return ``None``.
 
         Raises:
             EOFError: the server exited without a response.
@@ -62,8 +62,9 @@ class DemoClient:
         self._send({"jsonrpc": "2.0", "method": method}, params)
 
     def _send(self, message: Object, params: Object | None) -> None:
-        whole = message | {"params": params} if params is not None else message
-        self._stdin.write(json.dumps(whole, separators=(",", ":")).encode() + b"\n")
+        if params is not None:
+            message = message | {"params": params}
+        self._stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         self._stdin.flush()
 
 

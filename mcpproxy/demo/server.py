@@ -1,7 +1,7 @@
 """A weather server over stdio with three deliberate faults, with the standard library only.
 
-Each fault is common in real servers: a ``print`` left in the code (STDIO-002), a wrong JSON Schema of a tool
-(SCHEMA-004), an id that became a string (PROTO-007).
+Each fault is common in real servers: text that is printed to stdout (STDIO-002), a wrong JSON Schema of a
+tool (SCHEMA-004), and a response whose id is a string although the request had a number (PROTO-007).
 """
 
 import json
@@ -66,14 +66,17 @@ def answer(request: Object) -> Object:
 
 
 def result(request_id: object, value: Object) -> Object:
+    """Return a successful response."""
     return {"jsonrpc": "2.0", "id": request_id, "result": value}
 
 
 def text(words: str) -> Object:
+    """Return the result of a tool that answers with text."""
     return {"content": [{"type": "text", "text": words}]}
 
 
 def send(message: Object) -> None:
+    """Write a message to stdout."""
     sys.stdout.write(json.dumps(message, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 

@@ -1,7 +1,8 @@
 """Joins two recordings of one server: appends the requests that only the later recording contains.
 
-The earlier recording is kept unchanged. Each request that it lacks is appended with its response and with
-the unsolicited messages of both sides while it was open, under ids that the earlier recording does not use.
+The records of the earlier recording stay as they are. Each client request that it lacks is appended under a
+new id, together with the response and the messages that both sides sent while the request was open. The new
+ids are not used in the earlier recording.
 """
 
 from collections.abc import Iterable
@@ -25,39 +26,43 @@ _PAUSE_NS: Final = 1_000_000
 """The time between the earlier recording and the first appended message."""
 
 
-def join(kept: str, added: str, into: str) -> bool:
-    """Write ``kept`` and the requests that only ``added`` contains to ``into``; false if there are none.
+def join(earlier_path: str, later_path: str, output_path: str) -> bool:
+    """Write the earlier recording and the requests that only the later one contains to ``output_path``.
 
-    Both recordings are of stdio. ``into`` may be ``kept``: the file is replaced as a whole.
+    Both recordings are of stdio. ``output_path`` may be ``earlier_path``: the file is replaced as a whole. If
+    the later recording contains no further request, nothing is written and the result is false.
 
     Raises:
         TraceError: a recording cannot be read.
-        OSError: ``into`` cannot be written.
+        OSError: the output cannot be written.
     """
-    trace, more = open_trace(kept), open_trace(added)
-    extra = _extra(_only_session(trace), _only_session(more))
-    if not extra:
+    earlier, later = open_trace(earlier_path), open_trace(later_path)
+    appended = _appended_frames(_only_session(earlier), _only_session(later))
+    if not appended:
         return False
-    files.replace(into, _records(trace, extra))
+    files.replace(output_path, _joined_lines(earlier, appended))
     return True
 
 
-def lacks(kept: str, added: str) -> bool:
-    """Whether ``added`` contains a client request, over any transport, that ``kept`` lacks.
+def lacks(earlier_path: str, later_path: str) -> bool:
+    """Whether the earlier recording lacks a client request that the later one contains, over any transport.
 
     Raises:
         TraceError: a recording cannot be read.
     """
-    known, asked = merged(load(kept).sessions), merged(load(added).sessions)
-    return bool(_wanted(known.messages, asked.messages))
+    earlier, later = merged(load(earlier_path).sessions), merged(load(later_path).sessions)
+    return bool(_missing_requests(earlier.messages, later.messages))
 
 
-def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) -> set[int]:
-    """Return the places of the client's requests in ``asked`` that are not in ``known``, or not as often."""
-    matcher = Matcher(entry for entry in known if entry.sender == "client")
+def _missing_requests(earlier: Iterable[SessionMessage], later: Iterable[SessionMessage]) -> set[int]:
+    """Return the indices of those client requests in ``later`` that ``earlier`` lacks.
+
+    A request that is repeated in ``later`` more often than in ``earlier`` is missing, too.
+    """
+    matcher = Matcher(entry for entry in earlier if entry.sender == "client")
     return {
         entry.index
-        for entry in asked
+        for entry in later
         if entry.sender == "client" and isinstance(entry.message, Request) and not matcher.take(entry.message)
     }
 
@@ -66,71 +71,71 @@ def _only_session(trace: Trace) -> RecordedSession:
     return next(iter(from_trace(trace).sessions), RecordedSession())
 
 
-def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
-    """Return the frames to append, in recorded order."""
-    wanted = _wanted(kept.messages, added.messages)
-    ids = _NewIds(kept)
-    answered = {entry.answers for entry in added.messages}
-    waiting: set[int] = set()
+def _appended_frames(earlier: RecordedSession, later: RecordedSession) -> list[Frame]:
+    """Return the frames of the later session to append, in recorded order."""
+    missing = _missing_requests(earlier.messages, later.messages)
+    ids = _NewIds(earlier)
+    answered = {entry.answers for entry in later.messages}
+    open_requests: set[int] = set()  # missing requests whose response comes later
     frames: dict[int, Frame] = {}
-    for entry in added.messages:
+    for entry in later.messages:
         if entry.answers is None:
-            asks = entry.sender == "client" and isinstance(entry.message, Request)
-            belongs = entry.index in wanted if asks else bool(waiting)
+            is_client_request = entry.sender == "client" and isinstance(entry.message, Request)
+            is_appended = entry.index in missing if is_client_request else bool(open_requests)
         else:
-            belongs = entry.answers in wanted or ids.has(entry.answers)
-            waiting.discard(entry.answers)
-        if entry.index in wanted and entry.index in answered:
-            waiting.add(entry.index)
-        if belongs:
-            raw = entry.raw if entry.batch else ids.renamed(entry)
+            is_appended = entry.answers in missing or ids.has(entry.answers)
+            open_requests.discard(entry.answers)
+        if entry.index in missing and entry.index in answered:
+            open_requests.add(entry.index)
+        if is_appended:
+            raw = entry.raw if entry.batch else ids.with_new_ids(entry)
             frames[entry.seq] = Frame(entry.seq, entry.sender, raw, entry.at_ns, event=None)
-    return [_as_batch(frame, added) for frame in frames.values()]
+    return [_whole_batch(frame, later) for frame in frames.values()]
 
 
-def _as_batch(frame: Frame, session: RecordedSession) -> Frame:
-    """Return the whole batch if the frame was one, even if not all of its messages are to be appended."""
-    parts = [entry.raw for entry in session.messages if entry.batch == frame.seq]
-    return replace(frame, raw=b"[" + b",".join(parts) + b"]") if parts else frame
+def _whole_batch(frame: Frame, session: RecordedSession) -> Frame:
+    """Return a frame of a batch with all messages of the batch, and any other frame unchanged."""
+    items = [entry.raw for entry in session.messages if entry.batch == frame.seq]
+    return replace(frame, raw=b"[" + b",".join(items) + b"]") if items else frame
 
 
 class _NewIds:
     """Gives requests ids that the earlier recording does not use."""
 
-    def __init__(self, kept: RecordedSession) -> None:
-        known = [entry.message.id for entry in kept.messages if isinstance(entry.message, Request)]
-        self._next = max((id for id in known if isinstance(id, int)), default=0) + 1
-        self._of_request: Final[dict[int, bytes]] = {}
-        self._of_id: Final[dict[tuple[type, RequestId], bytes]] = {}
+    def __init__(self, earlier: RecordedSession) -> None:
+        ids = [entry.message.id for entry in earlier.messages if isinstance(entry.message, Request)]
+        self._next_id = max((id for id in ids if isinstance(id, int)), default=0) + 1
+        self._new_by_index: Final[dict[int, bytes]] = {}  # index of a request -> its new id
+        self._new_by_old: Final[dict[tuple[type, RequestId], bytes]] = {}
 
-    def has(self, request: int) -> bool:
-        """Whether the request at this place was given a new id."""
-        return request in self._of_request
+    def has(self, index: int) -> bool:
+        """Whether the request at this index was given a new id."""
+        return index in self._new_by_index
 
-    def renamed(self, entry: SessionMessage) -> bytes:
-        """Return the message with new ids: its own id, and the ids that it refers to."""
+    def with_new_ids(self, entry: SessionMessage) -> bytes:
+        """Return the message with a new id, or with the new id of the request that it refers to."""
         match entry.message:
             case Request(id=id) if id is not None:
-                new = written(self._next)
-                self._next += 1
-                self._of_request[entry.index] = self._of_id[type(id), id] = new
-                return spliced(entry.raw, {ID: new})
+                new_id = written(self._next_id)
+                self._next_id += 1
+                self._new_by_index[entry.index] = self._new_by_old[type(id), id] = new_id
+                return spliced(entry.raw, {ID: new_id})
             case Notification(params={"requestId": int() | str() as id}):
-                new = self._of_id.get((type(id), id))
-                return spliced(entry.raw, {REQUEST_ID: new}) if new else entry.raw
-            case _ if entry.answers is not None and (new := self._of_request.get(entry.answers)):
-                return spliced(entry.raw, {ID: new})
+                new_id = self._new_by_old.get((type(id), id))
+                return spliced(entry.raw, {REQUEST_ID: new_id}) if new_id else entry.raw
+            case _ if entry.answers is not None and (new_id := self._new_by_index.get(entry.answers)):
+                return spliced(entry.raw, {ID: new_id})
             case _:
                 return entry.raw
 
 
-def _records(trace: Trace, extra: list[Frame]) -> "list[bytes]":
+def _joined_lines(earlier: Trace, appended: list[Frame]) -> "list[bytes]":
     """Return the lines of the joined trace."""
-    lines = [encode_header(trace.header)]
+    lines = [encode_header(earlier.header)]
     tally = Tally()
     close = Close("cut")
     seq = at_ns = 0
-    for event in trace.events():
+    for event in earlier.events():
         match event:
             case Close():
                 close = event
@@ -146,8 +151,8 @@ def _records(trace: Trace, extra: list[Frame]) -> "list[bytes]":
                 pass
         at_ns = max(at_ns, event.observed_at_ns)
         lines.append(encode(event))
-    shift_ns = at_ns + _PAUSE_NS - extra[0].observed_at_ns
-    for frame in extra:
+    shift_ns = at_ns + _PAUSE_NS - appended[0].observed_at_ns
+    for frame in appended:
         seq += 1
         tally.frames[frame.sender] += 1
         at_ns = frame.observed_at_ns + shift_ns

@@ -1,8 +1,8 @@
 """A copy of a recording in which values are masked; all other bytes are unchanged.
 
-The recorder masks credentials with the same masks (``mcpproxy.session.masked_values``). Here they are made
-with a random key that is not kept: equal values have equal masks in one file, and different masks in another.
-A replay matches a masked value with any value, and no rule judges a masked value.
+The recorder masks credentials in the same way (``mcpproxy.session.masked_values``). A mask is made from a
+value with a random key that is not stored, so equal values have equal masks in one file, and different masks
+in another file. A replay matches a masked value with any value, and no rule judges a masked value.
 
 The members that determine the kind of a message (``jsonrpc``, ``id``, ``method``, versions) are never masked.
 """
@@ -49,15 +49,16 @@ PROTECTED: Final = (
     "/result/protocolVersion",
     "/params/_meta/io.modelcontextprotocol~1protocolVersion",
 )
-"""Members that determine the kind of a message."""
+"""JSON Pointers of the members that determine the kind of a message."""
 
 _JSON_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
+"""Matches the text between the first and the last quote in the message of a finding."""
 _SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Members of a JSON Schema whose members are schemas, under the names of the values they describe."""
+"""Members of a JSON Schema that map the name of a value to the schema of that value."""
 
 _ARGUMENT_HEADER_PREFIX: Final = "mcp-param-"
-_NESTED: Final = 3
+_MAX_NESTED_JSON: Final = 3
 """How many levels of JSON inside JSON strings are searched."""
 
 
@@ -65,9 +66,10 @@ _NESTED: Final = 3
 class RedactionScope:
     """The values to mask.
 
-    ``keys`` are names of members, headers and parameters, case-insensitive. What a pattern in ``values``
-    matches is masked; if the pattern has groups, only the first group that matched. In ``pointers``, ``*``
-    stands for one step and ``**`` for any number. ``secrets`` masks everything that looks like a credential.
+    ``keys`` are names of members, headers and parameters, case-insensitive. Text that matches a pattern in
+    ``values`` is masked; if the pattern has groups, only the first group that matched is masked. ``pointers``
+    are JSON Pointers in which ``*`` stands for one step and ``**`` for any number of steps. With ``secrets``,
+    everything that looks like a credential is masked.
     """
 
     keys: Sequence[str] = ()
@@ -77,9 +79,9 @@ class RedactionScope:
 
     @property
     def kinds(self) -> str:
-        """The kinds of values to mask, as the header of the copy says them; empty if there are none."""
+        """The kinds of values to mask, as the header of the copy names them; empty if there are none."""
         kinds = {"keys": self.keys, "values": self.values, "pointers": self.pointers, "secrets": self.secrets}
-        return ",".join(kind for kind, given in kinds.items() if given)
+        return ",".join(kind for kind, option in kinds.items() if option)
 
 
 class Redaction:
@@ -89,36 +91,38 @@ class Redaction:
         self.masked = 0
         """How many values were masked."""
         self.text_pieces = 0
-        """How many pieces of overlong messages there are; in those only ``values`` are searched for."""
+        """How many pieces of overlong messages were masked as plain text, because they cannot be parsed."""
         self._scope = scope
         self._mask_key: Final = os.urandom(32)
-        self._names: Final = frozenset(key.lower() for key in scope.keys)
-        texts = [*scope.values, *(PATTERNS if scope.secrets else ())]
+        self._key_names: Final = frozenset(key.lower() for key in scope.keys)
+        patterns = [*scope.values, *(PATTERNS if scope.secrets else ())]
         # In texts that are not JSON, a key is found as ``name=value`` or ``name: value``.
-        self._texts: Final = [*texts, value_after(scope.keys)] if scope.keys else texts
-        self._pointers: Final = [re.compile(_expression(pointer)) for pointer in scope.pointers]
+        self._text_patterns: Final = [*patterns, value_after(scope.keys)] if scope.keys else patterns
+        self._pointers: Final = [re.compile(_pointer_regex(pointer)) for pointer in scope.pointers]
         self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)  # ``keep``: masks nothing
         self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
-        # The name of a session is derived from its id, so it changes if the id is masked.
-        self._session_names_before: Final = SessionNames()
-        self._session_names_after: Final = SessionNames()
+        # The name of a session is derived from its id, so the name changes if the id is masked.
+        self._original_session_names: Final = SessionNames()
+        self._masked_session_names: Final = SessionNames()
 
     def header(self, header: Header) -> Header:
-        """Return the header of the copy, which says which kinds of values are masked.
+        """Return the header of the copy. Its ``redaction`` names the kinds of values that are masked.
 
-        ``boot`` and ``ppid`` would identify the machine and its processes.
+        ``boot`` and ``ppid`` are removed: they would identify the machine and its processes.
         """
-        before = () if header.redaction == "none" else (header.redaction,)
+        earlier_kinds = () if header.redaction == "none" else (header.redaction,)
         urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
         command = tuple(self._command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
-        redaction = ",".join((*before, self._scope.kinds))
+        redaction = ",".join((*earlier_kinds, self._scope.kinds))
         return replace(
             header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", ppid=0, **urls
         )
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
-        """Yield the records of the copy, each with its line. Of encoded bodies only the decoded form is kept.
+        """Yield the records of the copy, each with its line.
+
+        Compressed bodies are left out; their decoded frames are kept.
 
         Raises:
             TraceError: the trace cannot be read.
@@ -126,31 +130,31 @@ class Redaction:
         for record, line in trace.lines():
             if isinstance(record, Encoded):
                 continue
-            new = self.record(record)
-            session = self._session_names_after.of(new)
-            if new is record and session == self._session_names_before.of(record):
+            masked = self.record(record)
+            session = self._masked_session_names.of(masked)
+            if masked is record and session == self._original_session_names.of(record):
                 yield record, line
-            elif isinstance(new, Finding):
-                yield new, encode_finding(new)
+            elif isinstance(masked, Finding):
+                yield masked, encode_finding(masked)
             else:
-                assert not isinstance(new, Close)  # ``record`` returns it unchanged
-                yield new, encode(new, session)
+                assert not isinstance(masked, Close)  # ``record`` returns a close record unchanged
+                yield masked, encode(masked, session)
 
     def record(self, record: Event | Finding) -> Event | Finding:
         """Return the record with its values masked; the same object if there is nothing to mask."""
         match record:
             case Frame():
-                new = self._frame(record)
+                masked = self._frame(record)
             case Stderr():
                 raw = self._plain(record.raw)
                 return record if raw == record.raw else replace(record, raw=raw)
             case RequestHead():
                 headers, target = self._headers(record.headers), self._url(record.target)
-                same = (headers, target) == (record.headers, record.target)
-                new = record if same else replace(record, headers=headers, target=target)
+                is_same = (headers, target) == (record.headers, record.target)
+                masked = record if is_same else replace(record, headers=headers, target=target)
             case ResponseHead():
                 headers = self._headers(record.headers)
-                new = record if headers == record.headers else replace(record, headers=headers)
+                masked = record if headers == record.headers else replace(record, headers=headers)
             case Finding():
                 return self._finding(record)
             case Note():
@@ -161,33 +165,35 @@ class Redaction:
                 return record if reason == record.reason else replace(record, reason=reason)
             case _:
                 return record
-        if new is not record:
+        if masked is not record:
             self._altered.add(record.seq)
-        return new
+        return masked
 
-    # Texts
+    # Plain text
 
     def text(self, text: str) -> str:
         """Return the text with its values masked."""
-        for pattern in self._texts:
+        for pattern in self._text_patterns:
             text = pattern.sub(self._mask_match, text)
         return text
 
-    def _mask_match(self, found: re.Match[str]) -> str:
-        group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
-        if found[group].startswith(MARK):
-            return found[0]
-        start, end = (index - found.start() for index in found.span(group))
-        return found[0][:start] + self._mask(found[group]) + found[0][end:]
+    def _mask_match(self, match: re.Match[str]) -> str:
+        """Return the matched text with its first matched group masked, or all of it masked."""
+        group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
+        if match[group].startswith(MARK):
+            return match[0]
+        start, end = (index - match.start() for index in match.span(group))
+        return match[0][:start] + self._mask(match[group]) + match[0][end:]
 
     def _mask(self, value: str) -> str:
+        """Return the mask of ``value``, and count it; an empty value or a mask is returned unchanged."""
         if not value or is_masked(value):
             return value
         self.masked += 1
         return str(mask(value, self._mask_key))
 
     def _has_secret_name(self, name: str) -> bool:
-        return name.lower() in self._names or (self._scope.secrets and names_credential(name))
+        return name.lower() in self._key_names or (self._scope.secrets and names_credential(name))
 
     def _url(self, text: str) -> str:
         return self.text(self._count_change(text, self._credentials.url(text)))
@@ -197,28 +203,31 @@ class Redaction:
         return after
 
     def _command(self, command: tuple[str, ...]) -> Iterator[str]:
+        """Yield the arguments of a command with their values masked."""
         masking = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
         for before, after in zip(command, arguments(command, masking), strict=True):
             yield self._count_change(before, after)
 
     def _names_option(self, name: str) -> bool:
-        named = self._has_secret_name(name) or self._has_secret_name(name.replace("-", "_"))
-        return named or (self._scope.secrets and names_option(name))
+        is_secret = self._has_secret_name(name) or self._has_secret_name(name.replace("-", "_"))
+        return is_secret or (self._scope.secrets and names_option(name))
 
     def _headers(self, headers: Headers) -> Headers:
         credentials = self._credentials.headers(headers)
         return tuple(
             (
                 name,
-                self._mask(value) if self._masks_header(name) else self.text(self._count_change(old, value)),
+                self._mask(value)
+                if self._masks_header(name)
+                else self.text(self._count_change(recorded, value)),
             )
-            for (_, old), (name, value) in zip(headers, credentials, strict=True)
+            for (_, recorded), (name, value) in zip(headers, credentials, strict=True)
         )
 
     def _masks_header(self, header: str) -> bool:
         """Whether the value of a header is to be masked; ``Mcp-Param-*`` headers repeat tool arguments."""
         name = header.lower()
-        return name in self._names or (
+        return name in self._key_names or (
             name.startswith(_ARGUMENT_HEADER_PREFIX)
             and self._has_secret_name(name.removeprefix(_ARGUMENT_HEADER_PREFIX))
         )
@@ -226,17 +235,18 @@ class Redaction:
     def _plain(self, raw: bytes) -> bytes:
         """Return bytes that are not JSON, with their values masked."""
         try:
-            text, coding = raw.decode("utf-8"), "utf-8"
+            text, encoding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:
-            text, coding = raw.decode("latin-1"), "latin-1"
-        new = self.text(text)
-        return raw if new == text else new.encode(coding)
+            text, encoding = raw.decode("latin-1"), "latin-1"
+        masked = self.text(text)
+        return raw if masked == text else masked.encode(encoding)
 
     def _finding(self, finding: Finding) -> Finding:
-        said = self.text(finding.message)
+        message = self.text(finding.message)
         if self._altered.intersection((finding.frame, *finding.related)):
-            said = _QUOTED.sub(r"\1…\1", said)  # The finding quotes a value that is now masked.
-        return finding if said == finding.message else replace(finding, message=said)
+            # The message may quote a value that is masked in its frame.
+            message = _QUOTED.sub(r"\1…\1", message)
+        return finding if message == finding.message else replace(finding, message=message)
 
     # Frames
 
@@ -245,7 +255,7 @@ class Redaction:
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:
             raw = self._plain(self._credentials.endpoint(frame.raw))
-        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON:
+        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON_FLAWS:
             if frame.continues:
                 self.text_pieces += 1
             is_on_stdio = frame.exchange == 0
@@ -256,48 +266,55 @@ class Redaction:
             event = self._event(event, frame.raw, raw)
         if raw == frame.raw and event == frame.event:
             return frame
-        return _with(frame, raw, event)
+        return _frame_with(frame, raw, event)
 
     def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
-        """Return an event with the fields around its data masked.
+        """Return an SSE event with masked fields; ``before`` and ``after`` are its data, recorded and masked.
 
-        If the data was on several lines, they are among those fields (see ``SseEvent``) and are replaced by
-        the masked data.
+        If the data was on several lines, ``event.before`` contains those lines too (see ``SseEvent``), and
+        the masked data replaces them.
         """
-        around = event.before
+        fields = event.before
         if event.after is None and before != after:
-            lines = [line for line in around.splitlines(keepends=True) if line.strip(b"\r\n")]
-            kept = [line for line in lines if not line.startswith(b"data")]
-            around = b"".join(kept) + b"".join(b"data: %b\n" % line for line in after.split(b"\n")) + b"\n"
-        around = self._plain(around)
+            lines = [line for line in fields.splitlines(keepends=True) if line.strip(b"\r\n")]
+            other_fields = b"".join(line for line in lines if not line.startswith(b"data"))
+            data_fields = b"".join(b"data: %b\n" % line for line in after.split(b"\n"))
+            fields = other_fields + data_fields + b"\n"
+        fields = self._plain(fields)
         id = event.id if event.id is None else self.text(event.id)
-        return event if (around, id) == (event.before, event.id) else replace(event, before=around, id=id)
+        return event if (fields, id) == (event.before, event.id) else replace(event, before=fields, id=id)
 
     def _json_bytes(self, raw: bytes) -> bytes:
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             return self._plain(raw)
-        new = self._json(text, self._pointers, 0, PROTECTED if b'"jsonrpc"' in raw else ())
-        return raw if new is text else new.encode("utf-8")
+        masked = self._json(text, self._pointers, 0, PROTECTED if b'"jsonrpc"' in raw else ())
+        return raw if masked is text else masked.encode("utf-8")
 
     def _json(
         self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
     ) -> str:
-        """Return JSON with its values masked; the same object if there is nothing to mask."""
+        """Return JSON with its values masked; the same object if there is nothing to mask.
+
+        The JSON is not parsed but read token by token, so that all other bytes stay as they are. ``depth``
+        says in how many JSON strings the text is nested; ``protected`` are pointers of values that are not
+        masked.
+        """
         parts: list[str] = []
-        copied = 0
+        copied = 0  # how many characters of ``text`` are in ``parts``
         names: list[str | int] = []  # for each open container, the current member or element
         key_names: list[str] = [""]  # for each open container, the nearest member name around its values
-        hidden: int | None = None  # the depth at which a container masked as a whole begins
-        is_name = False  # the next string is the name of a member
-        for found in _JSON_TOKEN.finditer(text):
-            match found[0][0]:
+        masked_depth: int | None = None  # the depth of the container in which every value is masked
+        is_name = False  # whether the next string is the name of a member
+        for json_token in _JSON_TOKEN.finditer(text):
+            match json_token[0][0]:
                 case "}" | "]":
                     if names:
                         names.pop()
                         key_names.pop()
-                    hidden = None if hidden is not None and len(names) <= hidden else hidden
+                    if masked_depth is not None and len(names) <= masked_depth:
+                        masked_depth = None
                     is_name = False
                 case ",":
                     is_name = bool(names) and isinstance(names[-1], str)
@@ -306,59 +323,66 @@ class Redaction:
                 case ":":
                     is_name = False
                 case '"' if is_name:
-                    names[-1] = key_names[-1] = unescaped(found[1])
-                case first:
-                    safe = _protected(names, protected)
-                    whole = not safe and (
-                        hidden is not None or self._is_selected(key_names[-1], names, pointers)
+                    names[-1] = key_names[-1] = unescaped(json_token[1])
+                case first_char:
+                    is_protected = _is_protected(names, protected)
+                    is_selected = not is_protected and (
+                        masked_depth is not None or self._is_selected(key_names[-1], names, pointers)
                     )
-                    if first in "{[":
-                        if whole and hidden is None and not _is_described(names):
-                            hidden = len(names)
-                        names.append("" if first == "{" else 0)
-                        key_names.append("" if first == "{" else key_names[-1])
-                        is_name = first == "{"
+                    if first_char in "{[":
+                        if is_selected and masked_depth is None and not _is_schema(names):
+                            masked_depth = len(names)
+                        names.append("" if first_char == "{" else 0)
+                        key_names.append("" if first_char == "{" else key_names[-1])
+                        is_name = first_char == "{"
                         continue
-                    if safe or (new := self._value(found, whole, depth)) == found[0]:
+                    if is_protected:
                         continue
-                    parts += (text[copied : found.start()], new)
-                    copied = found.end()
+                    masked = self._value(json_token, is_selected, depth)
+                    if masked != json_token[0]:
+                        parts += (text[copied : json_token.start()], masked)
+                        copied = json_token.end()
         return "".join((*parts, text[copied:])) if parts else text
 
     def _is_selected(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
-        """Whether the value here is masked because of its name or its pointer."""
+        """Whether a value is masked because of its member name, or because of its path ``names``."""
         if name and self._has_secret_name(name):
             return True
         if not pointers:
             return False
-        # In a batch, pointers start at the element.
+        # In a batch, a pointer starts at the item of the batch.
         path = names[1:] if names and isinstance(names[0], int) else names
         pointer = "".join(map(token, path))
         return any(pattern.fullmatch(pointer) for pattern in pointers)
 
-    def _value(self, found: re.Match[str], whole: bool, depth: int) -> str:
-        """Return the replacement for a string, a number or a literal."""
-        if found[1] is None:
-            is_number = found[0][0] in "-0123456789"
-            return f'"{self._mask(found[0])}"' if whole and is_number else found[0]
-        value = unescaped(found[1])
-        if whole:
-            return f'"{self._mask(value)}"' if value and not is_masked(value) else found[0]
-        new = value
-        if depth < _NESTED and value[:1] in ("{", "[") and _is_json(value):
-            new = self._json(value, (), depth + 1)
-        new = self.text(new)
-        if new == value:
-            return found[0]
+    def _value(self, json_token: re.Match[str], is_selected: bool, depth: int) -> str:
+        """Return the JSON that replaces a string, a number or a literal.
+
+        A selected string or number is masked as a whole. In any other string only matching text is masked.
+        """
+        recorded = json_token[0]
+        if json_token[1] is None:
+            is_number = recorded[0] in "-0123456789"
+            return f'"{self._mask(recorded)}"' if is_selected and is_number else recorded
+        value = unescaped(json_token[1])
+        if is_selected:
+            return f'"{self._mask(value)}"' if value and not is_masked(value) else recorded
+        masked = value
+        if depth < _MAX_NESTED_JSON and value[:1] in ("{", "[") and _is_json(value):
+            masked = self._json(value, (), depth + 1)
+        masked = self.text(masked)
+        if masked == value:
+            return recorded
         # Lone surrogates can only be written as escapes.
-        as_ascii = found[1].isascii() or any("\ud800" <= char <= "\udfff" for char in new)
-        return json.dumps(new, ensure_ascii=as_ascii)
+        as_ascii = json_token[1].isascii() or any("\ud800" <= char <= "\udfff" for char in masked)
+        return json.dumps(masked, ensure_ascii=as_ascii)
 
 
-_NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
+_NOT_JSON_FLAWS: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
-def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
+def _frame_with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
+    """Return a copy of ``frame`` with other bytes and another event."""
     return Frame(
         frame.seq,
         frame.sender,
@@ -374,19 +398,20 @@ def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
     )
 
 
-def _protected(names: list[str | int], protected: Sequence[str]) -> bool:
+def _is_protected(names: list[str | int], protected: Sequence[str]) -> bool:
     if not protected or len(names) > 4:  # every protected pointer is shorter
         return False
     path = names[1:] if names and isinstance(names[0], int) else names
     return "".join(map(token, path)) in protected
 
 
-def _is_described(names: list[str | int]) -> bool:
-    """Whether the value here is the JSON Schema of a member with a secret name, instead of its value."""
+def _is_schema(names: list[str | int]) -> bool:
+    """Whether the value at the path ``names`` is the JSON Schema of a value, and not the value itself."""
     return len(names) > 1 and names[-2] in _SCHEMA_MAPS
 
 
-def _expression(pointer: str) -> str:
+def _pointer_regex(pointer: str) -> str:
+    """Return the regular expression for a pointer with ``*`` and ``**``."""
     steps = {"*": "/[^/]*", "**": "(?:/[^/]*)*"}
     return "".join(steps.get(step, "/" + re.escape(step)) for step in pointer.split("/")[1:])
 

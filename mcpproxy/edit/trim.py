@@ -1,13 +1,13 @@
 """Trims a recording to the wanted frames and everything that they depend on, so that it still replays.
 
-With a frame are kept:
+If a frame is kept, these are kept as well:
 
-- the response to a request, and the request of a response; over HTTP the heads and bodies of the exchange,
-but
-  of a GET stream only the frames that are needed;
-- unsolicited server messages during an open request, with the responses to them; the request that a progress
-  token or a subscription belongs to; cancellations;
-- the frame that issued a name which the frame uses: a cursor, a request state, a task id, an ACP session id;
+- of a request its response, and of a response its request;
+- over HTTP all heads and frames of the exchange, but of a GET stream only the needed frames;
+- messages that the server sent while a kept request was open, with the responses to them;
+- the request to which a progress token or a subscription id belongs, and cancellations of a request;
+- the frame that issued an identifier (a cursor, a request state, a task id, an ACP session id) which the
+  frame uses;
 - the handshake of the session, or its ``server/discover``;
 - the frames that a recorded finding about the frame refers to.
 
@@ -54,11 +54,14 @@ from mcpproxy.trace.session_labels import exchanges_of
 FrameFilter: TypeAlias = Callable[[int], bool]
 """Whether the frame or head with this number is wanted."""
 
-SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 _ISSUED: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task", "taskId"), ("sessionId",))
+"""Paths of members of a result that issue an identifier."""
 _USED: Final = ("cursor", "requestState", "taskId", "sessionId")
-_OPENING: Final = ("initialize", "server/discover")
+"""Members of params that use an issued identifier."""
+_OPENING_METHODS: Final = ("initialize", "server/discover")
+"""Methods of the handshake."""
 
 
 @dataclass(slots=True)
@@ -67,13 +70,13 @@ class _Exchange:
 
     method: str
     session: str
-    seqs: list[int] = field(default_factory=list[int])  # of its heads
+    heads: list[int] = field(default_factory=list[int])
     frames: list[int] = field(default_factory=list[int])
 
 
 @dataclass(slots=True)
-class _Frame:
-    """A frame. ``needs`` are the numbers of the frames that must be kept with it."""
+class _FrameNode:
+    """A frame in the index. ``needs`` are the numbers of the frames that must be kept with it."""
 
     sender: Sender
     exchange: int
@@ -82,20 +85,30 @@ class _Frame:
 
 
 class _DependencyIndex:
-    """The dependencies between the frames of a trace, found in one pass over it."""
+    """The dependencies between the frames of a trace, found in one pass over the trace.
+
+    Frames and heads are identified by their frame numbers, exchanges by their exchange numbers, and sessions
+    by their names.
+    """
 
     def __init__(self, trace: Trace) -> None:
-        self.frames: Final[dict[int, _Frame]] = {}
+        self.frames: Final[dict[int, _FrameNode]] = {}
         self.exchanges: Final[dict[int, _Exchange]] = {}
-        self.heads: Final[dict[int, int]] = {}  # head -> exchange
+        self.heads: Final[dict[int, int]] = {}  # head -> its exchange
+        # Frame -> the other frames that findings about this frame refer to.
         self.related: Final[defaultdict[int, list[int]]] = defaultdict(list)
-        self.openings: Final[defaultdict[str, list[int]]] = defaultdict(list)
-        self._names: Final = {x: name for name, xs in exchanges_of(trace.events()).items() for x in xs}
+        self.openings: Final[defaultdict[str, list[int]]] = defaultdict(list)  # session -> its handshake
+        self._session_names: Final = {
+            exchange: name
+            for name, exchanges in exchanges_of(trace.events()).items()
+            for exchange in exchanges
+        }
         self._conversation: Final = Conversation()
+        # (session, sender) -> frame -> those of its requests that are open
         self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
-        self._issued: Final[dict[tuple[str, str], int]] = {}  # (session, issued name) -> frame
-        self._pieces: Final[dict[tuple[int, Sender], int]] = {}
-        self._broken: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
+        self._issued: Final[dict[tuple[str, str], int]] = {}  # (session, issued identifier) -> frame
+        self._last_piece: Final[dict[tuple[int, Sender], int]] = {}  # stream -> frame that continues
+        self._last_malformed: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():
             self._add(event)
 
@@ -103,11 +116,11 @@ class _DependencyIndex:
         self._conversation.look(event)
         match event:
             case RequestHead():
-                name = self._names.get(event.exchange, "")
-                self.exchanges[event.exchange] = _Exchange(event.method, name, [event.seq])
+                session = self._session_names.get(event.exchange, "")
+                self.exchanges[event.exchange] = _Exchange(event.method, session, [event.seq])
                 self.heads[event.seq] = event.exchange
             case ResponseHead() if exchange := self.exchanges.get(event.exchange):
-                exchange.seqs.append(event.seq)
+                exchange.heads.append(event.seq)
                 self.heads[event.seq] = event.exchange
             case Frame():
                 self._add_frame(event)
@@ -117,54 +130,55 @@ class _DependencyIndex:
                 pass
 
     def _add_frame(self, frame: Frame) -> None:
-        session = self._names.get(frame.exchange, "")
-        known = self.frames[frame.seq] = _Frame(frame.sender, frame.exchange, session)
+        session = self._session_names.get(frame.exchange, "")
+        node = self.frames[frame.seq] = _FrameNode(frame.sender, frame.exchange, session)
         if exchange := self.exchanges.get(frame.exchange):
             exchange.frames.append(frame.seq)
-        if self._in_pieces(frame):
+        if self._bind_pieces(frame):
             return
         if frame.event is not None and frame.event.name == "endpoint":
             self.openings[session].append(frame.seq)
         message = frame.message
         if not frame.exchange:
-            self._bind_broken_lines(frame)
+            self._bind_malformed_lines(frame)
         singles = message.items if isinstance(message, Batch) else (message,)
         for single, turn in zip(singles, self._conversation.turns(frame), strict=True):
             if turn.answers is None and isinstance(_member_at(_result(single), "protocolVersion"), str):
-                self.openings[session].append(frame.seq)  # An answer to initialize with a wrong id.
+                self.openings[session].append(frame.seq)  # a response to initialize that has a wrong id
             if turn.answers is not None:
                 self._bind(turn.answers, frame.seq)
-                if turn.method in _OPENING and isinstance(single, Response):
+                if turn.method in _OPENING_METHODS and isinstance(single, Response):
                     self.openings[session].append(frame.seq)
-                self._answered(turn.answers, frame, session)
-            self._add_message(single, frame, known)
+                self._remove_answered(turn.answers, frame, session)
+            self._add_message(single, frame, node)
 
-    def _in_pieces(self, frame: Frame) -> bool:
-        """Whether it is a piece of a longer message; the pieces are kept together."""
+    def _bind_pieces(self, frame: Frame) -> bool:
+        """Keep the pieces of a long message together; return whether the frame is such a piece."""
         stream = (frame.exchange, frame.sender)
-        before = self._pieces.pop(stream, None)
-        if before is not None:
-            self._bind(before, frame.seq)
+        previous_piece = self._last_piece.pop(stream, None)
+        if previous_piece is not None:
+            self._bind(previous_piece, frame.seq)
         if frame.continues:
-            self._pieces[stream] = frame.seq
-        return frame.continues or before is not None
+            self._last_piece[stream] = frame.seq
+        return frame.continues or previous_piece is not None
 
-    def _bind_broken_lines(self, frame: Frame) -> None:
+    def _bind_malformed_lines(self, frame: Frame) -> None:
         """Keep consecutive malformed lines together: they may be one message with line breaks in it."""
-        before = self._broken.pop(frame.sender, None)
+        previous_line = self._last_malformed.pop(frame.sender, None)
         if isinstance(frame.message, Malformed):
-            self._broken[frame.sender] = frame.seq
-            if before is not None:
-                self._bind(before, frame.seq)
+            self._last_malformed[frame.sender] = frame.seq
+            if previous_line is not None:
+                self._bind(previous_line, frame.seq)
 
-    def _bind(self, one: int, another: int) -> None:
+    def _bind(self, earlier: int, later: int) -> None:
         """Make two frames depend on each other."""
-        if one in self.frames and one != another:
-            self.frames[one].needs.append(another)
-            self.frames[another].needs.append(one)
+        if earlier in self.frames and earlier != later:
+            self.frames[earlier].needs.append(later)
+            self.frames[later].needs.append(earlier)
 
-    def _add_message(self, message: Single, frame: Frame, known: _Frame) -> None:
-        session, seq = known.session, frame.seq
+    def _add_message(self, message: Single, frame: Frame, node: _FrameNode) -> None:
+        """Add the dependencies between a message and the open requests and issued identifiers."""
+        session, seq = node.session, frame.seq
         own_requests = self._open.setdefault((session, frame.sender), {})
         peer_requests = self._open.setdefault((session, other(frame.sender)), {})
         if isinstance(message, Request | Notification):
@@ -175,20 +189,20 @@ class _DependencyIndex:
                 if isinstance(value := params.get(name), str) and (
                     issued_at := self._issued.get((session, value))
                 ):
-                    known.needs.append(issued_at)
-                    if name == "taskId":  # Every later message about the task is needed.
+                    node.needs.append(issued_at)
+                    if name == "taskId":  # a message about a task needs every earlier message about it
                         self._issued[session, value] = seq
             if message.method == "notifications/cancelled":
-                for asked, requests in own_requests.items():
+                for request_seq, requests in own_requests.items():
                     if any(request.id == params.get("requestId") for request in requests):
-                        self._bind(asked, seq)
-            for asked, requests in peer_requests.items():
+                        self._bind(request_seq, seq)
+            for request_seq, requests in peer_requests.items():
                 if self._concerns(message, params, requests):
-                    self._bind(asked, seq)
+                    self._bind(request_seq, seq)
                 elif self._may_concern(message, params, requests, frame):
-                    self.frames[asked].needs.append(seq)
+                    self.frames[request_seq].needs.append(seq)
                     if len(peer_requests) == 1:
-                        known.needs.append(asked)
+                        node.needs.append(request_seq)
         if isinstance(message, Request):
             own_requests.setdefault(seq, []).append(message)
             uri = _member_at(message.params, "uri")
@@ -197,7 +211,7 @@ class _DependencyIndex:
         elif isinstance(message, Notification) and message.method == "notifications/resources/updated":
             uri = _member_at(message.params, "uri")
             if isinstance(uri, str) and (issued_at := self._issued.get((session, uri))):
-                known.needs.append(issued_at)
+                node.needs.append(issued_at)
         elif isinstance(message, Response):
             for path in _ISSUED:
                 if isinstance(value := _member_at(message.result, *path), str):
@@ -205,7 +219,7 @@ class _DependencyIndex:
 
     def _concerns(self, message: Request | Notification, params: JSONObject, requests: list[Request]) -> bool:
         """Whether ``message`` refers to one of ``requests``, by progress token or subscription id."""
-        if (id := _member_at(params, "_meta", SUBSCRIPTION)) is not None:
+        if (id := _member_at(params, "_meta", _SUBSCRIPTION_ID)) is not None:
             return any(request.id == id for request in requests)
         if message.method != "notifications/progress":
             return False
@@ -215,33 +229,36 @@ class _DependencyIndex:
     def _may_concern(
         self, message: Request | Notification, params: JSONObject, requests: list[Request], frame: Frame
     ) -> bool:
-        """Whether the server may have sent ``message`` because of ``requests``, which were open.
+        """Whether the server may have sent ``message`` because of ``requests``, which are open.
 
-        False over HTTP, where ``message`` is in the exchange of its request, which is kept as a whole.
+        The result is false over HTTP: there the message is in the exchange of its request, and an exchange is
+        kept as a whole.
         """
-        names = (
+        names_its_request = (
             message.method == "notifications/progress"
-            or _member_at(params, "_meta", SUBSCRIPTION) is not None
+            or _member_at(params, "_meta", _SUBSCRIPTION_ID) is not None
         )
-        lasting = all(request.method.startswith("subscriptions/") for request in requests)
-        return not (names or lasting or frame.exchange or frame.sender == CLIENT)
+        are_subscriptions = all(request.method.startswith("subscriptions/") for request in requests)
+        return not (names_its_request or are_subscriptions or frame.exchange or frame.sender == CLIENT)
 
-    def _answered(self, asked: int, answer: Frame, session: str) -> None:
+    def _remove_answered(self, request_seq: int, answer: Frame, session: str) -> None:
+        """Remove the requests of frame ``request_seq`` that ``answer`` answers from the open requests."""
         message = answer.message
         singles = message.items if isinstance(message, Batch) else (message,)
         ids = [single.id for single in singles if isinstance(single, Response | ErrorResponse)]
-        waiting = self._open.get((session, other(answer.sender)), {})
-        if asked in waiting:
-            waiting[asked] = [request for request in waiting[asked] if request.id not in ids]
-            if not waiting[asked]:
-                del waiting[asked]
+        open_requests = self._open.get((session, other(answer.sender)), {})
+        if request_seq in open_requests:
+            unanswered = [request for request in open_requests[request_seq] if request.id not in ids]
+            open_requests[request_seq] = unanswered
+            if not unanswered:
+                del open_requests[request_seq]
 
-    def kept(self, wanted: Iterable[int]) -> tuple[set[int], set[int]]:
-        """Return the numbers of the frames and heads to keep, and of the exchanges to keep."""
+    def with_dependencies(self, wanted: Iterable[int]) -> tuple[set[int], set[int]]:
+        """Return the frames and heads, and the exchanges, to keep if the ``wanted`` frames are kept."""
         kept: set[int] = set()
         exchanges: set[int] = set()
         sessions: set[str] = set()
-        todo = [seq for one in wanted for seq in (one, *self.related[one])]
+        todo = [seq for wanted_seq in wanted for seq in (wanted_seq, *self.related[wanted_seq])]
         while todo:
             seq = todo.pop()
             frame = self.frames.get(seq)
@@ -253,7 +270,7 @@ class _DependencyIndex:
             exchange = self.exchanges.get(number)
             if exchange is not None and number not in exchanges:
                 exchanges.add(number)
-                todo += exchange.seqs
+                todo += exchange.heads
                 todo += () if exchange.method == "GET" else exchange.frames
             session = frame.session if frame else exchange.session if exchange else ""
             if session not in sessions:
@@ -267,19 +284,19 @@ def trimmed(
 ) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
     """Return the header of the trimmed recording, and its records, each with its line.
 
-    The trace is read while the iterator is consumed.
+    ``wanted`` says which frames are wanted. The trace is read while the iterator is consumed.
 
     Raises:
         TraceError: the trace cannot be read.
-        UsageError: none of its frames is wanted.
+        UsageError: no frame is wanted.
     """
     index = _DependencyIndex(trace)
     numbers = sorted({*index.frames, *index.heads})
-    asked = [seq for seq in numbers if wanted(seq)]
-    if not asked:
+    wanted_numbers = [seq for seq in numbers if wanted(seq)]
+    if not wanted_numbers:
         available = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has no frames at all"
         raise UsageError(trace.path, "it has none of these frames", available)
-    kept, exchanges = index.kept(asked)
+    kept, exchanges = index.with_dependencies(wanted_numbers)
     if len(kept) == len(numbers):
         return trace.header, trace.lines()
     note = f"trimmed to frames {spans(kept, numbers)} of {numbers[-1]}"
@@ -288,41 +305,43 @@ def trimmed(
 
 
 def spans(kept: set[int], numbers: list[int]) -> str:
-    """Return the kept ones of ``numbers`` as ranges: ``1-4,9``."""
-    runs: list[tuple[int, int]] = []
-    before = False
+    """Return those of ``numbers`` that are in ``kept`` as ranges, such as ``1-4,9``."""
+    ranges: list[tuple[int, int]] = []
+    is_previous_kept = False
     for seq in numbers:
         if seq not in kept:
-            before = False
+            is_previous_kept = False
             continue
-        runs = [*runs[:-1], (runs[-1][0], seq)] if before else [*runs, (seq, seq)]
-        before = True
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+        ranges = [*ranges[:-1], (ranges[-1][0], seq)] if is_previous_kept else [*ranges, (seq, seq)]
+        is_previous_kept = True
+    return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in ranges)
 
 
 def _lines(
     trace: Trace, index: _DependencyIndex, kept: set[int], exchanges: set[int]
 ) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
+    """Yield the records of the trimmed trace, each with its line."""
     connections: set[int] = set()
-    before = False  # whether the last frame or head was kept
+    is_previous_kept = False  # whether the previous frame or head was kept
     for record, line in trace.lines():
         match record:
             case Frame() | RequestHead() | ResponseHead():
-                is_kept = before = record.seq in kept
+                is_kept = is_previous_kept = record.seq in kept
                 if is_kept and record.exchange:
                     connections.add(record.connection)
             case ExchangeEnd():
                 is_kept = record.exchange in exchanges
             case Encoded():
-                # The encoded body is kept only if all of its frames are.
-                whole = index.exchanges.get(record.exchange)
-                is_kept = record.exchange in exchanges and whole is not None and kept.issuperset(whole.frames)
+                # A compressed body cannot be divided, so it is kept only if all of its frames are kept.
+                exchange = index.exchanges.get(record.exchange)
+                is_whole = exchange is not None and kept.issuperset(exchange.frames)
+                is_kept = record.exchange in exchanges and is_whole
             case Note() | Opaque():
                 is_kept = record.connection in connections
             case Finding():
                 is_kept = record.frame in kept
             case Stderr():
-                is_kept = before
+                is_kept = is_previous_kept
             case _:
                 is_kept = True  # the end of the session, and gaps
         if is_kept:

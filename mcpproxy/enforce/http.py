@@ -1,17 +1,17 @@
 """The HTTP proxy with enforced rules: each POST is held until it is judged.
 
-Imported only with ``--enforce``. A POST with a JSON body is held until it is complete. If it breaks an
-enforced rule, it is answered here, the server never sees it, and the connection ends. Everything else is
-forwarded as it came. The answer is what a server of the revision would send: 200 with a JSON-RPC error in a
-session, 400 in a revision without sessions.
+This module is imported only with ``--enforce``. A POST with a JSON body is held until it is complete. If it
+breaks an enforced rule, the proxy answers it with a JSON-RPC error and closes the connection, and the server
+never sees it. Everything else is forwarded unchanged. The HTTP status of the answer is the one that a server
+would send: 200 in a revision with sessions, 400 in a revision without.
 
-The ``Enforcer`` has to see the whole session. Every record that is journaled is therefore also passed to an
-``HttpAssembly`` here, which turns the records into events, as another one does in the recorder. The bytes of
-a held request are passed to it earlier, before they are journaled.
+The ``Enforcer`` has to see the whole session. So every journal record (a kind, a time and a payload) is also
+passed to an ``HttpAssembly`` here, which turns the records into events. The recorder does the same in its own
+process. The bytes of a held request are passed to the ``HttpAssembly`` before they are journaled.
 
 *Limits.* A body over ``LIMIT_BYTES``, or one whose client waits for ``100 Continue``, is forwarded without
-being judged, and a note in the trace says so. After a *fault* of the ``Enforcer`` everything is
-forwarded, and stderr says so once."""
+being judged, and a note in the trace says so. If the ``Enforcer`` raises, that is a fault of ours: from then
+on everything is forwarded, and stderr says so once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.journal import Journal
 
 LIMIT_BYTES: Final = 16 << 20
-"""The longest body that is held."""
+"""The longest request body that is held."""
 
 
 class EnforcingProxy(Proxy):
@@ -56,48 +56,51 @@ class EnforcingProxy(Proxy):
         super().__init__(settings, listener, journal)
         self.tunnel = EnforcingTunnel
         self._enforcer: Enforcer | None = enforcer
-        start = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
-        self._assembly = HttpAssembly(json.dumps(start).encode())
-        self._ahead: dict[int, int] = {}
+        options = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
+        self._assembly = HttpAssembly(json.dumps(options).encode())
+        self._unjournaled_bytes: dict[int, int] = {}
         """Connection -> how many bytes of its client were judged and are not journaled yet."""
-        # The proxy and its tunnels call these two functions; what they record is to be judged as well.
-        self._append = self.record
+        # The proxy and its tunnels call these two functions to record. Replace both, so that each record is
+        # judged as well.
+        self._journal_record = self.record
         self.record = self._record
-        self._store = self.keep_until_journaled
+        self._store_until_journaled = self.keep_until_journaled
         self.keep_until_journaled = self._keep_until_journaled
-        self._recorded: bytes | None = None
-        """A payload that was journaled before it is forwarded, so that it is not journaled again."""
+        self._journaled_payload: bytes | None = None
+        """The payload that was journaled before it is forwarded. It must not be journaled again."""
 
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
-        """Judge bytes of a client; returns our answer if they must not be forwarded."""
-        self._ahead[number] = self._ahead.get(number, 0) + len(data)
+        """Judge bytes of the client of connection ``number``; return our answer if they must be refused."""
+        self._unjournaled_bytes[number] = self._unjournaled_bytes.get(number, 0) + len(data)
         return self._judge_record(journals.CLIENT, at_ns, data, number)
 
     def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """Store what is about to be forwarded in the crash buffer, or journal it now if it is too long."""
+        """Store a payload in the crash buffer before it is forwarded; journal it now if it is too long."""
         if len(payload) <= LONGEST_BYTES:
-            self._store(kind, at_ns, payload, number)
+            self._store_until_journaled(kind, at_ns, payload, number)
             return
-        for at in range(0, len(payload), LONGEST_BYTES):
-            self._record(kind, at_ns, payload[at : at + LONGEST_BYTES], number)
-        self._recorded = payload
+        for position in range(0, len(payload), LONGEST_BYTES):
+            self._record(kind, at_ns, payload[position : position + LONGEST_BYTES], number)
+        self._journaled_payload = payload
 
     def _record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        if payload is self._recorded:
-            self._recorded = None
+        """Journal a record, and judge those of its bytes that were not judged before."""
+        if payload is self._journaled_payload:
+            self._journaled_payload = None
             return
-        self._append(kind, at_ns, payload, number)
-        if kind == journals.CLIENT and (ahead := self._ahead.get(number)):
-            self._ahead[number] = max(0, ahead - len(payload))
-            payload = payload[ahead:]
+        self._journal_record(kind, at_ns, payload, number)
+        if kind == journals.CLIENT and (judged_bytes := self._unjournaled_bytes.get(number)):
+            self._unjournaled_bytes[number] = max(0, judged_bytes - len(payload))
+            payload = payload[judged_bytes:]
             if not payload:
                 return
         elif kind == journals.CLIENT_EOF:
-            self._ahead.pop(number, None)
+            self._unjournaled_bytes.pop(number, None)
         if number:
             self._judge_record(kind, at_ns, payload, number)
 
     def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
+        """Judge the events of a record; return our answer if they must be refused."""
         verdict = None
         if self._enforcer is not None:
             try:
@@ -114,13 +117,13 @@ class EnforcingProxy(Proxy):
 
 
 class EnforcingTunnel(Tunnel):
-    """A tunnel that holds each request of its client until it is judged."""
+    """A tunnel that holds each request of its client until it is judged. ``now`` is a time in ns."""
 
     __slots__ = (
         "_answer_body",
         "_body_counter",
+        "_forwards_all",
         "_head",
-        "_is_open",
         "_judging_proxy",
         "_request",
         "_request_bytes",
@@ -130,31 +133,32 @@ class EnforcingTunnel(Tunnel):
         assert isinstance(proxy, EnforcingProxy)
         super().__init__(proxy, sock, peer)
         self._judging_proxy = proxy
-        self._is_open = False  # whether everything from here on is forwarded unjudged
-        self._head = b""  # the beginning of a head
+        self._forwards_all = False  # whether all later bytes of the client are forwarded without judgement
+        self._head = b""  # the beginning of a request head that is not complete yet
         self._body_counter: BodyCounter | None = None  # of the current request, held or not
         self._request: list[bytes] | None = None  # the pieces of the current request, if it is held
-        self._request_bytes = 0
-        self._answer_body = b""
+        self._request_bytes = 0  # the length of these pieces
+        self._answer_body = b""  # the JSON-RPC error that the next refusal sends
 
     def _take(self, data: bytes, now: int) -> None:
-        if self._is_open:
+        """Process bytes of the client: hold a request until it is complete, forward other bytes at once."""
+        if self._forwards_all:
             super()._take(data, now)
             return
         buffer, self._head = self._head + data, b""
-        at = 0
-        passing: list[bytes] = []  # what may be forwarded
-        judged_pieces = 0  # how many of these pieces were judged
+        position = 0
+        passing: list[bytes] = []  # the pieces that may be forwarded
+        judged_pieces = 0  # how many pieces of ``passing`` were judged
         try:
-            while at < len(buffer):
+            while position < len(buffer):
                 if self._body_counter is None:
-                    stop = self._find_head(buffer, at, now)
-                    if stop == at:
-                        self._head = buffer[at:]
+                    end = self._find_head(buffer, position, now)
+                    if end == position:
+                        self._head = buffer[position:]
                         break
                 else:
-                    stop = self._body_counter.feed(buffer, at)
-                piece, at = buffer[at:stop], stop
+                    end = self._body_counter.feed(buffer, position)
+                piece, position = buffer[position:end], end
                 if self._request is None:
                     passing.append(piece)
                 else:
@@ -166,33 +170,36 @@ class EnforcingTunnel(Tunnel):
                     self._body_counter = None
                 if self._body_counter is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
-                    before, judged_pieces = b"".join(passing[judged_pieces:]), len(passing) + 1
+                    earlier_bytes, judged_pieces = b"".join(passing[judged_pieces:]), len(passing) + 1
                     self._records.begin(now, self._upstream_address())
-                    if before:
-                        self._judging_proxy.judge(before, now, self._records.number)
+                    if earlier_bytes:
+                        self._judging_proxy.judge(earlier_bytes, now, self._records.number)
                     verdict = self._judging_proxy.judge(request, now, self._records.number)
                     if verdict is not None:
-                        self._refuse_request(passing, request, buffer[at:], verdict, now)
+                        self._refuse_request(passing, request, buffer[position:], verdict, now)
                         return
                     passing.append(request)
-        except Refusal:  # the tunnel itself will refuse it
-            self._is_open = True
-            passing += [*(self._request or ()), buffer[at:]]
+        except Refusal:  # ``Tunnel`` refuses this head when it gets the bytes
+            self._forwards_all = True
+            passing += [*(self._request or ()), buffer[position:]]
             self._request = None
         if passing:
             super()._take(b"".join(passing), now)
 
-    def _find_head(self, buffer: bytes, at: int, now: int) -> int:
-        """Return where the head that begins at ``at`` ends; ``at`` if it is incomplete."""
-        if buffer.startswith(b"\r\n", at):
-            return at + 2
-        stop = buffer.find(b"\r\n\r\n", at) + 4
-        if stop < 4:
-            check_beginning(buffer[at:])
-            return at
-        route = self._proxy.router.route(buffer[at:stop])
+    def _find_head(self, buffer: bytes, position: int, now: int) -> int:
+        """Return where the head that begins at ``position`` ends; ``position`` if the head is incomplete.
+
+        A request with a JSON body is held from here on.
+        """
+        if buffer.startswith(b"\r\n", position):
+            return position + 2
+        end = buffer.find(b"\r\n\r\n", position) + 4
+        if end < 4:
+            check_beginning(buffer[position:])
+            return position
+        route = self._proxy.router.route(buffer[position:end])
         if route.is_last:
-            self._is_open = True
+            self._forwards_all = True
             return len(buffer)
         self._body_counter = body_counter(route.length)
         if self._body_counter is not None and route.request.method == b"POST" and _is_json(route):
@@ -202,23 +209,27 @@ class EnforcingTunnel(Tunnel):
                 self._note("unjudged", "a body over 16 MiB", now)
             else:
                 self._request, self._request_bytes = [], 0
-        return stop
+        return end
 
     def _stop_holding(self, why: str, now: int) -> list[bytes]:
+        """Return the pieces held so far, to be forwarded; ``why`` goes into a note in the trace."""
         self._note("unjudged", why, now)
         held, self._request = self._request or [], None
         return held
 
     def _refuse_request(
-        self, passing: list[bytes], request: bytes, rest: bytes, verdict: RefusalResponse, now: int
+        self, passing: list[bytes], request: bytes, after: bytes, verdict: RefusalResponse, now: int
     ) -> None:
-        """Answer ``request`` here. What came before it is forwarded, what comes after it is not."""
+        """Forward ``passing``, the bytes before ``request``, and answer ``request``.
+
+        ``after`` are the bytes that follow the request. They are recorded and not forwarded.
+        """
         if passing:
             super()._take(b"".join(passing), now)
         if self._is_over:
             return
         self._answer_body = verdict.body
-        self._record(journals.CLIENT, now, request + rest)
+        self._record(journals.CLIENT, now, request + after)
         status = 400 if verdict.is_stateless else 200
         self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now, has_body=True)
 
@@ -228,12 +239,12 @@ class EnforcingTunnel(Tunnel):
 
     def _on_client_end(self, now: int) -> None:
         held = b"".join(self._request or ()) + self._head
-        self._request, self._head, self._is_open = None, b"", True
+        self._request, self._head, self._forwards_all = None, b"", True
         if held:
             super()._take(held, now)
         super()._on_client_end(now)
 
 
 def _is_json(route: Route) -> bool:
-    kind = (route.request.value(b"content-type") or b"").partition(b";")[0].strip(b" \t").lower()
-    return kind in (b"", b"application/json")
+    media_type = (route.request.value(b"content-type") or b"").partition(b";")[0].strip(b" \t").lower()
+    return media_type in (b"", b"application/json")

@@ -1,11 +1,11 @@
 """Decide which requests break an enforced rule, and make the answers to them.
 
 Only a request can be refused, because only a request gets an answer. A rule can be enforced if one of its
-checks applies only to requests: then its result is known before the request is forwarded. What the rule
-requires of other messages is only reported, as without enforcement.
+checks applies only to requests: the result of such a check is known before the request is forwarded. If the
+rule has other checks too, what they find is only reported, as without enforcement.
 
-A batch is refused as a whole, so that the receiver does not get a part of it. Each of its requests is
-answered."""
+A batch is refused as a whole, so that the receiver does not get a part of it. Each request in the batch gets
+an answer."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,12 @@ INVALID_PARAMS: Final = -32602
 
 @slotted(frozen=True)
 class RefusalResponse:
-    """Our answer to a refused request: ``body`` is the JSON-RPC error, or an array of them for a batch."""
+    """Our answer to a refused request.
+
+    ``body`` is the JSON-RPC error; for a batch, it is an array of errors. ``rules`` are the broken rules,
+    ``why`` is the message of the first finding. ``is_stateless`` says whether the request is of a revision
+    without sessions.
+    """
 
     body: bytes
     rules: tuple[str, ...]
@@ -36,23 +41,26 @@ class RefusalResponse:
     is_stateless: bool
 
 
-def _judges_requests(row: Check) -> bool:
+def _judges_only_requests(row: Check) -> bool:
     return takes(row, Request) and len(row.kinds) == 1
 
 
-def enforceable(dispatch: Dispatch = STANDARD) -> frozenset[str]:
+def enforceable_rules(dispatch: Dispatch = STANDARD) -> frozenset[str]:
     """Return the codes of all rules that can be enforced."""
-    rows = (row for family in dispatch.families for row in family.checks if _judges_requests(row))
+    rows = (row for family in dispatch.families for row in family.checks if _judges_only_requests(row))
     return frozenset(code for row in rows for code in row.rules)
 
 
-def checks_for(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
-    """Return ``dispatch`` with only those checks of requests that decide ``rules``, and all state updates."""
+def enforcing_dispatch(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
+    """Return the part of ``dispatch`` that enforcement needs.
+
+    It has those checks of requests that decide ``rules``, and all state updates.
+    """
     return Dispatch(
         replace(
             family,
             checks=tuple(
-                row for row in family.checks if _judges_requests(row) and not rules.isdisjoint(row.rules)
+                row for row in family.checks if _judges_only_requests(row) and not rules.isdisjoint(row.rules)
             ),
             http=(),
             events=(),
@@ -64,14 +72,14 @@ def checks_for(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch
 class Enforcer:
     """Judges the messages of a session by ``rules`` before they are forwarded; ``dispatch`` has the checks.
 
-    The caller passes all events of the session, in order. A frame that can still be refused goes to
-    ``refusal`` on stdio and to ``judge`` over HTTP, everything else to ``observe``. No input of a peer makes
-    it raise, but a fault of ours may.
+    The caller passes all events of the session, in order: a frame that can still be refused to ``refusal`` on
+    stdio or to ``judge`` over HTTP, any other event to ``observe``. No input of a peer makes these methods
+    raise, but a fault of ours may.
     """
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
         self._rules = rules
-        self._observer = Observer(catalogue, checks_for(rules, dispatch), lists_all=True)
+        self._observer = Observer(catalogue, enforcing_dispatch(rules, dispatch), lists_all=True)
 
     def observe(self, event: Event) -> None:
         """Add an event that cannot be refused to the session."""
@@ -84,26 +92,30 @@ class Enforcer:
         """
         if _requests(frame.message):
             frame.refused = True  # so the observer judges the frame without adding it to the session
-            found = [finding for finding in self._observer.observe(frame) if self._forbids(finding, frame)]
-            if found:
-                return _refusal_response(frame.message, found)
+            findings = self._observer.observe(frame)
+            decisive = [finding for finding in findings if self._is_decisive(finding, frame)]
+            if decisive:
+                return _refusal_response(frame.message, decisive)
             frame.refused = False
         self._observer.observe(frame)
         return None
 
     def judge(self, event: Event) -> RefusalResponse | None:
-        """Like ``refusal``, for HTTP. Here a refused request becomes part of the session, too. It is answered
-        there by our answer, which follows as an event with ``by_proxy``."""
-        found = self._observer.observe(event)
+        """Do for HTTP what ``refusal`` does for stdio.
+
+        Over HTTP a refused request becomes part of the session too. Our answer follows as an event of its
+        own, marked ``by_proxy``, and answers that request in the session.
+        """
+        findings = self._observer.observe(event)
         if not isinstance(event, Frame) or not _requests(event.message):
             return None
-        found = [finding for finding in found if self._forbids(finding, event)]
-        return _refusal_response(event.message, found) if found else None
+        decisive = [finding for finding in findings if self._is_decisive(finding, event)]
+        return _refusal_response(event.message, decisive) if decisive else None
 
-    def _forbids(self, finding: Finding, frame: Frame) -> bool:
+    def _is_decisive(self, finding: Finding, frame: Frame) -> bool:
         """Whether the sender broke an enforced rule with this frame; findings of level info do not count."""
-        is_about = finding.rule in self._rules and finding.frame == frame.seq
-        return is_about and finding.blame == frame.sender and finding.severity != "info"
+        is_of_frame = finding.rule in self._rules and finding.frame == frame.seq
+        return is_of_frame and finding.blame == frame.sender and finding.severity != "info"
 
 
 def _requests(message: Message) -> list[Request]:
@@ -111,15 +123,20 @@ def _requests(message: Message) -> list[Request]:
     return [item for item in items if isinstance(item, Request)]
 
 
-def _answer(message: Message, found: list[Finding]) -> JSON:
+def _answer(message: Message, findings: list[Finding]) -> JSON:
+    """Return the error that answers a request, or a list with an error for each request of a batch."""
     if not isinstance(message, Batch):
-        return error(message.id, found[0]) if isinstance(message, Request) else None
+        return error(message.id, findings[0]) if isinstance(message, Request) else None
     answers: list[JSON] = []
     for index, item in enumerate(message.items):
         if isinstance(item, Request):
             prefix = f"/{index}/"
-            own = [one for one in found if one.pointer is not None and f"{one.pointer}/".startswith(prefix)]
-            answers.append(error(item.id, (own or found)[0]))
+            item_findings = [
+                finding
+                for finding in findings
+                if finding.pointer is not None and f"{finding.pointer}/".startswith(prefix)
+            ]
+            answers.append(error(item.id, (item_findings or findings)[0]))
     return answers
 
 
@@ -136,9 +153,9 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": finding.message, "data": data}}
 
 
-def _refusal_response(message: Message, found: list[Finding]) -> RefusalResponse:
-    # The standard library writes integers of any length and lone surrogates unchanged.
-    body = json.dumps(_answer(message, found), separators=(",", ":")).encode()
-    rules = tuple(dict.fromkeys(finding.rule for finding in found))
+def _refusal_response(message: Message, findings: list[Finding]) -> RefusalResponse:
+    # orjson refuses long integers and lone surrogates, which an id may have; the standard library does not.
+    body = json.dumps(_answer(message, findings), separators=(",", ":")).encode()
+    rules = tuple(dict.fromkeys(finding.rule for finding in findings))
     is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))
-    return RefusalResponse(body, rules, found[0].message, is_stateless)
+    return RefusalResponse(body, rules, findings[0].message, is_stateless)

@@ -1,25 +1,25 @@
 """The stdio relay with enforced rules: each line is held until it is judged.
 
-Imported only with ``--enforce``. A chunk is split into lines. Lines that may pass are forwarded as they came;
-a request that breaks an enforced rule is answered here, and the other side never sees it. The rest of the
-relay is unchanged: forwarded bytes are journaled after they were forwarded. A refused line is a journal
-record, and so is our answer.
+This module is imported only with ``--enforce``. A gate splits the bytes of each peer into lines. Lines that
+may pass are forwarded as they came. If a line is a request that breaks an enforced rule, the relay answers
+it, and the other side never sees it. Everything else is as in ``Relay``: forwarded bytes are journaled after
+they were forwarded. A refused line is a journal record, and so is our answer.
 
-*Order.* While a sink has no room, its lines wait in a queue. Our answer is added to the queue of the sink
-that leads back to the sender, never within a line: if a line there is too long to hold and still incomplete,
-the answer waits for its end.
+*Order.* A sink is the stream to one of the peers. While a sink has no room, its lines wait in a queue. Our
+answer is added to the queue of the sink that leads back to the sender, but never in the middle of a line: if
+that sink is in the middle of a line too long to hold, the answer waits for the end of the line.
 
 *Limits.* A line longer than ``LIMIT_BYTES`` is forwarded as it comes without being judged, and stderr says so
 once.
 
-*Faults.* If the judge raises or cannot be made, that is a fault of ours: from then on everything is
+*Faults.* If the ``Enforcer`` raises or cannot be made, that is a fault of ours: from then on everything is
 forwarded, and stderr says so once."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.relay import journal as journals
@@ -40,13 +40,20 @@ LIMIT_BYTES: Final = 16 << 20
 
 _SENDERS: Final[dict[int, Sender]] = {journals.CLIENT: CLIENT, journals.SERVER: SERVER}
 _REFUSED: Final = {CLIENT: journals.CLIENT_REFUSED, SERVER: journals.SERVER_REFUSED}
+"""Sender of a refused request -> the journal kind of the request."""
+
 _OWN: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
-"""Sender of a refused request -> the kind of our answer."""
+"""Sender of a refused request -> the journal kind of our answer."""
+
+JudgedLines: TypeAlias = "list[tuple[bytes, bytes | None]]"
+"""Lines, each with our answer; the answer is ``None`` if the line may pass."""
 
 
 class Gate:
-    """Splits what both peers send into lines and asks the enforcer about each. ``say`` writes a line to
-    stderr."""
+    """Splits the bytes of both peers into lines and asks ``enforcer`` about each line.
+
+    ``say`` writes a line to stderr.
+    """
 
     def __init__(self, enforcer: Enforcer | None, say: Callable[[str], None]) -> None:
         self._enforcer = enforcer
@@ -55,25 +62,24 @@ class Gate:
             CLIENT: LineFramer(LIMIT_BYTES),
             SERVER: LineFramer(LIMIT_BYTES),
         }
-        self._in_pieces: set[Sender] = set()
+        self._in_long_line: set[Sender] = set()
+        """The senders that are in the middle of a line longer than ``LIMIT_BYTES``."""
         self._has_reported_long = False
         self._seq = 0
 
     def is_between_lines(self, sender: Sender) -> bool:
         """Whether the bytes of ``sender`` forwarded so far end at the end of a line."""
-        return sender not in self._in_pieces
+        return sender not in self._in_long_line
 
-    def take(self, sender: Sender, data: bytes, at_ns: int) -> list[tuple[bytes, bytes | None]]:
-        """Return the lines that ``data`` completes, each with our answer, or ``None`` if it may pass."""
+    def take(self, sender: Sender, data: bytes, at_ns: int) -> JudgedLines:
+        """Judge the lines that ``data`` completes."""
         return self._judged(sender, self._framers[sender].feed(data, at_ns))
 
-    def end(self, sender: Sender) -> list[tuple[bytes, bytes | None]]:
-        """End the stream of ``sender``; returns its last line, if that has no line feed, as ``take`` does."""
+    def end(self, sender: Sender) -> JudgedLines:
+        """End the stream of ``sender``, and judge its last line if that line has no line feed."""
         return self._judged(sender, self._framers[sender].end())
 
-    def _judged(
-        self, sender: Sender, lines: list[tuple[bytes, int, bool, bool]]
-    ) -> list[tuple[bytes, bytes | None]]:
+    def _judged(self, sender: Sender, lines: list[tuple[bytes, int, bool, bool]]) -> JudgedLines:
         return [
             (
                 raw + b"\n" if terminated else raw,
@@ -83,16 +89,17 @@ class Gate:
         ]
 
     def _answer(self, frame: Frame) -> bytes | None:
+        """Return our answer to a line that must not pass; ``None`` if the line may pass."""
         self._seq += 1
         frame.seq = self._seq
-        is_whole = not frame.continues and frame.sender not in self._in_pieces
+        is_whole = not frame.continues and frame.sender not in self._in_long_line
         if frame.continues:
-            self._in_pieces.add(frame.sender)
+            self._in_long_line.add(frame.sender)
             if not self._has_reported_long:
                 self._has_reported_long = True
                 self._say(f"a line over {LIMIT_BYTES >> 20} MiB passes without being judged")
         else:
-            self._in_pieces.discard(frame.sender)
+            self._in_long_line.discard(frame.sender)
         if self._enforcer is None:
             return None
         try:
@@ -111,18 +118,21 @@ class Gate:
 
 
 QueuedBytes = tuple[int, int, bytes]
-"""``(kind, read_ns, bytes)``: an entry in the queue of a sink."""
+"""An entry in the queue of a sink: the journal kind, when the bytes were read, and the bytes."""
 
 
 def _chunks(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[QueuedBytes]:
-    """Yield lines that may pass, joined and split into chunks."""
+    """Join lines that may pass, and yield their bytes in chunks."""
     data = b"".join(lines)
-    for at in range(0, len(data), CHUNK_BYTES):
-        yield kind, read_ns, data[at : at + CHUNK_BYTES]
+    for position in range(0, len(data), CHUNK_BYTES):
+        yield kind, read_ns, data[position : position + CHUNK_BYTES]
 
 
 class EnforcingRelay(Relay):
-    """A relay with a gate in both directions. ``make_enforcer`` is called when the server has started."""
+    """A relay with a ``Gate`` for both directions.
+
+    ``make_enforcer`` is called when the server has started.
+    """
 
     def __init__(
         self,
@@ -136,11 +146,11 @@ class EnforcingRelay(Relay):
         self._make_enforcer = make_enforcer
         self._gate: Gate | None = None
         self._queues: dict[Sink, deque[QueuedBytes]] = {}
-        self._waiting: dict[Sink, list[QueuedBytes]] = {}
-        """Answers that wait for the end of a line too long to hold."""
+        self._waiting_answers: dict[Sink, list[QueuedBytes]] = {}
+        """Our answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
-        """Make the judge too, while the server starts."""
+        """Open the crash buffer and make the ``Enforcer``, while the server starts."""
         super().open_crash_buffer()
         enforcer: Enforcer | None = None
         try:
@@ -151,14 +161,14 @@ class EnforcingRelay(Relay):
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         sender = _SENDERS.get(kind)
-        # A memoryview is the rest of a chunk that was judged before.
+        # A memoryview is the unsent end of a chunk that was judged before.
         if sender is None or self._gate is None or isinstance(data, memoryview):
             return super()._deliver(sink, kind, read_ns, data)
         self._queue(sink, kind, read_ns, self._gate.take(sender, data, read_ns))
         return self._run_queue(sink)
 
-    def _queue(self, sink: Sink, kind: int, read_ns: int, lines: list[tuple[bytes, bytes | None]]) -> None:
-        """Queue the lines that may pass, and refused ones with our answers."""
+    def _queue(self, sink: Sink, kind: int, read_ns: int, lines: JudgedLines) -> None:
+        """Queue the lines that may pass, and for each refused line a journal record and our answer."""
         assert self._gate is not None
         sender, queue = _SENDERS[kind], self._queues.setdefault(sink, deque())
         passing: list[bytes] = []
@@ -172,10 +182,10 @@ class EnforcingRelay(Relay):
             queue.append((_OWN[sender], 0, answer))
         queue.extend(_chunks(kind, read_ns, passing))
         if self._gate.is_between_lines(sender):
-            queue.extend(self._waiting.pop(sink, ()))
+            queue.extend(self._waiting_answers.pop(sink, ()))
 
     def _run_queue(self, sink: Sink) -> bool:
-        """Process the queue of ``sink``; returns whether it is empty."""
+        """Process the queue of ``sink`` while the sink has room; return whether the queue is empty."""
         queue = self._queues.get(sink)
         while queue and sink.open:
             kind, read_ns, data = queue.popleft()
@@ -187,15 +197,16 @@ class EnforcingRelay(Relay):
                 return False
         return True
 
-    def _answer(self, asked: Sink, kind: int, data: bytes) -> None:
-        """Send our answer back to the sender of a request for ``asked``, and journal it as one record."""
+    def _answer(self, request_sink: Sink, kind: int, data: bytes) -> None:
+        """Send our answer back to the sender of a request for ``request_sink``; journal it as one record."""
         self._record(kind, time.monotonic_ns(), data)
-        back_sink = self.peers[1] if asked is self.peers[0] else self.peers[0]
-        sender = CLIENT if back_sink is self.peers[0] else SERVER  # the peer whose lines are forwarded there
+        back_sink = self.peers[1] if request_sink is self.peers[0] else self.peers[0]
+        # The peer whose lines are forwarded to ``back_sink``.
+        sender = CLIENT if back_sink is self.peers[0] else SERVER
         queued = (NOT_JOURNALED, 0, data)
         assert self._gate is not None
         if not self._gate.is_between_lines(sender):
-            self._waiting.setdefault(back_sink, []).append(queued)
+            self._waiting_answers.setdefault(back_sink, []).append(queued)
             return
         self._queues.setdefault(back_sink, deque()).append(queued)
         if back_sink.rest is None and not self._run_queue(back_sink):
@@ -210,7 +221,7 @@ class EnforcingRelay(Relay):
         if sender is not None and self._gate is not None and (lines := self._gate.end(sender)):
             self._queue(source.sink, source.kind, now_ns, lines)
             if not self._run_queue(source.sink):
-                self._pause(source.sink)  # its end is read again when there is room
+                self._pause(source.sink)  # the end of ``source`` is read again when the sink has room
                 return
         super()._on_end(source, now_ns)
 

@@ -1,1 +1,1 @@
-"""Framing: chunks of bytes in, frames out. The frames do not depend on how the bytes were cut into chunks."""
+"""Framing: cut streams of bytes into messages. How the bytes arrive in chunks does not change the result."""

@@ -13,27 +13,27 @@ from mcpproxy.framing.heads import LIMIT_BYTES, Framing, Headers, trailers
 LINE_LIMIT_BYTES: Final = 16 << 10
 """The longest line before a chunk, extensions and line end included."""
 
-# 16 digits fit into 64 bits; different peers read a longer number differently.
+# 16 digits fit into 64 bits. Longer numbers are not read, because peers disagree on their value.
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[^\r\n]*+)?\r?\n")
 _BLANK = (b"\r\n", b"\n")
 _LENGTH_DIGITS: Final = 18
 
 
 class Body(Protocol):
-    """Decodes a body from chunks of bytes, until it is ``over`` or ``broken``."""
+    """Decodes one body from the bytes that are fed, until the body is ``over`` or ``broken``."""
 
     @property
     def over(self) -> bool: ...
     @property
     def broken(self) -> str:
-        """Why the bytes are not a body; empty while they can be read."""
+        """Why the bytes are not a valid body; empty while they are."""
         ...
 
     @property
     def trailers(self) -> Headers: ...
     @property
     def rest(self) -> bytes:
-        """Bytes that were taken but are not content: the line that broke the body."""
+        """The line that broke the body; empty before. Its bytes were taken but are not content."""
         ...
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
@@ -41,7 +41,7 @@ class Body(Protocol):
         ...
 
     def missing(self) -> str:
-        """Return what would be missing if the stream ended now; empty if the body may end there."""
+        """Return what would be missing if the stream ended now; empty if the body may end here."""
         ...
 
 
@@ -86,7 +86,7 @@ class UntilClose:
 
 
 class Chunked:
-    """A body in chunks, each preceded by its size; trailer fields may follow the last one."""
+    """A body in chunks, each preceded by its size; trailer fields may follow the last chunk."""
 
     __slots__ = ("_left", "_line", "_lines", "_read", "broken", "over", "rest", "trailers")
 
@@ -98,7 +98,7 @@ class Chunked:
         self._left = 0  # bytes left of the current chunk
         self._line = b""  # the beginning of an incomplete line
         self._lines: bytearray | None = None  # the trailer lines so far
-        self._read = Chunked._size  # the method that takes the next line
+        self._read = Chunked._size  # the method that reads the next line
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
         parts: list[bytes] = []
@@ -109,12 +109,12 @@ class Chunked:
                 parts.append(part)
                 self._left -= len(part)
                 position += len(part)
-                # The usual case: the whole chunk is there, with its line end.
+                # The usual case: the data holds the whole chunk, with its line end.
                 if not self._left and data.startswith(b"\r\n", position):
                     position += 2
                     self._read = Chunked._size
                 continue
-            # The usual case: the whole size line is there.
+            # The usual case: the data holds the whole line with the size.
             size = None if self._line or self._read != Chunked._size else _CHUNK_LINE.match(data, position)
             if size is not None and size.end() - position <= LINE_LIMIT_BYTES:
                 self._begin(int(size[1], 16))
@@ -127,6 +127,8 @@ class Chunked:
         return "the last chunk of the body is missing"
 
     def _take_line(self, data: bytes, start: int) -> int:
+        """Read a size line, a chunk's line end or a trailer line; return the index of the first byte not
+        taken."""
         stop = data.find(b"\n", start) + 1
         if stop and not self._line:
             line = data[start:stop]
@@ -142,6 +144,7 @@ class Chunked:
         return stop or len(data)
 
     def _size(self, line: bytes) -> None:
+        """Read the line before a chunk."""
         match = _CHUNK_LINE.fullmatch(line)
         if match is None:
             self._break("the size of a chunk cannot be read", line)
@@ -149,26 +152,29 @@ class Chunked:
             self._begin(int(match[1], 16))
 
     def _begin(self, size: int) -> None:
+        """Begin a chunk of ``size`` bytes; 0 means that the last chunk has ended."""
         self._left = size
         self._read = Chunked._after_chunk if self._left else Chunked._trailer
 
     def _after_chunk(self, line: bytes) -> None:
+        """Read the line end after a chunk."""
         if line in _BLANK:
             self._read = Chunked._size
         else:
             self._break("a chunk is longer than its size says", line)
 
     def _trailer(self, line: bytes) -> None:
+        """Read a line of the trailers, or the blank line after them."""
         lines = self._lines = bytearray() if self._lines is None else self._lines
         lines += line
         if len(lines) > LIMIT_BYTES:
             self._break("the trailers are too long", bytes(lines))
         elif line in _BLANK:
-            read = trailers(bytes(lines))
-            if isinstance(read, str):
-                self._break(read, bytes(lines))
+            fields = trailers(bytes(lines))
+            if isinstance(fields, str):
+                self._break(fields, bytes(lines))
             else:
-                self.trailers = read
+                self.trailers = fields
                 self.over = True
 
     def _break(self, why: str, line: bytes) -> None:
@@ -180,7 +186,7 @@ NO_BODY: Final = Length(0)
 
 
 def request_body(framing: Framing) -> Body | str:
-    """Return the body that follows a request's head, or why its end cannot be known."""
+    """Return the body that follows a request's head, or a text that says why its end cannot be known."""
     coding = framing.get("transfer-encoding")
     if coding is None:
         return _known_length(framing) or NO_BODY
@@ -190,7 +196,7 @@ def request_body(framing: Framing) -> Body | str:
 
 
 def response_body(method: str, status: int, framing: Framing) -> Body | str:
-    """Return the body that follows a final response to ``method``, or why its end cannot be known."""
+    """Return the body of a final response to ``method``, or a text that says why its end cannot be known."""
     if method == "HEAD" or status in (204, 304):
         return NO_BODY
     coding = framing.get("transfer-encoding")
@@ -204,17 +210,20 @@ def _is_chunked(coding: str) -> bool:
 
 
 def _known_length(framing: Framing) -> Length | str | None:
-    """Return the body that Content-Length announces, or what is wrong with it; ``None`` without the field."""
+    """Return the body that Content-Length announces, or a text that says why the field is invalid.
+
+    ``None`` means that there is no such field.
+    """
     value = framing.get("content-length")
     if value is None:
         return None
     if _is_length(value):
         return Length(int(value))
     # The same number twice is accepted, because some proxies join fields.
-    first, *others = {member.strip(" \t") for member in value.split(",")}
-    if others:
+    first_value, *other_values = {member.strip(" \t") for member in value.split(",")}
+    if other_values:
         return "Content-Length says different things"
-    return Length(int(first)) if _is_length(first) else "Content-Length is not a number of bytes"
+    return Length(int(first_value)) if _is_length(first_value) else "Content-Length is not a number of bytes"
 
 
 def _is_length(value: str) -> bool:

@@ -1,7 +1,8 @@
-"""Decode content codings: gzip and deflate, and br and zstd if this Python or an installed package can.
+"""Decode content codings: gzip and deflate always, br and zstd if Python or an installed package supports
+them.
 
-The bytes come from a peer, so no bytes raise an exception here, and the decoded size is bounded: a few
-kilobytes can expand to gigabytes.
+The bytes come from a peer, so invalid bytes do not raise an exception, and the decoded size is bounded: a
+few kilobytes can expand to gigabytes.
 
 Source: RFC 9110, section 8.4.1; RFC 1950 to 1952; RFC 7932 (br); RFC 8878 and 9659 (zstd).
 """
@@ -12,23 +13,25 @@ from importlib import import_module
 from typing import Any, Final, Protocol
 
 FREE_BYTES: Final = 64 << 20
-"""The size to which any body may expand."""
+"""The decoded size that any body may have."""
 
 RATIO: Final = 16
-"""The number of bytes beyond that for each byte received, so that endless streams are not cut."""
+"""How many decoded bytes are allowed, beyond ``FREE_BYTES``, for each byte received. So an endless stream is
+not cut."""
 
 _SLICE_BYTES: Final = 4 << 10
-"""How much is decoded at a time. A library copies what follows a member, which is slow for tiny members."""
+"""How many bytes are decoded at a time. After each compressed member a library copies all bytes that follow
+it; with larger slices that is slow for tiny members."""
 
 _LARGEST_SLICE_BYTES: Final = 8 << 20
-"""The size to which one slice may expand: twice the maximum of gzip."""
+"""The decoded size that one slice may have: twice the maximum of gzip."""
 
 _ZSTD_WINDOW_LOG: Final = 23
 """8 MiB, the largest window of zstd over HTTP (RFC 9659)."""
 
 
 class Decompressor(Protocol):
-    """One library's incremental decompressor; ``errors`` are what it raises on bytes it cannot read."""
+    """One library's incremental decompressor; ``errors`` are the exceptions it raises on invalid bytes."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]: ...
@@ -38,7 +41,8 @@ class Decompressor(Protocol):
         ...
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """Return the content of ``data``, or at least the first ``limit`` bytes of it and not many more."""
+        """Return the decoded ``data``. Of more than ``limit`` bytes, it may return only the first
+        ``limit``."""
         ...
 
 
@@ -53,15 +57,15 @@ class Decoder:
         self.why = ""
         self._coding = coding
         self._engine = engine
-        self._allowed = free
-        self._begun = False
+        self._allowed = free  # how many more decoded bytes are allowed
+        self._begun = False  # bytes were fed
 
     def feed(self, data: bytes) -> bytes:
         """Return the content of the next chunk."""
         return b"".join(self.parts(data))
 
     def parts(self, data: bytes) -> Iterator[bytes]:
-        """Yield the same content in small parts, because it may be too large to hold at once."""
+        """Like ``feed``, but yield the content in parts, because it may be too large to hold at once."""
         for start in range(0, len(data), _SLICE_BYTES):
             if self.why:
                 break
@@ -95,7 +99,7 @@ def _decoded(decoder: Decoder, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class Chain:
-    """Decodes several codings, the last one applied first. Used like a `Decoder`."""
+    """Decodes several codings: the first of ``decoders`` gets the bytes received. Used like a `Decoder`."""
 
     def __init__(self, decoders: list[Decoder]) -> None:
         self._decoders = decoders
@@ -121,8 +125,8 @@ class Chain:
 def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | None:
     """Return a decoder for the codings that a Content-Encoding field names.
 
-    Each coding may expand to ``free`` bytes, plus `RATIO` times the bytes that it is fed. ``None`` means that
-    there is no coding, or that one is unknown or not supported here; the body then stays encoded.
+    The content of each coding may have ``free`` bytes, plus `RATIO` times the bytes that are fed. ``None``
+    means that there is no coding, or that one is unknown or not supported here; the body then stays encoded.
     """
     names = [name.strip(" \t").lower() for name in content_encoding.split(",")]
     names = [name for name in names if name not in ("", "identity")]
@@ -138,7 +142,7 @@ def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | 
 
 
 class _LibraryDecompressor(Protocol):
-    """What zlib's decompressors and those of zstd have in common."""
+    """The interface that decompressors of zlib and of zstd have in common."""
 
     @property
     def eof(self) -> bool: ...
@@ -148,7 +152,10 @@ class _LibraryDecompressor(Protocol):
 
 
 class _Members:
-    """Compressed members one after another, as gzip and zstd allow. Other data after them is ignored."""
+    """Compressed members one after another, as gzip and zstd allow. Other data after them is ignored.
+
+    ``new`` makes the decompressor of one member; ``first_bytes`` are the bytes that a member may begin with.
+    """
 
     def __init__(
         self, new: Callable[[], _LibraryDecompressor], first_bytes: bytes, error: type[Exception]
@@ -175,7 +182,7 @@ class _Members:
 
 
 class _Deflate:
-    """The deflate coding: with the zlib header, as RFC 9110 asks, or without."""
+    """The deflate coding: with the zlib header, as RFC 9110 demands, or without."""
 
     errors = (zlib.error,)
 
@@ -192,7 +199,7 @@ class _Deflate:
             data = self._first = self._first + data
             if len(data) < 2:
                 return b""
-            # RFC 1950: method 8, and the two bytes are a multiple of 31.
+            # RFC 1950: the method is 8, and the two bytes as a number are a multiple of 31.
             has_header = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
             self._inner = zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
         return b"" if self._inner.eof else self._inner.decompress(data, limit)
@@ -204,7 +211,7 @@ class _Brotli:
     def __init__(self, module: Any) -> None:
         self.errors: tuple[type[Exception], ...] = (module.error,)
         self._inner: Any = module.Decompressor()
-        # Releases before 1.2 have no such limit and raise TypeError here.
+        # Releases before 1.2 cannot limit their output and raise TypeError here.
         self._inner.process(b"", output_buffer_limit=1)
 
     @property

@@ -1,6 +1,7 @@
 """One side of an HTTP/1.x connection: heads and bodies in turn, as long as its bytes are HTTP.
 
-This is what requests and responses have in common; `http1` has a subclass for each, which reads the heads.
+The base class here has what requests and responses share. Its two subclasses in `http1` read the heads.
+Bytes that are not HTTP are called opaque: they are passed on without being interpreted.
 """
 
 import re
@@ -13,11 +14,11 @@ from mcpproxy.framing.pieces import BodyEnd, BodyPart, Broken, Cut, OpaqueBytes,
 
 _NOT_LINE_END: Final = re.compile(rb"[^\r\n]")
 _SEEN_BYTES: Final = 5
-"""How many bytes of a head `ConnectionSide.refusal` needs."""
+"""How many bytes of a head `ConnectionSide.refusal` needs to see."""
 
 
 class ConnectionSide(ABC):
-    """Parses the bytes of one side, and appends what it finds to ``pieces``."""
+    """Parses the bytes of the side ``of``, and appends the pieces of HTTP that they contain to ``pieces``."""
 
     __slots__ = ("_body", "_opaque", "at_ns", "broken", "exchange", "held", "of", "pieces")
 
@@ -26,18 +27,18 @@ class ConnectionSide(ABC):
         self.pieces = pieces
         self.exchange = 0  # the number of the exchange whose message is being read
         self.held = bytearray()  # the beginning of an incomplete head
-        self.at_ns = 0  # the time of the current chunk, or of the latest
-        self.broken = False
-        self._body: Body | None = None
-        self._opaque = False
+        self.at_ns = 0  # the time of the latest chunk
+        self.broken = False  # bytes came that are not HTTP
+        self._body: Body | None = None  # the body that is being read
+        self._opaque = False  # the bytes from here on are not interpreted
 
     @abstractmethod
     def refusal(self, first: bytes) -> str:
-        """Return why no head can begin with these one to five bytes; empty if one can."""
+        """Return why no head can begin with these one to five bytes; empty if a head can."""
 
     @abstractmethod
     def begin(self, raw: bytes) -> None:
-        """Take a whole head, its blank line included."""
+        """Read a whole head, its blank line included."""
 
     def feed(self, data: bytes, at_ns: int) -> None:
         """Take the next chunk of the stream."""
@@ -45,7 +46,7 @@ class ConnectionSide(ABC):
         position, end = 0, len(data)
         while position < end:
             if self._body is not None:
-                position = self._content(self._body, data, position)
+                position = self._take_content(self._body, data, position)
             elif not self._opaque:
                 position = self.head(data, position)
             else:
@@ -54,27 +55,27 @@ class ConnectionSide(ABC):
 
     def head(self, data: bytes, start: int) -> int:
         """Look for the end of a head in ``data``; return the index of the first byte not taken."""
-        held = len(self.held)
-        if not held:
+        held_bytes = len(self.held)
+        if not held_bytes:
             if data[start] in b"\r\n":
                 # Old peers send line ends between messages (RFC 9112, section 2.2).
-                found = _NOT_LINE_END.search(data, start)
-                return found.start() if found else len(data)
+                first_content = _NOT_LINE_END.search(data, start)
+                return first_content.start() if first_content else len(data)
             if why := self.refusal(data[start : start + _SEEN_BYTES]):
                 self.break_off(why, data[start:])
                 return len(data)
             if end := _head_end(data, start):
-                self._whole(data[start:end])
+                self._take_whole_head(data[start:end])
                 return end
         self.held += data[start:]
-        if held < _SEEN_BYTES and (why := self.refusal(bytes(self.held[:_SEEN_BYTES]))):
+        if held_bytes < _SEEN_BYTES and (why := self.refusal(bytes(self.held[:_SEEN_BYTES]))):
             self.break_off(why, bytes(self.held))
             return len(data)
-        if end := _head_end(self.held, max(0, held - 2)):
+        if end := _head_end(self.held, max(0, held_bytes - 2)):
             raw = bytes(self.held[:end])
             self.held = bytearray()
-            self._whole(raw)
-            return start + len(raw) - held
+            self._take_whole_head(raw)
+            return start + len(raw) - held_bytes
         self.hold(b"")
         return len(data)
 
@@ -82,12 +83,12 @@ class ConnectionSide(ABC):
         """Hold an incomplete head, up to the length that a head may have."""
         self.held += data
         if len(self.held) > LIMIT_BYTES:
-            self._whole(bytes(self.held))
+            self._take_whole_head(bytes(self.held))
 
     def enter(self, body: Body | str) -> None:
-        """After a head: read ``body``, or stop if it is a text, which says why the body cannot be read."""
+        """After a head, begin to read ``body``. If it is a text, which says why it cannot be read, stop."""
         if isinstance(body, str):
-            self._cut(self.of, body)
+            self._add_cut(self.of, body)
             self.break_off(body, b"")
         elif body.over:
             self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, ()))
@@ -106,7 +107,7 @@ class ConnectionSide(ABC):
         if self._body is not None:
             missing = self._body.missing()
             if missing or reset:
-                self._cut(by, f"{how}; {missing}" if missing else how)
+                self._add_cut(by, f"{how}; {missing}" if missing else how)
             else:
                 self._body = None
                 self.pieces.append(BodyEnd(self.exchange, self.of, at_ns, ()))
@@ -115,22 +116,23 @@ class ConnectionSide(ABC):
         self._opaque = True
 
     def stop(self, by: Side, why: str, at_ns: int) -> None:
-        """Stop reading: bytes that are held or still come are opaque."""
+        """Stop reading HTTP: the bytes that are held, and all later bytes, are opaque."""
         if self.held:
             self.pieces.append(OpaqueBytes(self.of, bytes(self.held), self.at_ns))
             self.held = bytearray()
         self.at_ns = at_ns
         if self._body is not None:
-            self._cut(by, why)
+            self._add_cut(by, why)
         self._opaque = True
 
-    def _whole(self, raw: bytes) -> None:
+    def _take_whole_head(self, raw: bytes) -> None:
         if len(raw) > LIMIT_BYTES:
             self.break_off(f"a head is longer than {LIMIT_BYTES >> 10} KiB", raw)
         else:
             self.begin(raw)
 
-    def _content(self, body: Body, data: bytes, start: int) -> int:
+    def _take_content(self, body: Body, data: bytes, start: int) -> int:
+        """Feed ``data`` from ``start`` on to ``body``; return the index of the first byte not taken."""
         content, position = body.feed(data, start)
         if content:
             self.pieces.append(BodyPart(self.exchange, self.of, content, self.at_ns))
@@ -138,20 +140,21 @@ class ConnectionSide(ABC):
             self._body = None
             self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, body.trailers))
         elif body.broken:
-            self._cut(self.of, body.broken)
+            self._add_cut(self.of, body.broken)
             self.break_off(body.broken, body.rest)
         return position
 
-    def _cut(self, by: Side, why: str) -> None:
+    def _add_cut(self, by: Side, why: str) -> None:
+        """End the current message as incomplete."""
         self._body = None
         self.pieces.append(Cut(self.exchange, self.of, by, self.at_ns, why))
 
 
 def _head_end(data: bytes | bytearray, start: int) -> int:
     """Return where the head that begins at ``start`` ends, blank line included; 0 while it is incomplete."""
-    usual = data.find(b"\n\r\n", start)
-    # Search no further: a long body may follow.
-    bare = data.find(b"\n\n", start, usual + 3 if usual >= 0 else len(data))
-    if bare >= 0:
-        return bare + 2
-    return usual + 3 if usual >= 0 else 0
+    crlf = data.find(b"\n\r\n", start)
+    # Search for the other form only before the one found: a long body may follow.
+    bare_lf = data.find(b"\n\n", start, crlf + 3 if crlf >= 0 else len(data))
+    if bare_lf >= 0:
+        return bare_lf + 2
+    return crlf + 3 if crlf >= 0 else 0

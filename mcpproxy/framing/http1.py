@@ -1,19 +1,21 @@
-"""Parse HTTP/1.x from chunks: what two peers, and the proxy in the server's place, send on one connection.
+"""Parse the HTTP/1.x of one connection into pieces (see `pieces`): the bytes of the client, of the server,
+and of the proxy where it answers in the server's place.
 
-This reads a copy of the traffic, so it refuses nothing and no bytes raise an exception. Where a side stops
-being HTTP, that is reported once (`Broken`), and its later bytes are returned unchanged. The pieces depend on
-the bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only adjacent
-`BodyPart`s, and the bytes of a `Broken` and of the `OpaqueBytes` after it, may be cut differently.
+The parser reads a copy of the traffic, so it refuses nothing, and no bytes raise an exception. Where the
+bytes of a side stop being HTTP, that is reported once (`Broken`), and the later bytes of the side are
+returned unchanged. The pieces depend on the bytes and on the order of the calls, not on how the bytes of one
+peer were cut into chunks. Only adjacent `BodyPart`s, and a `Broken` and the `OpaqueBytes` after it, may be
+cut differently.
 
-Each exchange gives
+Each exchange consists of
 - from the client: one `RequestStart`, its `BodyPart`s, then one `BodyEnd` or `Cut`;
-- from the server, or from the proxy instead: any number of interim `ResponseStart`s (1xx), a final one, its
-  `BodyPart`s, then one `BodyEnd` or `Cut`. A request that is never answered gets only a `Cut` of the server.
-An exchange is over when both sides have ended. An answer to a head that cannot be read (a 400, say) is an
-exchange as well, without a `RequestStart`.
+- from the server or the proxy: any number of interim `ResponseStart`s (1xx), a final `ResponseStart`, its
+  `BodyPart`s, then one `BodyEnd` or `Cut`. A request without an answer gets only a `Cut` of the server.
+An exchange is over when both sides have ended. If the server answers a request whose head cannot be read
+(with a 400, say), the exchange has no `RequestStart`.
 
-Requests may be pipelined; a response belongs to the oldest request without one, and may come before that
-request's body is over. A 101, or a 2xx to CONNECT, ends HTTP on the connection.
+Requests may be pipelined. A response belongs to the oldest request that has no response, and may come before
+that request's body is over. A 101, or a 2xx to CONNECT, ends HTTP on the connection.
 """
 
 from collections import deque
@@ -55,9 +57,9 @@ _SWITCHED: Final = "the connection ceased to be HTTP"
 class Http1Connection:
     """Parses one client connection. Feed it the bytes that each side sent, in the order they were read.
 
-    Call both `client_eof` and `server_eof` when the connection is over, whoever ended it and even if upstream
-    was never reached: only then are unanswered requests known to stay unanswered. Calling one again is
-    harmless.
+    When the connection is over, call both `client_eof` and `server_eof`, whichever side ended it and even if
+    the server was never reached: only then are unanswered requests known to stay unanswered. Further calls
+    of the two are harmless.
     """
 
     # There may be many idle connections, so each takes little memory.
@@ -81,10 +83,10 @@ class Http1Connection:
         self._server = _Responses("server", self._pieces, self._exchanges, self._requests, self._switch)
         self._proxy: _Responses | None = None  # on most connections the proxy sends nothing
         self._is_http = True
-        self._over: tuple[Side, ...] = ()
-        self._first: Side = "client"  # who ended the connection, once somebody did
-        self._how = ""
-        self._reset = False
+        self._over: tuple[Side, ...] = ()  # the sides that have ended
+        self._first: Side = "client"  # the side that ended first, if any has ended
+        self._how = ""  # how that side ended the connection, in words
+        self._reset = False  # a side ended by a reset
 
     def client(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the client sent; ``at_ns`` is when they were read."""
@@ -106,21 +108,22 @@ class Http1Connection:
         return self._take_pieces()
 
     def client_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """The client ended its sending side, in order or by a reset."""
+        """Handle that the client ended its sending side, in order or by a reset (``reset``)."""
         return self._end(self._requests, at_ns, reset)
 
     def server_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """The server ended its sending side, in order or by a reset."""
+        """Handle that the server ended its sending side, in order or by a reset (``reset``)."""
         return self._end(self._server, at_ns, reset)
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes are held of incomplete heads."""
+        """How many bytes of incomplete heads are held."""
         proxy = self._proxy
         return len(self._requests.held) + len(self._server.held) + (len(proxy.held) if proxy else 0)
 
     def opaque(self, at_ns: int, why: str = _SWITCHED) -> list[Piece]:
-        """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT has the same effect."""
+        """Interpret no more bytes of the connection as HTTP. A 101 or a 2xx to CONNECT has the same
+        effect."""
         self._switch("proxy", at_ns, why)
         return self._take_pieces()
 
@@ -152,14 +155,14 @@ class Http1Connection:
         self._pieces += [Cut(exchange.number, "server", by, at_ns, why) for exchange in waiting]
 
     def _take_pieces(self) -> list[Piece]:
-        found = self._pieces.copy()
+        pieces = self._pieces.copy()
         self._pieces.clear()
-        return found
+        return pieces
 
 
 @slotted()
 class _Exchange:
-    """A request, and whether its final response has begun."""
+    """A request, and whether its final response has begun (``answered``)."""
 
     number: int
     method: str = ""
@@ -173,11 +176,11 @@ class _Exchanges:
     __slots__ = ("_count", "_more", "_oldest", "_unread")
 
     def __init__(self) -> None:
-        # The requests without a final response: the oldest, and the others; usually there is one or none.
+        # The oldest request without a final response, and the later ones; usually there is one or none.
         self._oldest: _Exchange | None = None
         self._more: deque[_Exchange] | None = None
         self._count = 0
-        self._unread: _Exchange | None = None  # answered before its head was read
+        self._unread: _Exchange | None = None  # a response came before the whole head of its request
 
     def add_request(self, method: str, switches: bool) -> _Exchange:
         """Add a request whose head was read."""
@@ -187,7 +190,11 @@ class _Exchanges:
         return exchange
 
     def oldest(self, requests: ConnectionSide) -> _Exchange | None:
-        """Return the exchange of the next response: that of the oldest request, even an unreadable one."""
+        """Return the exchange of the oldest request without a final response: the next response belongs to
+        it.
+
+        A request whose head is incomplete or cannot be read counts too.
+        """
         if self._oldest is None and (requests.held or requests.broken) and self._unread is None:
             self._unread = self._new()
         return self._oldest
@@ -197,7 +204,7 @@ class _Exchanges:
         self._oldest = self._more.popleft() if self._more else None
 
     def give_up(self) -> list["_Exchange"]:
-        """Remove and return all requests that wait, oldest first."""
+        """Remove and return all requests without a final response, oldest first."""
         waiting = [*filter(None, [self._oldest]), *(self._more or ())]
         self._oldest = self._more = None
         return waiting
@@ -214,10 +221,10 @@ class _Exchanges:
 
 
 class _Requests(ConnectionSide):
-    """What the client sends.
+    """Parses what the client sends.
 
-    After a request that may end HTTP on the connection, the next bytes cannot be interpreted before it is
-    answered: they are held until then, up to the length of a head.
+    After a request that may end HTTP on the connection, only its answer shows whether the next bytes are
+    HTTP. They are held until the answer, up to the length of a head.
     """
 
     __slots__ = ("_ending", "_exchanges", "_last")
@@ -226,10 +233,11 @@ class _Requests(ConnectionSide):
         super().__init__("client", pieces)
         self._exchanges = exchanges
         self._last: _Exchange | None = None
-        self._ending: tuple[Side, str, bool] | None = None
+        self._ending: tuple[Side, str, bool] | None = None  # arguments of an ``end`` that must wait
 
     @property
     def _paused(self) -> bool:
+        """Whether the last request may end HTTP and has no answer yet."""
         return self._last is not None and self._last.switches and not self._last.answered
 
     def refusal(self, first: bytes) -> str:
@@ -272,7 +280,7 @@ class _Requests(ConnectionSide):
 
 
 class _Responses(ConnectionSide):
-    """What the server sends, or the proxy in its place."""
+    """Parses what the server sends, or the proxy in its place."""
 
     __slots__ = ("_exchanges", "_requests", "_switch")
 

@@ -1,9 +1,9 @@
 """Split chunks into lines: the framing of stdio.
 
-A line ends at a line feed and nowhere else; a carriage return is part of the line. The lines depend on the
-bytes alone, never on how they were cut into chunks. The time of a line is that of the chunk that brought its
-last byte other than white space: a receiver may take a message as soon as its JSON is complete, and some
-senders write the line feed separately.
+Only a line feed ends a line; a carriage return is part of the line. The lines depend on the bytes alone, not
+on how they were cut into chunks. The time of a line is that of the chunk with its last byte other than white
+space: a receiver may process a message as soon as its JSON is complete, and some senders write the line feed
+separately.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
@@ -11,18 +11,18 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 from typing import Final, TypeAlias
 
 BLANKS: Final = b" \t\r\n"
-"""White space of JSON."""
+"""The white space of JSON."""
 
 LIMIT_BYTES: Final = 64 << 20
 """The longest line that is held in one piece."""
 
 
 Line: TypeAlias = tuple[bytes, int, bool, bool]
-"""``(raw, at_ns, terminated, continues)``: a line without its line feed, or a piece of one.
+"""``(raw, at_ns, terminated, continues)``: a line without its line feed, or a piece of a long line.
 
-``terminated`` is false where no line feed followed: the last line of a stream, or a piece. ``continues``
-is true for a piece: the next line of the same framer continues it. It is a plain tuple because one is made
-for every frame of a session.
+``terminated`` is false if no line feed followed ``raw``: at the end of a stream, and for a piece.
+``continues`` is true for a piece that the next line of the same framer continues. ``Line`` is a plain tuple
+because every frame of a session needs one, and a tuple is made fastest.
 """
 
 
@@ -45,16 +45,17 @@ class LineFramer:
 
     @property
     def last_chunk(self) -> bytes:
-        """The last chunk of what is held; empty between lines."""
+        """The last chunk of the incomplete line; empty between lines."""
         return self._held[-1] if self._held else b""
 
     @property
     def held_bytes(self) -> int:
+        """The length of the incomplete line so far."""
         return self._held_bytes
 
     @property
     def held_at_ns(self) -> int:
-        """The time of the last chunk of what is held that brought more than white space."""
+        """The time of the incomplete line: that of its last chunk with more than white space."""
         return self._held_at_ns
 
     def feed(self, data: bytes, at_ns: int) -> list[Line]:
@@ -63,10 +64,10 @@ class LineFramer:
             return self._feed_piecewise(data, at_ns)
         raws = data.split(b"\n")
         tail = raws.pop()
-        first_ns = at_ns
+        first_line_ns = at_ns
         if self._held and raws:
             if not raws[0].strip(BLANKS):
-                first_ns = self._held_at_ns
+                first_line_ns = self._held_at_ns
             self._held.append(raws[0])
             raws[0] = self._take()
         if tail:
@@ -74,15 +75,15 @@ class LineFramer:
                 self._held_at_ns = at_ns
             self._held.append(tail)
             self._held_bytes += len(tail)
-        if len(raws) == 1:  # the usual case: a chunk is one line
-            return [(raws[0], first_ns, True, False)]
+        if len(raws) == 1:  # the usual case: a chunk has one line
+            return [(raws[0], first_line_ns, True, False)]
         lines = [(raw, at_ns, True, False) for raw in raws]
-        if first_ns != at_ns:
-            lines[0] = (raws[0], first_ns, True, False)
+        if first_line_ns != at_ns:
+            lines[0] = (raws[0], first_line_ns, True, False)
         return lines
 
     def _feed_piecewise(self, data: bytes, at_ns: int) -> list[Line]:
-        """Do what ``feed`` does, for data that may contain a line too long for one piece."""
+        """Like ``feed``, for data that may contain a line too long to hold: it is returned in pieces."""
         lines: list[Line] = []
         *raws, tail = data.split(b"\n")
         for raw in raws:
@@ -94,9 +95,9 @@ class LineFramer:
         return lines
 
     def end(self, *, continues: bool = False) -> list[Line]:
-        """End the stream: what is held becomes the last line, without a line feed.
+        """End the stream: the incomplete line, if any, becomes the last line, without a line feed.
 
-        ``continues`` marks it as a piece, for a stream whose rest is not recorded.
+        ``continues`` marks that line as a piece, for a stream whose later bytes are not recorded.
         """
         if not self._held:
             return []
@@ -104,7 +105,7 @@ class LineFramer:
 
     def _hold(self, data: bytes, at_ns: int, lines: list[Line]) -> None:
         """Hold the beginning of a line; what exceeds the limit is appended to ``lines`` in pieces."""
-        # A piece is cut only when the next byte is seen, so a line of exactly the limit stays whole.
+        # A piece is cut only when a byte beyond the limit comes, so a line of exactly the limit stays whole.
         while self._held_bytes + len(data) > self._limit:
             fits = self._limit - self._held_bytes
             self._held.append(data[:fits])
@@ -117,6 +118,7 @@ class LineFramer:
             self._held_bytes += len(data)
 
     def _take(self) -> bytes:
+        """Remove and return the held beginning of a line."""
         raw = b"".join(self._held)
         self._held.clear()
         self._held_bytes = 0

@@ -1,8 +1,8 @@
 """The pieces of an HTTP/1.x connection: heads, content, and how each message ended.
 
-`exchange` numbers count from 1 on each connection; `at_ns` is when the chunk that completed a piece was read.
-Pieces are named tuples because each small exchange has six of them, and a frozen dataclass takes three
-times as long to make.
+`exchange` numbers count from 1 on each connection. `at_ns` is the time when the chunk that completed a piece
+was read. Pieces are named tuples because each small exchange has six of them, and a frozen dataclass takes
+three times as long to make.
 """
 
 from typing import Literal, NamedTuple
@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 from mcpproxy.framing.heads import Headers
 
 Side = Literal["client", "server", "proxy"]
-"""Whose bytes they are: the proxy's when it answers in the server's place."""
+"""The sender of bytes. The proxy is the sender when it answers in the server's place."""
 
 
 class RequestStart(NamedTuple):
-    """A request's head. ``raw`` is the head as it came, blank line included."""
+    """A request's head. ``raw`` holds its bytes unchanged, blank line included."""
 
     exchange: int
     method: str
@@ -26,7 +26,7 @@ class RequestStart(NamedTuple):
 
 
 class ResponseStart(NamedTuple):
-    """A response's head. After a ``status`` below 200 except 101, another one follows in the exchange."""
+    """A response's head. After a ``status`` below 200 other than 101, the exchange has another head."""
 
     exchange: int
     status: int
@@ -39,7 +39,7 @@ class ResponseStart(NamedTuple):
 
 
 class BodyPart(NamedTuple):
-    """Content, never empty, without chunked coding. Content codings are not decoded."""
+    """A part of the content, never empty. The chunked coding is removed; content codings are not decoded."""
 
     exchange: int
     of: Side
@@ -57,7 +57,8 @@ class BodyEnd(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The end of an incomplete message. ``by`` is the side that ended it: if both closed, the first."""
+    """The end of an incomplete message of the side ``of``. ``by`` is the side that ended the connection
+    first."""
 
     exchange: int
     of: Side
@@ -67,7 +68,8 @@ class Cut(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """From ``data`` on, the bytes of the side ``of`` are not HTTP; later ones follow as `OpaqueBytes`."""
+    """From ``data`` on, the bytes of the side ``of`` are not HTTP; the later bytes follow as
+    `OpaqueBytes`."""
 
     of: Side
     why: str
@@ -76,7 +78,7 @@ class Broken(NamedTuple):
 
 
 class OpaqueBytes(NamedTuple):
-    """Bytes of a connection, or of one side of it, that is not HTTP or not HTTP any more."""
+    """Bytes of the side ``of`` that are not HTTP, or come after HTTP has ended on the connection."""
 
     of: Side
     data: bytes

@@ -1,8 +1,9 @@
 """Split chunks into events: the framing of ``text/event-stream``.
 
-A block is everything up to and including a blank line: an event, comments alone, or nothing. A line ends at
-LF, CRLF or CR, so after a CR at the end of a chunk the next byte decides. The blocks depend on the bytes
-alone, never on how they were cut into chunks; the time of a block is that of the chunk that completed it.
+A block is everything up to and including a blank line: an event, comments alone, or only the blank line. A
+line ends at LF, CRLF or CR, so only the next byte shows whether a CR at the end of a chunk is a whole line
+end. The blocks depend on the bytes alone, not on how they were cut into chunks. The time of a block is that
+of the chunk that completed it.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
@@ -20,10 +21,10 @@ _RETRY_DIGITS: Final = 18
 
 _LINE_ENDS = (b"\n", b"\r\n", b"\r")
 _LINE_END = re.compile(rb"\n|\r\n?+")
-# Possessive; otherwise a CRLF could match as two line ends.
+# The repetitions are possessive; otherwise a CRLF could match as two line ends.
 _BLANK_LINE = re.compile(rb"(?:\n|\r\n?+)(?:\n|\r\n?+)")
 _LINE = re.compile(rb"([^:\r\n]*+)(?:: ?+([^\r\n]*+))?(?:\n|\r\n?+|\Z)")
-# The form that servers of the SDKs send: matching it as a whole is three times as fast as line by line.
+# The blocks that most servers send: matching such a block as a whole is three times as fast as line by line.
 _USUAL = re.compile(
     rb"(?:id: ?+([^\r\n\0]*+)\r?\n)?(?:event: ?+([^\r\n]*+)\r?\n)?(?:id: ?+([^\r\n\0]*+)\r?\n)?"
     rb"data: ?+([^\r\n]*+)\r?\n\r?\n"
@@ -31,17 +32,17 @@ _USUAL = re.compile(
 
 
 class SseBlock(NamedTuple):
-    """One block of the stream, or a piece of one.
+    """One block of the stream, or a piece of a block that is too long to hold.
 
-    ``raw`` holds its exact bytes, with line ends, blank line and byte order mark: the ``raw`` of all blocks
-    in order are the stream. ``data`` joins the values of the data fields by LF, ``None`` if there is none;
-    ``data_span`` is its place in ``raw``, if it is in one line there. ``event``, ``id`` and ``retry``
-    (milliseconds) are ``None`` if the field is absent or has to be ignored. ``comments`` are without their
-    colon and the space after it. Text that is not UTF-8 gets replacement characters.
+    ``raw`` holds the exact bytes of the block, with line ends, blank line and byte order mark: joined in
+    order, the ``raw`` of all blocks are the stream. ``data`` joins the values of the data fields by LF,
+    ``None`` if there is no such field; ``data_span`` is the place of the value in ``raw``, if there is one
+    data field. ``event``, ``id`` and ``retry`` (milliseconds) are ``None`` if the field is absent or has to
+    be ignored. ``comments`` are without their colon and the space after it. Text that is not UTF-8 gets
+    replacement characters.
 
-    ``complete`` is false for a block that no client processes: the end of a stream without a blank line (its
-    fields are read nevertheless), and the pieces of a block that is too long to hold (their fields are not
-    read).
+    ``complete`` is false for a block that no client processes: a last block without a blank line (its fields
+    are read nevertheless), and the pieces of a block that is too long to hold (their fields are not read).
     """
 
     raw: bytes
@@ -56,7 +57,8 @@ class SseBlock(NamedTuple):
 
 
 class SseFramer:
-    """Splits one response into blocks: feed it the decoded body; it returns the complete blocks in order."""
+    """Splits one response into blocks: feed it the decoded body, and it returns the complete blocks in
+    order."""
 
     __slots__ = ("_at_ns", "_held", "_in_line", "_in_pieces", "_limit", "_return", "_start")
 
@@ -77,7 +79,7 @@ class SseFramer:
         if self._return and data[0] == 0x0A:
             data = b"\r" + data
         elif self._return:
-            # The CR was a line end by itself, complete since its own chunk.
+            # The CR was a line end by itself, so its time is that of the previous chunk.
             self._split(b"\r", self._at_ns, blocks)
         self._return = data[-1:] if data[-1] == 0x0D else b""
         self._at_ns = at_ns
@@ -85,7 +87,7 @@ class SseFramer:
         return blocks
 
     def end(self, at_ns: int) -> list[SseBlock]:
-        """End the stream: what is held becomes the last block, without a blank line."""
+        """End the stream: the incomplete block, if any, becomes the last block, without a blank line."""
         blocks: list[SseBlock] = []
         self._split(self._return, self._at_ns, blocks)
         self._return = b""
@@ -94,20 +96,21 @@ class SseFramer:
         return blocks
 
     def spill(self) -> bytes:
-        """Return the beginning of a block that is held, and treat the rest of that block as another piece."""
+        """Return the held beginning of a block, and stop holding it. The block's other bytes become a
+        piece."""
         raw = self._joined()
         if raw:
             self._in_pieces, self._start = True, False
         return raw
 
     def _split(self, data: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
-        """Split bytes into blocks; a CR at their end is a complete line end."""
+        """Split bytes into blocks. A CR at the end of ``data`` is known to be a complete line end."""
         position, end = 0, len(data)
         while position < end:
-            usual = None if self._in_line or self._held.tell() else _USUAL.match(data, position)
-            if usual is not None and usual.end() - position <= self._limit:
-                position = usual.end()
-                blocks.append(_usual_block(usual, usual[0], at_ns, complete=True))
+            usual_block = None if self._in_line or self._held.tell() else _USUAL.match(data, position)
+            if usual_block is not None and usual_block.end() - position <= self._limit:
+                position = usual_block.end()
+                blocks.append(_usual_block(usual_block, usual_block[0], at_ns, complete=True))
                 self._start = False
                 continue
             blank = None if self._in_line else _LINE_END.match(data, position)
@@ -127,7 +130,7 @@ class SseFramer:
 
     def _hold(self, part: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
         """Hold the beginning of a block; what exceeds the limit is appended to ``blocks`` in pieces."""
-        # A piece is cut only when the next byte is seen, so a block of exactly the limit stays whole.
+        # A piece is cut only when a byte beyond the limit comes, so a block of exactly the limit stays whole.
         while self._held.tell() + len(part) > self._limit:
             fits = self._limit - self._held.tell()
             self._held.write(part[:fits])
@@ -137,6 +140,7 @@ class SseFramer:
         self._held.write(part)
 
     def _joined(self) -> bytes:
+        """Remove and return the held beginning of a block."""
         held, self._held = self._held, BytesIO()
         return held.getvalue()
 
@@ -148,12 +152,12 @@ class SseFramer:
         return _parse_block(raw, start, at_ns, complete)
 
 
-def _usual_block(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) -> SseBlock:
-    """Return the block ``raw`` as ``_USUAL`` has matched it, with or without its byte order mark."""
-    id_before, event_name, id_after, data = found.groups()
+def _usual_block(match: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) -> SseBlock:
+    """Return the block ``raw`` from the match of ``_USUAL``, which does not include the byte order mark."""
+    id_before, event_name, id_after, data = match.groups()
     id_bytes = id_before if id_after is None else id_after
-    first, last = found.span(4)
-    start = found.end() - len(raw)
+    data_start, data_end = match.span(4)
+    start = match.end() - len(raw)
     return SseBlock(
         raw,
         at_ns,
@@ -162,15 +166,16 @@ def _usual_block(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bo
         id=None if id_bytes is None else id_bytes.decode("utf-8", "replace"),
         retry=None,
         comments=(),
-        data_span=(first - start, last - start),
+        data_span=(data_start - start, data_end - start),
         complete=complete,
     )
 
 
 def _parse_block(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
-    """Parse the fields of a block. The last value of a field counts, but the values of data are joined."""
-    if usual := _USUAL.fullmatch(raw, start):
-        return _usual_block(usual, raw, at_ns, complete=complete)
+    """Parse the fields of a block from ``start`` on. Of repeated fields the last counts; data values are
+    joined."""
+    if usual_match := _USUAL.fullmatch(raw, start):
+        return _usual_block(usual_match, raw, at_ns, complete=complete)
     event = id = retry = None
     spans: list[tuple[int, int]] = []
     comments: list[str] = []
@@ -187,7 +192,7 @@ def _parse_block(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock
         elif not name and line.lastindex == 2:
             comments.append(value.decode("utf-8", "replace"))
     span = spans[0] if len(spans) == 1 else None
-    data = b"\n".join([raw[first:last] for first, last in spans]) if spans else None
+    data = b"\n".join([raw[begin:stop] for begin, stop in spans]) if spans else None
     return SseBlock(
         raw,
         at_ns,

@@ -1,9 +1,9 @@
 """Recognise and open recordings of other tools.
 
-Nothing is invented where a format records nothing. ``imported`` in the header names the tool and what is
-missing. If so much is missing that the absence of a message proves nothing, the header says ``partial``;
-single losses become gap records. There is no close record, because none of the formats records how the
-session ended.
+A value that a format does not record is not made up. In the trace header, ``imported`` names the tool and
+what its format lacks. If so much is missing that the absence of a message proves nothing, the header also has
+``partial``. A single loss becomes a gap record. Such a trace has no close record, because none of the formats
+records how the session ended.
 """
 
 import re
@@ -21,15 +21,23 @@ FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
     "mcp-rec": mcp_rec.read,
     "har": har.read,
 }
-"""Name -> reader. It takes a path and the number of a session in the file, from 1 on (0: the only one)."""
+"""Name of a format -> the function that opens a file of that format.
+
+The arguments of the function are the path and the number of a session in the file, from 1 on; 0 stands for
+the only session.
+"""
 
 _HEAD_BYTES: Final = 64 << 10
+"""How much of a file is searched for the beginning of a HAR."""
 _LINE_BYTES: Final = 16 << 20
+"""How much of the first line is read."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 
 
-def recognised(path: str) -> str | None:
-    """Return the format of a file, a name in ``FORMATS``, by its first line; ``None`` for any other format.
+def detect_format(path: str) -> str | None:
+    """Return the format of a file (a key of ``FORMATS``), judged by its first line.
+
+    The result is ``None`` for any other format.
 
     Raises:
         TraceError: the file cannot be read.
@@ -42,11 +50,11 @@ def recognised(path: str) -> str | None:
             if not head.lstrip().startswith(b"{"):
                 return None
             file.seek(0)
-            first = file.readline(_LINE_BYTES)
+            first_line = file.readline(_LINE_BYTES)
     except OSError as fault:
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
     try:
-        members = read_object(first)
+        members = read_object(first_line)
     except NotARecordError:
         return None
     if {"session_id", "direction", "seq"} <= members.keys():
@@ -55,10 +63,12 @@ def recognised(path: str) -> str | None:
 
 
 def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:
-    """Open a recording in one of ``FORMATS``; ``session`` selects one if the file holds several.
+    """Open a recording of another tool. ``format`` is a key of ``FORMATS``.
+
+    ``session`` is the number of a session in the file, from 1 on; 0 stands for the only session.
 
     Raises:
-        TraceError: the file is not in that format, is damaged, or holds several sessions and none is
-        selected.
+        TraceError: the file is not in that format, is damaged, or holds several sessions and ``session`` is
+        0.
     """
     return ForeignTrace(path, FORMATS[format](path, session))

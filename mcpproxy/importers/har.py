@@ -1,9 +1,12 @@
 """Read MCP traffic from HTTP Archives (HAR 1.2), as browsers and other proxies write them.
 
-Exchanges with URLs to which JSON-RPC was posted are read, and event streams and metadata of the same origin;
-all others are left out. An archive has one time for a whole response. So the events of a stream get the time
-of its end, or an earlier one if the client answered a request among them before. Connections are often
-missing, and sometimes credentials and stream bodies. If the headers are missing, only the messages are read.
+An exchange of the archive is read if JSON-RPC was posted to its URL, or if it is an event stream or
+authorization metadata of the same origin. All other exchanges are left out.
+
+An archive records only one time for a whole response. So every event of a stream gets the time at which the
+stream ended. If the client answered a request in the stream before that, the request and the events before it
+get an earlier time. An archive often lacks the connections, and sometimes credentials and the bodies of
+streams. If it lacks the headers, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -22,7 +25,7 @@ import orjson
 from mcpproxy.base.files import open_regular
 from mcpproxy.checks.engine.context import member
 from mcpproxy.errors import TraceError
-from mcpproxy.importers.import_source import Clock, ImportedSource, choose, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, refuse, selected_session, unix_ns
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
@@ -50,17 +53,17 @@ from mcpproxy.trace.records import Header, Recorded
 NAME: Final = "HAR"
 
 MAX_BYTES: Final = 512 << 20
-"""A longer archive is not read, because it is one JSON value that has to fit into memory."""
+"""A longer archive is not read, because an archive is one JSON value that has to fit into memory."""
 
-_LOST: Final = "from HAR: times within answers, connections and the end are not in it"
-_PARTIAL: Final = "a HAR keeps no order among the messages of streams"
+_IMPORT_NOTE: Final = "from HAR: times within answers, connections and the end are not in it"
+_PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
 _WELL_KNOWN: Final = "/.well-known/"
 _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One exchange of an archive. Times are nanoseconds since 1970."""
+    """One HTTP exchange of an archive. ``body`` is the body of the request; times are ns since 1970."""
 
     url: str
     request: JSONObject
@@ -72,6 +75,7 @@ class _Entry:
 
     @property
     def address(self) -> str:
+        """The URL without query and fragment."""
         return self.url.partition("?")[0].partition("#")[0]
 
     @property
@@ -81,17 +85,17 @@ class _Entry:
 
     @property
     def is_stream(self) -> bool:
-        kind = member(self.response, "content", "mimeType")
-        return isinstance(kind, str) and kind.lower().startswith("text/event-stream")
+        media_type = member(self.response, "content", "mimeType")
+        return isinstance(media_type, str) and media_type.lower().startswith("text/event-stream")
 
 
 def read(path: str, session: int) -> ImportedSource:
-    """Open an archive. Its sessions are identified by their ids, as in any recording of HTTP.
+    """Open an archive. It counts as one recording, so ``session`` must be 0 or 1.
 
     Raises:
         TraceError: the file is not an archive, or contains no MCP traffic.
     """
-    choose(path, session, 1)
+    selected_session(path, session, 1)
     entries = _entries(path)
     addresses = {entry.address for entry in entries if _is_mcp(entry)}
     origins = {entry.origin for entry in entries if entry.address in addresses}
@@ -114,15 +118,15 @@ def read(path: str, session: int) -> ImportedSource:
         started_at=clock.started_at,
         redaction="credentials",
         upstream=upstream,
-        partial=_PARTIAL,
-        imported=_LOST + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
+        partial=_PARTIAL_NOTE,
+        imported=_IMPORT_NOTE + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
     )
     key = os.urandom(32)
     return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))
 
 
 def _entries(path: str) -> list[_Entry]:
-    """All exchanges with a URL and a time, in the order in which they began."""
+    """Return all exchanges that have a URL and a time, in the order in which they began."""
     try:
         if os.path.getsize(path) > MAX_BYTES:
             refuse(path, None, "is too long for a HAR to be read")
@@ -132,33 +136,35 @@ def _entries(path: str) -> list[_Entry]:
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
     except orjson.JSONDecodeError as fault:
         refuse(path, fault.lineno, "not a whole HAR: the JSON stops or is damaged there")
-    listed = member(archive, "log", "entries")
-    if not isinstance(listed, list):
+    raw_entries = member(archive, "log", "entries")
+    if not isinstance(raw_entries, list):
         refuse(path, None, "not a HAR: there are no entries in it")
-    found = [entry for one in listed if (entry := _entry(one)) is not None]
-    return sorted(found, key=lambda entry: entry.start_ns)
+    entries = [entry for raw in raw_entries if (entry := _entry(raw)) is not None]
+    return sorted(entries, key=lambda entry: entry.start_ns)
 
 
-def _entry(one: JSON) -> _Entry | None:
-    request, response, url = member(one, "request"), member(one, "response"), member(one, "request", "url")
-    start = unix_ns(member(one, "startedDateTime"))
-    if not isinstance(request, dict) or not isinstance(url, str) or start is None:
+def _entry(raw: JSON) -> _Entry | None:
+    request, response, url = member(raw, "request"), member(raw, "response"), member(raw, "request", "url")
+    start_ns = unix_ns(member(raw, "startedDateTime"))
+    if not isinstance(request, dict) or not isinstance(url, str) or start_ns is None:
         return None
     try:
         urlsplit(url)
     except ValueError:
         return None
-    took = member(one, "time")
-    took_ns = round(took * 1e6) if isinstance(took, int | float) and 0 < took < 1e10 else 0
+    duration_ms = member(raw, "time")
+    duration_ns = 0
+    if isinstance(duration_ms, int | float) and 0 < duration_ms < 1e10:
+        duration_ns = round(duration_ms * 1e6)
     text = member(request, "postData", "text")
     return _Entry(
         url=url,
         request=request,
         response=response if isinstance(response, dict) else {},
         body=text.encode("utf-8", "replace") if isinstance(text, str) else b"",
-        start_ns=start,
-        end_ns=start + took_ns,
-        connection=str(member(one, "connection") or ""),
+        start_ns=start_ns,
+        end_ns=start_ns + duration_ns,
+        connection=str(member(raw, "connection") or ""),
     )
 
 
@@ -171,13 +177,13 @@ def _is_mcp(entry: _Entry) -> bool:
 
 
 def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterator[Recorded]:
-    """Yield the events of all exchanges in the order of their times, numbered."""
+    """Yield the events of all exchanges in the order of their times, and number them in that order."""
     has_heads = all(_headers(entry.request) for entry in entries if _is_mcp(entry))
     connections: dict[str, int] = {}
     timed: list[tuple[int, int, Recorded]] = []
-    order = count()
+    order = count()  # keeps the order of events with equal times
     for number, entry in enumerate(entries, start=1):
-        # An exchange that names no connection gets its own: it is unknown which ones it shares.
+        # An exchange that names no connection is given one that no other exchange has.
         connection = connections.setdefault(entry.connection or f"#{number}", len(connections) + 1)
         for at_ns, event in _exchange(entry, number, connection, entries, addresses, mask):
             if has_heads:
@@ -185,11 +191,11 @@ def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterato
             elif isinstance(event, Frame) and event.raw and not isinstance(event.message, Malformed):
                 event.exchange, event.connection, event.event = 0, 0, None
                 timed.append((at_ns, next(order), event))
-    timed.sort(key=lambda one: one[:2])
+    timed.sort(key=lambda entry: entry[:2])
     clock = Clock()
     seq = 0
-    for unix, _, event in timed:
-        at_ns = clock.since(unix)
+    for unix_time_ns, _, event in timed:
+        at_ns = clock.since(unix_time_ns)
         match event:
             case Frame():
                 seq += 1
@@ -207,6 +213,7 @@ def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterato
 def _exchange(
     entry: _Entry, number: int, connection: int, entries: list[_Entry], addresses: set[str], mask: Masker
 ) -> Iterator[tuple[int, Recorded]]:
+    """Yield the events of one exchange, each with its time in nanoseconds since 1970."""
     request, response = entry.request, entry.response
     is_endpoint = entry.address in addresses or entry.is_stream
     parts = urlsplit(entry.url)
@@ -275,30 +282,33 @@ def _answer(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame]
 
 
 def _times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
-    """Return the latest possible time of each frame: the end of the response, or before it was answered."""
+    """Return the latest time at which each frame of a response can have been sent.
+
+    That is the end of the response. But a request that the client answered earlier, and all frames before
+    that request, were sent before that answer.
+    """
     times = [entry.end_ns] * len(frames)
     latest = entry.end_ns
     if not entry.is_stream:
         return times
-    answered = {
-        answer.id: other.start_ns
-        for other in entries
-        if entry.start_ns < other.start_ns <= entry.end_ns
-        and isinstance(answer := parse(other.body), Response | ErrorResponse)
+    answered_ns = {
+        answer.id: later_entry.start_ns
+        for later_entry in entries
+        if entry.start_ns < later_entry.start_ns <= entry.end_ns
+        and isinstance(answer := parse(later_entry.body), Response | ErrorResponse)
     }
     for index in range(len(frames) - 1, -1, -1):
         message = frames[index].message
-        if isinstance(message, Request) and message.id in answered:
-            latest = min(latest, answered[message.id] - 1)
+        if isinstance(message, Request) and message.id in answered_ns:
+            latest = min(latest, answered_ns[message.id] - 1)
         times[index] = latest
     return times
 
 
 def _headers(head: JSONObject) -> Headers:
     listed = head.get("headers")
-    pairs = [
-        (member(one, "name"), member(one, "value")) for one in (listed if isinstance(listed, list) else [])
-    ]
+    headers = listed if isinstance(listed, list) else []
+    pairs = [(member(header, "name"), member(header, "value")) for header in headers]
     return tuple(
         (name, value)
         for name, value in pairs
@@ -308,10 +318,13 @@ def _headers(head: JSONObject) -> Headers:
 
 def _version(head: JSONObject) -> str:
     """Return the HTTP version, such as ``1.1`` or ``2``; empty if it is missing."""
-    found = _VERSION.match(str(head.get("httpVersion", "")))
-    return found[1].removesuffix(".0") if found and found[1] != "1.0" else found[1] if found else ""
+    match = _VERSION.match(str(head.get("httpVersion", "")))
+    if match is None:
+        return ""
+    return match[1] if match[1] == "1.0" else match[1].removesuffix(".0")
 
 
 def _size(response: JSONObject) -> int:
+    """Return the size of the body of ``response`` in bytes; 0 or -1 if the archive does not know the size."""
     sizes = (member(response, "content", "size"), response.get("bodySize"))
     return max((size for size in sizes if isinstance(size, int)), default=0)

@@ -1,4 +1,4 @@
-"""What the readers of other formats share: sources, times, lines, refusals."""
+"""Helpers for the readers of other formats: they read lines, convert times, and refuse files."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Header, Recorded
 from mcpproxy.trace.session_labels import SessionNames
 
-_LINE_LIMIT: Final = 128 << 20
+_LINE_LIMIT_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ImportedSource:
 
 
 class ForeignTrace(Trace):
-    """A recording of another tool as a trace."""
+    """A recording of another tool that is read like a trace of ours."""
 
     def __init__(self, path: str, source: ImportedSource) -> None:
         super().__init__(path, source.header)
@@ -40,24 +40,27 @@ class ForeignTrace(Trace):
 
 
 class Clock:
-    """Converts wall-clock times to nanoseconds since the first. Instead of a missing time, or one that goes
-    back, the last one is repeated."""
+    """Converts wall-clock times to nanoseconds since the first time.
+
+    If a time is missing or earlier than the latest time, the latest time is used in its place. ``started_at``
+    is the first time as ISO 8601 text.
+    """
 
     def __init__(self) -> None:
         self.started_at = ""
-        self._first: int | None = None
-        self._latest = 0
+        self._first_unix_ns: int | None = None
+        self._latest_ns = 0
 
     def since(self, unix_ns: int | None) -> int:
-        """Return the time of the next event, in nanoseconds since the first."""
-        if unix_ns is not None and self._first is None:
-            self._first = unix_ns
+        """Return the time of the next event, in nanoseconds since the first event."""
+        if unix_ns is not None and self._first_unix_ns is None:
+            self._first_unix_ns = unix_ns
             self.started_at = (
                 datetime.fromtimestamp(unix_ns // 1000 / 1e6, UTC).isoformat().replace("+00:00", "Z")
             )
-        if unix_ns is not None and self._first is not None:
-            self._latest = max(self._latest, unix_ns - self._first)
-        return self._latest
+        if unix_ns is not None and self._first_unix_ns is not None:
+            self._latest_ns = max(self._latest_ns, unix_ns - self._first_unix_ns)
+        return self._latest_ns
 
 
 def unix_ns(time: JSON) -> int | None:
@@ -66,15 +69,17 @@ def unix_ns(time: JSON) -> int | None:
         return round(time * 1e6) * 1000
     if isinstance(time, str):
         try:
-            found = datetime.fromisoformat(time)
-            return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
+            moment = datetime.fromisoformat(time)
+            return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
         except (ValueError, OverflowError):
             return None
     return None
 
 
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
-    """Yield number, bytes and members of each line of a JSON Lines file, without a truncated last line.
+    """Yield number, bytes and members of each line of a JSON Lines file; a truncated last line is left out.
+
+    ``name`` is the tool that wrote the file.
 
     Raises:
         TraceError: the file cannot be read, or a line is not a JSON object.
@@ -82,9 +87,9 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
     number = 0
     try:
         with open(open_regular(path, follows=True), "rb") as file:
-            while line := file.readline(_LINE_LIMIT):
+            while line := file.readline(_LINE_LIMIT_BYTES):
                 number += 1
-                if len(line) == _LINE_LIMIT:
+                if len(line) == _LINE_LIMIT_BYTES:
                     refuse(path, number, f"a line longer than any of {name}")
                 if not line.strip():
                     continue
@@ -100,7 +105,7 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
 
 
 def refuse(path: str, number: int | None, fact: str) -> NoReturn:
-    """Refuse a file that is not in the expected format.
+    """Raise the error for a file that is not in the expected format; ``number`` is the line, from 1 on.
 
     Raises:
         TraceError: always.
@@ -108,11 +113,13 @@ def refuse(path: str, number: int | None, fact: str) -> NoReturn:
     raise TraceError(path, number, fact, "see mcpproxy import --help for what can be read")
 
 
-def choose(path: str, session: int, count: int) -> int:
-    """Return the number of the selected session, from 1 on; ``count`` sessions are in the file.
+def selected_session(path: str, session: int, count: int) -> int:
+    """Return the number of the session to read, from 1 on, in a file of ``count`` sessions.
+
+    ``session`` is the number that the user gave, or 0 for the only session.
 
     Raises:
-        TraceError: there are several and none is selected, or the selected one does not exist.
+        TraceError: ``session`` is 0 and the file holds several sessions, or there is no such session.
     """
     if session > count or (session == 0 and count > 1):
         fact = f"holds {count} sessions" if count != 1 else "holds one session"

@@ -1,7 +1,7 @@
 """The judge: events in, findings out.
 
 ``Observer.observe`` is called once for each event of a recording, in order, while the session runs or later.
-The same events give the same findings. It uses no clock and no file.
+Equal events give equal findings at any time, because the judge uses no clock and no file.
 """
 
 from mcpproxy.checks import STANDARD
@@ -17,12 +17,12 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Judges one recording by the checks in ``dispatch``, which report rules of ``catalogue``.
+    """Judges one recording with the checks in ``dispatch``, which report violations of ``catalogue``'s rules.
 
-    ``revision`` sets the protocol revision in advance, for frames that come without their handshake.
-    ``joined_late`` says that the start of the session was not seen. ``redacted`` says that values in it were
-    masked after it was recorded; no finding is then reported that may depend on a masked value. The first
-    findings of each cause are given in full and the others counted, unless ``lists_all`` is set.
+    ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
+    that the start of the session was not seen. ``redacted`` says that values were masked after the session
+    was recorded; a finding that may depend on a masked value is then left out. The first findings of each
+    cause are given in full and the others are only counted, unless ``lists_all`` is set.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Observer:
         build_findings = self._build_findings = FindingBuilder(catalogue, lists_all=lists_all)
         memory_use = self._memory_use = MemoryUse()
         self.forgot = ""
-        """A sentence that says from where on the session was forgotten; empty if it was not."""
+        """A sentence that says at which frame the state was forgotten to save memory; empty if it was not."""
         self._messages = MessageJudge(
             build_findings, dispatch, memory_use, revision=revision, joined_late=joined_late, masked=redacted
         )
@@ -50,7 +50,7 @@ class Observer:
 
     @property
     def revision(self) -> str | None:
-        """The protocol revision that the session speaks, once that is known."""
+        """The protocol revision of the session, once that is known."""
         return self._messages.revision or self._http.revision
 
     @property
@@ -66,14 +66,15 @@ class Observer:
             return self._http_frame(event) if event.exchange else self._frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
-        found = self._messages.observe(event)
-        return found + self._http.observe(event) if isinstance(event, Gap | Close) else found
+        findings = self._messages.observe(event)
+        return findings + self._http.observe(event) if isinstance(event, Gap | Close) else findings
 
     def _measured(self) -> int:
+        """Return about how many bytes the whole state takes."""
         return measure((self._messages.history, self._http.history))
 
     def _tidy(self, event: Event) -> None:
-        """Measure the memory of the session. If it is too large, forget what is finished, or everything."""
+        """Measure the state. If it is too large, forget answered requests, and then if need be everything."""
         measured = self._measured()
         if measured > MOST_BYTES:
             self._messages.history.forget_finished()
@@ -87,8 +88,8 @@ class Observer:
         self._http.forget()
         self._memory_use.added = 0
         self._http_frame = self._http.frame
-        where = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
+        place = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
         self.forgot = self.forgot or (
-            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {where} on it was judged"
+            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {place} on it was judged"
             " like a session that was joined late"
         )

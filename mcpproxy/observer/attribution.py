@@ -16,33 +16,36 @@ from mcpproxy.session.exchanges import (
 )
 
 NewJudge: TypeAlias = Callable[[str | None, bool], SessionJudge]
-"""Makes the judge of a session, from its revision (if known) and whether its start was not seen."""
+"""Makes the judge of a session, given its revision (if known) and whether its start was missed."""
 
 
 def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge) -> HttpSession:
-    """Return the session of a request to the MCP endpoint; a new one if it belongs to none that is known."""
-    named, version = exchange.fields.get(SESSION), exchange.fields.get(VERSION)
-    known = history.sessions.get(named) if named else None
+    """Return the session that a request to the MCP endpoint belongs to; a new one if none is known."""
+    session_id, version = exchange.fields.get(SESSION), exchange.fields.get(VERSION)
+    known_session = history.sessions.get(session_id) if session_id else None
     if exchange.initialize is not None:
-        # With the id of an open session it is that session's second initialize; otherwise it opens a session.
-        return known if known and known.ended_seq is None else HttpSession(new_judge(None, False))
+        # An initialize opens a session, except within an open session, where it is a mistake of the client.
+        is_open = known_session is not None and known_session.ended_seq is None
+        return known_session if known_session and is_open else HttpSession(new_judge(None, False))
     if is_stateless(exchange):
         return HttpSession(new_judge(None, False), stateless=True)
-    if known is not None:
-        return known
+    if known_session is not None:
+        return known_session
     connection = exchange.request.connection
-    if named is None and connection not in history.shared:
+    if session_id is None and connection not in history.shared_connections:
         session = history.by_connection.get(connection)
         if session is not None:
             return session
-    session = HttpSession(new_judge(version if version in STATEFUL else None, True), late=True, id=named)
-    if named:
-        history.sessions[named] = session
-    elif not history.unattributed:
-        history.unattributed = True
-        for other in history.by_connection.values():
-            # The request may have been meant for that session.
-            other.judge.history.scattered = other.id is None
+    session = HttpSession(
+        new_judge(version if version in STATEFUL else None, True), joined_late=True, id=session_id
+    )
+    if session_id:
+        history.sessions[session_id] = session
+    elif not history.has_unattributed:
+        history.has_unattributed = True
+        for candidate in history.by_connection.values():
+            # The request may belong to any session without an id.
+            candidate.judge.history.may_lack_messages = candidate.id is None
     return session
 
 
@@ -57,11 +60,11 @@ def is_stateless(exchange: HttpExchange) -> bool:
 
 
 def posting_target(uri: str, base: str = "/") -> str:
-    """Return path and query of ``uri``, which may be relative to the request target ``base``."""
-    from urllib.parse import urljoin, urlsplit  # takes 3 ms, and most sessions do not need it
+    """Return the request target (path and query) of ``uri``, which may be relative to the target ``base``."""
+    from urllib.parse import urljoin, urlsplit  # imported here: it takes 3 ms, and few sessions need it
 
     try:
         path = urlsplit(urljoin(urljoin("http://server/", base), uri))
-    except ValueError:  # such as an unclosed bracket: no client can send a request there
+    except ValueError:  # The URI is not valid, so no client can send a request to it.
         return uri
     return path.path + ("?" + path.query if path.query else "")

@@ -1,8 +1,8 @@
 """Classify a message before any check sees it.
 
-This finds the request that it answers, the revisions by which it may be judged, its step in the handshake,
-and its facts (see ``checks.engine.rows``), without which most checks cannot find anything. Nothing here
-changes the history.
+The result is a ``MessageContext``: the request that the message answers, the revisions by which it may be
+judged, its step in the handshake, and its facts. A fact is a condition without which certain checks cannot
+find anything (see ``checks.engine.rows``). Nothing here changes the history.
 """
 
 from typing import Final
@@ -53,7 +53,7 @@ def context_of(frame: Frame, message: Single, at: str, history: History) -> Mess
     """Return the context of ``message``, which is at the JSON Pointer ``at`` of ``frame``."""
     # Positional: a keyword here costs 0.3 µs a message.
     context = MessageContext(frame, frame.sender, message, history.candidates, None, False, at)
-    # Every message comes through here. Comparing types is faster than ``isinstance`` or ``match``.
+    # This runs for every message, and comparing types is faster than ``isinstance`` or ``match``.
     if type(message) is Request:
         _read_request(context, message, history)
     elif type(message) is Response:
@@ -76,91 +76,95 @@ def context_of(frame: Frame, message: Single, at: str, history: History) -> Mess
 
 
 def is_acp(frame: Frame, message: Request | Notification) -> bool:
-    """Whether the first message of a session shows that it speaks ACP."""
+    """Whether ``message``, the first of a session, shows that the session uses ACP."""
     if message.method == "initialize":
         return frame.sender == CLIENT and acp.is_initialize(message.params)
     return acp.is_acp_method(message.method, frame.sender)
 
 
 def _read_request(context: MessageContext, message: Request, history: History) -> None:
+    """Set the revisions and the facts of a request."""
     method, params, sender = message.method, message.params, context.sender
     context.method, context.contents = method, params
-    known = 0 if message.regular else IRREGULAR
+    facts = 0 if message.regular else IRREGULAR
     meta = params.get("_meta", ABSENT) if type(params) is dict else ABSENT
     is_marked = meta is not ABSENT or method in _ERA_METHODS
-    # Most clients send the same ``_meta`` in every request: comparing it costs less than judging it again.
-    usual = history.familiar_meta
+    # Most clients send the same ``_meta`` in every request. Comparing it costs less than judging it again.
+    familiar_meta = history.familiar_meta
     if (
-        usual is not None
+        familiar_meta is not None
         and type(meta) is dict
         and sender == CLIENT
         and method != "initialize"
-        and compact_json(meta) == usual
+        and compact_json(meta) == familiar_meta
     ):
         context.stateless, context.candidates = True, history.familiar_candidates
-    elif is_marked or history.stateless_seq is not None or history.lasting is not None:
+    elif is_marked or history.stateless_seq is not None or history.stateless_memories is not None:
         _set_revisions(context, message, history)
-        known |= UNFAMILIAR
+        facts |= UNFAMILIAR
     side = history.client if sender == CLIENT else history.server
-    if message.id is not None and message.id in side.used:
-        known |= REUSED_ID
-    augmented = type(params) is dict and "task" in params
-    if augmented:
-        known |= AUGMENTED
+    if message.id is not None and message.id in side.used_ids:
+        facts |= REUSED_ID
+    is_augmented = type(params) is dict and "task" in params
+    if is_augmented:
+        facts |= AUGMENTED
     sender_and_method = (sender, method)
-    if sender_and_method in history.unmet and (augmented or sender_and_method not in history.unmet_for_tasks):
-        known |= UNDECLARED
+    if sender_and_method in history.unmet_needs and (
+        is_augmented or sender_and_method not in history.unmet_for_tasks_only
+    ):
+        facts |= UNDECLARED
     if history.state not in QUIET or method == "initialize":
-        known |= _step(context, history)
-    context.known = known
+        facts |= _step(context, history)
+    context.known = facts
 
 
 def _read_notification(context: MessageContext, message: Notification, history: History) -> None:
     method = context.method = message.method
     context.contents = message.params
     if history.in_both_eras:
-        context.candidates = REVISIONS  # A notification names no request, so it may belong to either era.
-    known = UNFAMILIAR if message.regular else UNFAMILIAR | IRREGULAR
-    if (context.sender, method) in history.unmet:
-        known |= UNDECLARED
+        context.candidates = REVISIONS  # A notification does not show which era it belongs to.
+    facts = UNFAMILIAR if message.regular else UNFAMILIAR | IRREGULAR
+    if (context.sender, method) in history.unmet_needs:
+        facts |= UNDECLARED
     if method == "notifications/initialized":
-        known |= _step(context, history)
-    context.known = known
+        facts |= _step(context, history)
+    context.known = facts
 
 
 def _read_answer(context: MessageContext, message: Response | ErrorResponse, history: History) -> None:
+    """Set the request that is answered, the revisions and the facts of an answer."""
     id = message.id
-    asked = None
+    request = None
     if id is not None and id is not ABSENT:
-        asker = history.server if context.sender == CLIENT else history.client
-        asked = asker.pending.get(id) or _request_meant(context, message, id, asker, history)
-    if asked is None:
+        requestor = history.server if context.sender == CLIENT else history.client
+        request = requestor.pending.get(id) or _request_meant(context, message, id, requestor, history)
+    if request is None:
         context.known = UNMATCHED_ID
         return
-    context.answers, context.method, context.stateless = asked, asked.method, asked.stateless
-    known = 0 if asked.id == message.id else UNMATCHED_ID
-    if asked.familiar:
-        context.candidates = asked.candidates
+    context.answers, context.method, context.stateless = request, request.method, request.stateless
+    facts = 0 if request.id == message.id else UNMATCHED_ID
+    if request.has_familiar_meta:
+        context.candidates = request.candidates
     else:
-        context.candidates = _answer_revisions(asked, message, history)
-        known |= UNFAMILIAR
-    if asked.method in history.unserved:
-        known |= UNDECLARED
-    if isinstance(asked.params, dict) and "task" in asked.params:
-        known |= AUGMENTED
-    if asked.noted is not None:
-        known |= NOTED
-    if asked is history.initialize:
-        known |= _step(context, history)
-    context.known = known
+        context.candidates = _answer_revisions(request, message, history)
+        facts |= UNFAMILIAR
+    if request.method in history.unserved_methods:
+        facts |= UNDECLARED
+    if isinstance(request.params, dict) and "task" in request.params:
+        facts |= AUGMENTED
+    if request.check_memory is not None:
+        facts |= NOTED
+    if request is history.initialize:
+        facts |= _step(context, history)
+    context.known = facts
 
 
 def _step(context: MessageContext, history: History) -> Fact:
     """Set the handshake step of the message; return the fact for a step that may break a requirement."""
-    happened = context.happened = input_of(context, history) if history.protocol == "mcp" else None
-    if happened is None:
+    step = context.happened = input_of(context, history) if history.protocol == "mcp" else None
+    if step is None:
         return 0
-    breaks = TRANSITIONS[history.state][happened].breaks
+    breaks = TRANSITIONS[history.state][step].breaks
     return 0 if breaks is None and history.state is not State.EAGER else OUT_OF_ORDER
 
 
@@ -168,6 +172,7 @@ def _step(context: MessageContext, history: History) -> Fact:
 
 
 def _set_revisions(context: MessageContext, message: Request, history: History) -> None:
+    """Set the revisions of a request, and whether it is stateless."""
     if message.method == "initialize":
         is_mcp = history.protocol == "mcp"
         context.candidates = STATEFUL if is_mcp else acp.named(member(message.params, "protocolVersion"))
@@ -176,9 +181,10 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
         return
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
     version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
-    marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
-    if marked or message.method == "server/discover" or history.lasting is not None:
-        context.stateless = True  # Marked as stateless in its ``_meta``, or over HTTP in its headers alone.
+    is_marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
+    if is_marked or message.method == "server/discover" or history.stateless_memories is not None:
+        # The ``_meta`` shows that the request is stateless. Over HTTP the headers alone may show it.
+        context.stateless = True
         context.candidates = _stateless_candidates(version, history)
     elif history.stateless_seq is not None and history.stateful_seq is None:
         context.candidates = REVISIONS
@@ -187,31 +193,32 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
 def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
     """Return the candidate revisions of a stateless request that names ``version``.
 
-    The rules of a version later than all known revisions are not known. Once the server has listed such a
-    version as supported, requests that name it are not judged.
+    Once the server has listed a version later than all known revisions, that version is the candidate. No
+    rule applies to it, so requests that name it are not judged.
     """
     if not isinstance(version, str):
         return STATELESS
-    settled = version in STATELESS or (is_later(version) and version in history.supported)
-    return (version,) if settled else STATELESS
+    is_settled = version in STATELESS or (is_later(version) and version in history.supported_versions)
+    return (version,) if is_settled else STATELESS
 
 
 def _answer_revisions(
-    asked: SentRequest, message: Response | ErrorResponse, history: History
+    request: SentRequest, message: Response | ErrorResponse, history: History
 ) -> tuple[str, ...]:
-    if asked is history.initialize and isinstance(message, Response):
+    """Return the candidate revisions of the answer to ``request``."""
+    if request is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":
             return acp.named(version)
         return (str(version),) if version in STATEFUL else STATEFUL
     if history.protocol == "acp":
         return history.candidates
-    if asked.stateless and isinstance(message, Response) and asked.method != "server/discover":
-        version = member(asked.params, "_meta", VERSION_KEY)
+    if request.stateless and isinstance(message, Response) and request.method != "server/discover":
+        version = member(request.params, "_meta", VERSION_KEY)
         if isinstance(version, str) and is_later(version):
-            return (version,)  # It was answered in a revision whose rules are not known here.
-    if asked.stateless or asked.early:
-        return asked.candidates
+            return (version,)  # The server supports this later version, whose rules are unknown here.
+    if request.stateless or request.early:
+        return request.candidates
     return history.candidates
 
 
@@ -219,19 +226,26 @@ def _answer_revisions(
 
 
 def _request_meant(
-    context: MessageContext, message: Response | ErrorResponse, id: RequestId, asker: Side, history: History
+    context: MessageContext,
+    message: Response | ErrorResponse,
+    id: RequestId,
+    requestor: Side,
+    history: History,
 ) -> SentRequest | None:
-    """Return the request meant by an answer with an unknown id: its id may have the wrong JSON type."""
-    if asker.used.first_use(id) is not None:
+    """Return the request that an answer with an unknown id is meant for.
+
+    Its id may have the wrong JSON type, or the answer may be the awaited result of initialize.
+    """
+    if requestor.used_ids.first_use(id) is not None:
         return None
-    asked = asker.pending.get(_retyped(id))
-    if asked is None and _answers_initialize(context, message, history):
+    request = requestor.pending.get(_retyped(id))
+    if request is None and _answers_initialize(context, message, history):
         return history.initialize
-    return asked
+    return request
 
 
 def _answers_initialize(context: MessageContext, message: Response | ErrorResponse, history: History) -> bool:
-    """Whether a result with an unknown id has the members of the initialize result that is still missing."""
+    """Whether an answer with an unknown id has the members of the initialize result, which is awaited."""
     if context.sender == CLIENT or history.initialize is None or history.initialize_answered:
         return False
     result = message.result if isinstance(message, Response) else None
@@ -240,7 +254,7 @@ def _answers_initialize(context: MessageContext, message: Response | ErrorRespon
 
 
 def _retyped(id: RequestId) -> RequestId:
-    """Return the same id as the other JSON type, for an answer that changed the type."""
+    """Return ``id`` as the other JSON type: ``"7"`` for ``7`` and the reverse."""
     if isinstance(id, int):
         return str(id)
     return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id

@@ -1,8 +1,8 @@
-"""Make findings from violations: the catalogue gives their severity and source.
+"""Make findings from violations: the catalogue of rules gives their severity and source.
 
-A peer, or a single frame, can break one requirement a million times. So that neither the trace nor a report
-grows with that, the first findings of a cause are given in full and the others are counted. The length of
-the texts in a finding is bounded for the same reason.
+A peer, or a single frame, can break one requirement a million times. So that the trace and the reports stay
+small, only the first findings of each cause are given in full; the others are counted. The texts in a
+finding have a maximum length for the same reason.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,33 +23,35 @@ PER_FRAME: Final = 100
 MESSAGE_CHARACTERS: Final = 1000
 POINTER_CHARACTERS: Final = 1000
 MOST_RELATED: Final = 100
+"""The limits of a finding: the lengths of its message and its pointer, and the number of related frames."""
 
 Cause: TypeAlias = tuple[str, Severity, Blame, str]
-"""Rule, severity, blame and requirement: findings that agree in these four have one cause."""
+"""Rule, severity, blame and requirement: findings that are equal in these four have the same cause."""
 
 
 class FindingBuilder:
     """Turns the violations that checks report into findings. One builder serves a whole recording.
 
-    ``lists_all`` gives every finding in full, for callers that act on each. ``total`` is the number of
-    findings so far, given in full or not.
+    With ``lists_all`` every finding is given in full, for callers that act on each finding. ``total`` is the
+    number of findings so far, those that were only counted included.
     """
 
     def __init__(self, catalogue: Catalogue, *, lists_all: bool = False) -> None:
         self._requirements = catalogue.requirements
         self._lists_all = lists_all
-        self._found: dict[Cause, int] = {}
-        self._given: dict[Cause, int] = {}
+        self._counts: dict[Cause, int] = {}  # of all findings
+        self._full_counts: dict[Cause, int] = {}  # of the findings that were given in full
         self._frame = (0, "")  # the frame of the latest finding, by its number and sender
-        self._in_frame = 0
+        self._full_in_frame = 0  # how many findings of that frame were given in full
         self.total = 0
 
     def __call__(
         self, violations: Iterable[Violation], seq: int, sender: Sender, candidates: tuple[str, ...]
     ) -> Iterator[Finding]:
-        """Yield the findings for ``violations`` in frame ``seq`` of ``sender``, judged by ``candidates``.
+        """Yield the findings for ``violations`` in frame ``seq`` of ``sender``.
 
-        A requirement that does not apply in all of these revisions is not broken.
+        ``candidates`` are the revisions that the frame may belong to. A violation of a requirement that does
+        not apply in all of them is left out.
         """
         for violation in violations:
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]
@@ -60,7 +62,7 @@ class FindingBuilder:
             if violation.at_most is not None and RANK[violation.at_most] < RANK[severity]:
                 severity = violation.at_most
             blame = violation.blame or sender
-            if not self._is_given((violation.rule, severity, blame, requirement.id), seq, sender):
+            if not self._goes_in_full((violation.rule, severity, blame, requirement.id), seq, sender):
                 continue
             yield Finding(
                 violation.rule,
@@ -78,47 +80,48 @@ class FindingBuilder:
 
     def causes(self) -> dict[Cause, int]:
         """Return how many findings each cause has had so far."""
-        return dict(self._found)
+        return dict(self._counts)
 
-    def repeats(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
-        """Count one more finding of each of ``causes``, unless one of them would be given in full.
+    def count_repeated(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
+        """Count one more finding of each of ``causes``, unless a finding would have to be given in full.
 
         Returns:
-            Whether they were counted.
+            Whether the findings were counted.
         """
         if self._lists_all:
             return False
-        is_full = self._in_frame >= PER_FRAME and self._frame == (seq, sender)
-        if not is_full and any(self._given.get(cause, 0) < IN_FULL for cause in causes):
+        is_full = self._full_in_frame >= PER_FRAME and self._frame == (seq, sender)
+        if not is_full and any(self._full_counts.get(cause, 0) < IN_FULL for cause in causes):
             return False
         for cause in causes:
-            self._found[cause] += 1
+            self._counts[cause] += 1
         self.total += len(causes)
         return True
 
     @property
     def more(self) -> tuple[Repeated, ...]:
         """The number of findings of each cause beyond those that were given in full."""
-        rest = ((cause, count - self._given.get(cause, 0)) for cause, count in self._found.items())
-        return tuple(Repeated(*cause, count) for cause, count in rest if count)
+        counts = ((cause, count - self._full_counts.get(cause, 0)) for cause, count in self._counts.items())
+        return tuple(Repeated(*cause, count) for cause, count in counts if count)
 
-    def _is_given(self, cause: Cause, seq: int, sender: Sender) -> bool:
+    def _goes_in_full(self, cause: Cause, seq: int, sender: Sender) -> bool:
         """Count a finding, and return whether to give it in full."""
         self.total += 1
         if self._lists_all:
             return True
-        self._found[cause] = self._found.get(cause, 0) + 1
+        self._counts[cause] = self._counts.get(cause, 0) + 1
         if self._frame != (seq, sender):
-            self._frame, self._in_frame = (seq, sender), 0
-        given = self._given.get(cause, 0)
-        if given >= IN_FULL or (seq and self._in_frame >= PER_FRAME):
+            self._frame, self._full_in_frame = (seq, sender), 0
+        full_count = self._full_counts.get(cause, 0)
+        if full_count >= IN_FULL or (seq and self._full_in_frame >= PER_FRAME):
             return False
-        self._given[cause] = given + 1
-        self._in_frame += 1
+        self._full_counts[cause] = full_count + 1
+        self._full_in_frame += 1
         return True
 
 
 def _cut(text: str, limit: int) -> str:
+    """Return ``text``, cut to ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -1,13 +1,13 @@
-"""The judge of HTTP: attribute each exchange to a session, run the checks at each moment, update the history.
+"""The judge of HTTP: it attributes each exchange to a session, runs the checks and updates the history.
 
-A session is recognised by its id; an initialize opens a new one; a stateless request is a session of its own;
-a POST to the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. A request with none of
-these marks belongs to the session without id that was opened on its connection, if there is exactly one.
-Otherwise its session is unknown, and nothing is concluded from what is missing in such an exchange.
+A session is recognised by its id. An initialize opens a new session, and each stateless request is a session
+of its own. A POST to the URI that an ``endpoint`` event named belongs to the session of that HTTP+SSE stream.
+A request without any of these marks belongs to the session without id that was opened on its connection, if
+there is exactly one. Otherwise its session is unknown, and nothing is concluded from missing messages.
 
-The messages of each session go to its own ``MessageJudge``; the HTTP around them goes to the checks of
-exchanges. A message that HTTP refused counts as never sent: it is taken back, so that the client may send it
-again.
+The messages of each session go to the session's own ``MessageJudge``. The head and the body around them go to
+the checks of exchanges, which run at several moments: request, head, body, event, end. A message that the
+server refused with an HTTP status counts as never sent, so that the client may send it again.
 """
 
 from collections.abc import Sequence
@@ -69,24 +69,24 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.session.history import keep
+from mcpproxy.session.history import keep_latest
 
-_HEAD_BYTES: Final = 1 << 10
-_ID_BYTES: Final = 200
-"""About how many bytes it takes to remember an exchange, and an event id."""
+_EXCHANGE_BYTES: Final = 1 << 10
+_EVENT_ID_BYTES: Final = 200
+"""About how many bytes it takes to remember an exchange, and to remember an event id."""
 
 _LONGEST_METHOD: Final = 20
-"""No method of HTTP is longer."""
+"""The names of HTTP methods are at most this long."""
 
 MAX_CHALLENGES: Final = 100
-"""How many 401 responses are remembered until it is known whether they led to the metadata."""
+"""How many 401 responses are remembered until a client requests the authorization metadata."""
 
 
 class HttpJudge:
     """Judges the exchanges of one recording.
 
-    ``joined_late`` says that part of the recording was not seen, ``redacted`` that values anywhere in it may
-    be masked. In a recording that is not redacted, a ``Note`` event precedes each frame with masked
+    ``joined_late`` says that the start of the recording was not seen, ``redacted`` that values anywhere in it
+    may be masked. In a recording that is not redacted, a ``Note`` event comes before each frame with masked
     credentials.
     """
 
@@ -104,13 +104,13 @@ class HttpJudge:
         self._dispatch = dispatch
         self._joined_late = joined_late
         self._redacted = redacted
-        self._masking = 0  # the connection whose next frame is masked, 0 if there is none
-        self._history = HttpHistory(blind=joined_late)
+        self._masked_connection = 0  # the connection whose next frame contains masks, 0 if there is none
+        self._history = HttpHistory(has_gap=joined_late)
         self._latest: HttpSession | None = None
 
     @property
     def revision(self) -> str | None:
-        """The revision of the session that sent the latest request."""
+        """The revision of the session to which the latest request belongs."""
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
@@ -121,7 +121,7 @@ class HttpJudge:
             return self.frame(event)
         if type(event) is RequestHead:
             number, fields = event.exchange, fields_of(event.headers)
-            self._memory_use.added += _HEAD_BYTES + sum(len(value) for _, value in event.headers)
+            self._memory_use.added += _EXCHANGE_BYTES + sum(len(value) for _, value in event.headers)
             exchange = exchanges[number] = HttpExchange(event, fields, number, event.method)
             exchange.masked = self._redacted
             return [] if has_body(event, exchange.fields) else self._judge_request(exchange, None)
@@ -129,17 +129,17 @@ class HttpJudge:
             exchange = exchanges.get(event.exchange)
             if exchange is None or event.status < 200:
                 return []
-            found = [] if exchange.settled else self._judge_request(exchange, None)
-            return found + self._judge_head(exchange, event)
+            findings = [] if exchange.request_judged else self._judge_request(exchange, None)
+            return findings + self._judge_head(exchange, event)
         if type(event) is ExchangeEnd:
             exchange = exchanges.pop(event.exchange, None)
             if exchange is None:
                 return []
-            found = [] if exchange.settled else self._judge_request(exchange, None)
-            return found + self._judge_end(exchange, event)
+            findings = [] if exchange.request_judged else self._judge_request(exchange, None)
+            return findings + self._judge_end(exchange, event)
         match event:
             case Note(what="masked"):
-                self._masking = event.connection
+                self._masked_connection = event.connection
             case Gap():
                 self._forget_open_exchanges(event)
             case Close():
@@ -153,34 +153,34 @@ class HttpJudge:
         exchange = self._history.exchanges.get(frame.exchange)
         if exchange is None:
             return []
-        if self._masking and frame.connection == self._masking:
-            self._masking, exchange.masked = 0, True
+        if self._masked_connection and frame.connection == self._masked_connection:
+            self._masked_connection, exchange.masked = 0, True
         if frame.continues or frame.sender in exchange.in_pieces:
             return self._skip_piece(exchange, frame)
         if frame.sender == CLIENT:
             return self._judge_request(exchange, frame)
-        found = [] if exchange.settled else self._judge_request(exchange, None)
-        return found + self._judge_content(exchange, frame)
+        findings = [] if exchange.request_judged else self._judge_request(exchange, None)
+        return findings + self._judge_content(exchange, frame)
 
     def _skip_piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """Take a piece of a body too long to be held in memory; its content is not judged."""
+        """Note that a body is incomplete: ``frame`` is a piece of a body too long to be judged."""
         if frame.continues:
             exchange.in_pieces |= {frame.sender}
         else:
             exchange.in_pieces -= {frame.sender}
-        found = self._judge_request(exchange, None)
+        findings = self._judge_request(exchange, None)
         if exchange.session is not None:
-            exchange.session.judge.history.side(frame.sender).unreadable = True
-            exchange.session.forgetful = True  # It may have contained event ids.
-        return found
+            exchange.session.judge.history.side(frame.sender).sent_unreadable = True
+            exchange.session.forgot_some = True  # The piece may contain event ids.
+        return findings
 
     # The request
 
     def _judge_request(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
-        """Once the whole request was seen: find its session, judge its head and its messages."""
-        if exchange.settled:
+        """After the whole request was seen: find its session, judge its head and its messages."""
+        if exchange.request_judged:
             return []
-        exchange.settled = True
+        exchange.request_judged = True
         exchange.body = body
         history, request = self._history, exchange.request
         http_sse_session = (
@@ -190,68 +190,70 @@ class HttpJudge:
         )
         if body is not None and (request.endpoint or history.http_sse_sessions):
             exchange.set_messages(singles(body)[0])
-            exchange.several = not exchange.messages and several_texts(body.raw)
+            exchange.has_several_texts = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and http_sse_session is None:
-            exchange.known = of_request(exchange, history)
-            return self._run_checks("request", exchange, CLIENT, exchange.known)
+            exchange.facts = of_request(exchange, history)
+            return self._run_checks("request", exchange, CLIENT, exchange.facts)
         session = http_sse_session or session_of(exchange, history, self._new_judge)
         exchange.join(session)
         self._latest = session
-        session.last = exchange
+        session.last_exchange = exchange
         remember_request(exchange, session, history)
         remember_caller(exchange, session, history)
-        exchange.known = of_request(exchange, history)
-        found = self._run_checks("request", exchange, CLIENT, exchange.known)
+        exchange.facts = of_request(exchange, history)
+        findings = self._run_checks("request", exchange, CLIENT, exchange.facts)
         if "authorization" in exchange.fields:
             if session.authorized_seq is None:
                 session.authorized_seq = request.seq
             if session.stateless and request.connection not in history.authorized:
-                keep(history.authorized, request.connection, request.seq, MAX_REMEMBERED)
+                keep_latest(history.authorized, request.connection, request.seq, MAX_REMEMBERED)
         if body is not None and request.method == "POST":
-            if exchange.several:
-                session.judge.history.client.unreadable = True
+            if exchange.has_several_texts:
+                session.judge.history.client.sent_unreadable = True
             elif session.stateless and any(is_answer(message) for message in exchange.messages):
-                pass  # A stateless client must not answer at all: a check of the exchange reports it.
+                pass  # A stateless client must not send answers. A check of the exchange reports them.
             else:
                 session.judge.history.masked = exchange.masked
-                found += session.judge.observe(body)
-        return found
+                findings += session.judge.observe(body)
+        return findings
 
     # The response
 
     def _judge_head(self, exchange: HttpExchange, head: ResponseHead) -> list[Finding]:
+        """Judge the head of the response, and update the session that it opens or ends."""
         history, session = self._history, exchange.session
         if head.by_proxy:
-            self._take_back(exchange)
+            self._undo_request(exchange)
             return []
         exchange.response = head
         exchange.response_fields = fields_of(head.headers)
-        exchange.known |= of_head(exchange)
-        found = self._run_checks(
-            "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.known
+        exchange.facts |= of_head(exchange)
+        findings = self._run_checks(
+            "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.facts
         )
         if session is None:
             remember_metadata(exchange, history)
-            return found
+            return findings
         if head.status == 401:
             history.challenged = True
             history.challenges[:] = [*history.challenges[:MAX_CHALLENGES], head]
         if session.stateless or session.is_http_sse:
-            return found
+            return findings
         if head.status >= 300:
-            self._take_back(exchange)  # Redirects too: the client will send the request elsewhere.
+            self._undo_request(exchange)  # Redirects too: the client will send the request elsewhere.
         elif exchange.initialize is not None:
             remember_opening(exchange, session, history)
         elif exchange.method == "DELETE" and session.ended_seq is None:
             session.ended_seq, session.ended_by, session.ended_ns = head.seq, "DELETE", head.observed_at_ns
         if exchange.method == "DELETE" and not exchange.succeeded:
             session.refused_deletion = True
-        return found
+        return findings
 
-    def _take_back(self, exchange: HttpExchange) -> None:
+    def _undo_request(self, exchange: HttpExchange) -> None:
+        """Treat the messages of the request as never sent. An initialize stays recorded."""
         session, body = exchange.session, exchange.body
         if session is not None and body is not None and exchange.initialize is None:
-            session.judge.take_back(body, exchange.messages)
+            session.judge.undo_refused_frame(body, exchange.messages)
 
     # What the server sends
 
@@ -267,59 +269,65 @@ class HttpJudge:
         if event is not None:
             self._remember_event(exchange, frame, keys)
         else:
-            exchange.bodies += 1
-        known = exchange.known | of_content(exchange, frame, messages)
-        found = self._run_checks("body" if event is None else "event", exchange, SERVER, known, frame)
+            exchange.body_count += 1
+        facts = exchange.facts | of_content(exchange, frame, messages)
+        findings = self._run_checks("body" if event is None else "event", exchange, SERVER, facts, frame)
         session = exchange.session
         if session is None:
-            return found
+            return findings
         for message in messages:
             code = member(message.value, "error", "code") if type(message) is ErrorResponse else None
             if type(code) is int:
                 exchange.error_codes |= {code}
         if is_message(exchange, frame, messages):
             session.judge.history.masked = exchange.masked
-            found += session.judge.observe(frame)
+            findings += session.judge.observe(frame)
             remember_messages(exchange, session, frame, messages, self._history)
             if keys:
                 remember_delivery(exchange, session, keys)
         if event is not None and event.id and exchange.stream is not None:
             remember_event_id(exchange, session, frame, event.id)
-        return found
+        return findings
 
     def _remember_event(self, exchange: HttpExchange, frame: Frame, keys: Sequence[Key]) -> None:
+        """Record an SSE event, and whether the same event or message was seen before on another stream.
+
+        ``keys`` identify the requests and responses in the event.
+        """
         event, session = frame.event, exchange.session
         assert event is not None
-        exchange.events += 1
-        exchange.replayed, exchange.seen, exchange.elsewhere = False, None, 0
+        exchange.event_count += 1
+        exchange.repeats_earlier_event, exchange.earlier_event, exchange.also_carried_by = False, None, 0
         if event.name == "endpoint" and exchange.method == "GET" and (session is None or not session.id):
             session = self._open_http_sse(exchange, frame)
         if session is None or session.is_http_sse:
             return
         if event.id:
-            self._memory_use.added += _ID_BYTES + len(event.id)
-            exchange.named_events += 1
-            seen = exchange.seen = session.events.get(event.id)
-            exchange.replayed = seen is not None and seen.data == hash(frame.raw)
-        if not exchange.replayed:
+            self._memory_use.added += _EVENT_ID_BYTES + len(event.id)
+            exchange.event_id_count += 1
+            earlier = exchange.earlier_event = session.events.get(event.id)
+            exchange.repeats_earlier_event = earlier is not None and earlier.data == hash(frame.raw)
+        if not exchange.repeats_earlier_event:
+            # Find another open stream that has carried the same message.
             for key in keys:
-                other = session.delivered.get(key, exchange.number)
-                under_way = self._history.exchanges.get(other)
-                if other != exchange.number and under_way and under_way.stream is not exchange.stream:
-                    exchange.elsewhere = other
-        elif exchange.seen and exchange.seen.stream is not exchange.stream:
-            open_still = exchange.seen.exchange in self._history.exchanges
-            exchange.elsewhere = exchange.seen.exchange if open_still else 0
+                carrier_number = session.delivered.get(key, exchange.number)
+                carrier = self._history.exchanges.get(carrier_number)
+                if carrier_number != exchange.number and carrier and carrier.stream is not exchange.stream:
+                    exchange.also_carried_by = carrier_number
+        elif exchange.earlier_event and exchange.earlier_event.stream is not exchange.stream:
+            # The event of another stream is repeated, which may still be open.
+            is_open = exchange.earlier_event.exchange in self._history.exchanges
+            exchange.also_carried_by = exchange.earlier_event.exchange if is_open else 0
 
     def _open_http_sse(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
-        """Take the stream for one of HTTP+SSE, and remember the URI to which its client will post."""
+        """Attribute the stream to an HTTP+SSE session, and remember the URI to which the client will post."""
         session = exchange.session
         if session is None or not session.is_http_sse:
             session = HttpSession(self._new_judge(None, False), is_http_sse=True)
             exchange.join(session)
         uri = frame.raw.decode("utf-8", "replace").strip()
         if uri:
-            keep(
+            keep_latest(
                 self._history.http_sse_sessions,
                 posting_target(uri, exchange.request.target),
                 session,
@@ -330,24 +338,25 @@ class HttpJudge:
     # The end
 
     def _judge_end(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
-        exchange.cut, exchange.by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
-        found = self._run_checks("end", exchange, SERVER, exchange.known | of_end(exchange))
+        """Judge an exchange that has ended, and update its session and its stream."""
+        exchange.cut, exchange.ended_by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
+        findings = self._run_checks("end", exchange, SERVER, exchange.facts | of_end(exchange))
         session, head = exchange.session, exchange.response
         if session is None:
-            return found
-        session.last_ns = end.observed_at_ns
-        if session.stateless and exchange.streams and not (end.cut and end.by == CLIENT):
+            return findings
+        session.last_ended_ns = end.observed_at_ns
+        if session.stateless and exchange.response_is_sse and not (end.cut and end.by == CLIENT):
             remember_lost(exchange, session, self._history)
         if head is None:
-            self._take_back(exchange)
+            self._undo_request(exchange)
         elif head.status == 404 and exchange.method == "POST":
             remember_404(exchange, session, head)
-        if exchange.stream is not None and exchange.streams:
-            # A GET that was refused, for example without a token, has not carried the stream.
-            exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
+        if exchange.stream is not None and exchange.response_is_sse:
+            # A response that is not SSE, such as a refusal, does not change the stream.
+            exchange.stream.closed_ns, exchange.stream.left_by_client = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered or ():
             session.delivered.pop(key, None)
-        return found
+        return findings
 
     @property
     def history(self) -> HttpHistory:
@@ -362,47 +371,57 @@ class HttpJudge:
     def forget(self) -> None:
         """Continue as if the recording had begun now, in the middle of every session."""
         self._joined_late = True
-        self._history = HttpHistory(blind=True)
+        self._history = HttpHistory(has_gap=True)
         self._latest = None
 
     def _judge_close(self, close: Close) -> list[Finding]:
-        history, found = self._history, list[Finding]()
+        """Judge the open exchanges and all sessions at the end of the recording."""
+        history, findings = self._history, list[Finding]()
         sessions = self._sessions()
         for exchange in list(history.exchanges.values()):
             exchange.cut, exchange.ended_ns = True, close.observed_at_ns
-            found += self._run_checks("close", exchange, SERVER, ALL_FACTS)
-        busy = {id(exchange.session) for exchange in history.exchanges.values()}
+            findings += self._run_checks("close", exchange, SERVER, ALL_FACTS)
+        sessions_with_open_exchange = {id(exchange.session) for exchange in history.exchanges.values()}
         for session in sessions:
-            if session.last is not None and id(session) not in busy and not history.blind:
-                session.last.ended_ns = close.observed_at_ns
-                found += self._run_checks("over", session.last, CLIENT, ALL_FACTS)
-            if not session.stateless and (session.id or session.is_http_sse or not history.unattributed):
-                found += session.judge.observe(close)
-        return found
+            if (
+                session.last_exchange is not None
+                and id(session) not in sessions_with_open_exchange
+                and not history.has_gap
+            ):
+                session.last_exchange.ended_ns = close.observed_at_ns
+                findings += self._run_checks("over", session.last_exchange, CLIENT, ALL_FACTS)
+            # Requests of unknown sessions may belong to any session without an id.
+            is_complete = bool(session.id) or session.is_http_sse or not history.has_unattributed
+            if not session.stateless and is_complete:
+                findings += session.judge.observe(close)
+        return findings
 
     def _sessions(self) -> list[HttpSession]:
         """Return every session that is remembered, each once, oldest first."""
         history = self._history
-        under_way = [e.session for e in history.exchanges.values() if e.session]
-        known = (
+        open_sessions = [exchange.session for exchange in history.exchanges.values() if exchange.session]
+        sessions = (
             *history.by_connection.values(),
             *history.sessions.values(),
             *history.http_sse_sessions.values(),
         )
-        return list(dict.fromkeys([*known, *under_way]))
+        return list(dict.fromkeys([*sessions, *open_sessions]))
 
     def _forget_open_exchanges(self, gap: Gap) -> None:
-        """After a gap: stop following the exchanges that were open."""
-        self._history.blind = True
+        """After a gap in the recording: forget the open exchanges, whose rest may be missing."""
+        self._history.has_gap = True
         for session in self._sessions():
-            session.late = True
+            session.joined_late = True
             session.judge.observe(gap)
         self._history.exchanges.clear()
 
-    def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
-        late = late or self._joined_late
+    def _new_judge(self, revision: str | None, joined_late: bool) -> MessageJudge:
         return MessageJudge(
-            self._build_findings, self._dispatch, self._memory_use, revision=revision, joined_late=late
+            self._build_findings,
+            self._dispatch,
+            self._memory_use,
+            revision=revision,
+            joined_late=joined_late or self._joined_late,
         )
 
     # Checks
@@ -412,17 +431,17 @@ class HttpJudge:
         moment: Moment,
         exchange: HttpExchange,
         sender: Sender,
-        known: HttpFact,
+        facts: HttpFact,
         frame: Frame | None = None,
     ) -> list[Finding]:
-        """Run the checks of this moment that can find something, given the facts ``known``."""
-        found: list[Finding] = []
+        """Run the checks of this moment that can find something, given ``facts``."""
+        findings: list[Finding] = []
         build_findings = self._build_findings
-        # The lookup is cached by method. No row names a method of that length, so they share an entry.
+        # The lookup is cached by method. Invalid methods of any length must not fill the cache.
         method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
-        checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, known)
+        checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, facts)
         if not checks:
-            return found
+            return findings
         history, message = self._history, exchange.body if frame is None else frame
         for check in checks:
             for violation in check(exchange, history, frame):
@@ -436,8 +455,8 @@ class HttpJudge:
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
-                before = build_findings.total
-                found += build_findings((violation,), seq, sender, revisions_for(exchange))
-                if build_findings.total > before:
-                    exchange.reported |= {violation.rule}
-        return found
+                count_before = build_findings.total
+                findings += build_findings((violation,), seq, sender, revisions_for(exchange))
+                if build_findings.total > count_before:
+                    exchange.broken_rules |= {violation.rule}
+        return findings

@@ -1,12 +1,13 @@
-"""How much a judge may remember of a session.
+"""The memory limit of a judge.
 
-What peers send is remembered in many tables: unanswered requests, used ids, tool definitions, URIs, tokens.
-Their entries can be of any size, so one limit bounds all of them together. When they exceed it, the judge
-forgets them and continues as if it had joined the session late: it concludes nothing from what it does not
-know, so no finding follows from what was forgotten.
+A judge remembers what peers send in many tables: unanswered requests, used ids, tool definitions, URIs and
+tokens. The entries can have any size, so one limit bounds all tables together. When the tables exceed the
+limit, the judge forgets them and continues as if it had joined the session late. Such a judge concludes
+nothing from the absence of a message, so no finding is false because something was forgotten.
 
-The size is measured only when what was added since the last time could exceed the limit. It depends only on
-the messages, so a recording gets the same findings at any time and on any machine.
+Measuring takes long, so an estimate is added up with each message, and the size is measured only when the
+estimate exceeds the limit. Both depend on nothing but the messages, so that a recording gets the same
+findings at any time and on any machine.
 """
 
 from collections import deque
@@ -21,14 +22,19 @@ MOST_BYTES: Final = 24 << 20
 _TEXT_BYTES: Final = 60
 """About how many bytes a string takes in addition to its characters."""
 
-_EACH_BYTES: Final = 90
-"""About how many bytes any other entry of a table takes."""
+_ENTRY_BYTES: Final = 90
+"""About how many bytes a value takes that is not a string, without the values that it contains."""
 
 _SMALL_BYTES: Final = 256
+"""Messages up to this length get a simpler estimate."""
 
 
 class MemoryUse:
-    """Shared by all judges of a recording. At most ``added`` bytes were added since the last measurement."""
+    """The estimate that all judges of a recording share.
+
+    ``added`` grows by the estimated size of everything that is remembered. When it exceeds the limit, the
+    state is measured.
+    """
 
     __slots__ = ("added",)
 
@@ -37,37 +43,40 @@ class MemoryUse:
 
 
 def weight(raw: bytes) -> int:
-    """Return an estimate, rather too high than too low, of the bytes that it takes to remember a message.
+    """Return about how many bytes of memory a message takes, rather too many than too few.
 
-    The factors are the memory that CPython needs for each object, array, element and member.
+    The numbers are the bytes that CPython needs for each message, object, array, element and member.
     """
-    size = len(raw)
-    if size <= _SMALL_BYTES:
-        return 600 + 16 * size
-    # One wide character makes its string take four bytes for every character.
-    text = size if raw.isascii() and raw.find(b"\\u") < 0 else 4 * size
+    length = len(raw)
+    if length <= _SMALL_BYTES:
+        return 600 + 16 * length
+    # If a string contains one wide character, CPython uses four bytes for each of its characters.
+    text_bytes = length if raw.isascii() and raw.find(b"\\u") < 0 else 4 * length
     objects, arrays = 256 * raw.count(b"{"), 80 * raw.count(b"[")
-    return 600 + text + objects + arrays + 64 * raw.count(b",") + 80 * raw.count(b":")
+    return 600 + text_bytes + objects + arrays + 64 * raw.count(b",") + 80 * raw.count(b":")
 
 
 def measure(value: object, most: int = MOST_BYTES) -> int:
-    """Return about how many bytes ``value`` takes with all it refers to; counting stops above ``most``."""
+    """Return about how many bytes ``value`` takes with everything that it refers to.
+
+    Counting stops as soon as there are more than ``most``.
+    """
     total = 0
-    seen: set[int] = set()
+    measured_ids: set[int] = set()
     todo: list[Any] = [value]
     while todo and total <= most:
         item = todo.pop()
         if isinstance(item, str | bytes):
             total += _TEXT_BYTES + len(item)
             continue
-        total += _EACH_BYTES
+        total += _ENTRY_BYTES
         if isinstance(item, int | float) or item is None or isinstance(item, type) or callable(item):
             continue
-        if id(item) in seen:
+        if id(item) in measured_ids:
             continue
-        seen.add(id(item))
+        measured_ids.add(id(item))
         if isinstance(history := getattr(item, "history", None), History):
-            todo.append(history)  # A judge counts by its history: it also refers to the shared catalogue.
+            todo.append(history)  # Of a judge only the history counts: the rest is shared by all judges.
         elif isinstance(item, SentRequest):
             total += item.weight
         elif isinstance(item, UsedIds):
@@ -86,4 +95,5 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
 
 @cache
 def _slots(kind: type) -> tuple[str, ...]:
+    """Return the names in ``__slots__`` of a class and of its base classes."""
     return tuple(name for base in kind.__mro__ for name in getattr(base, "__slots__", ()))

@@ -1,7 +1,8 @@
 """The judge of one session's messages, over any transport.
 
-It classifies each message (``classify``), runs the checks that apply on the message and the history as it was
-before, and then adds the message to the history (``update``). Nothing else changes the history.
+The judge classifies each message (``classify``), runs the checks that apply, and then adds the message to the
+history (``update``). So a check sees the history as it was before the message. Nothing else changes the
+history.
 """
 
 from collections.abc import Callable
@@ -49,14 +50,16 @@ from mcpproxy.session.masked_values import MARK, holds_mask
 
 _MASK_START: Final = MARK.encode("ascii")
 _NOISE_BYTES: Final = 64
-"""Lines of at most this length that are not messages are remembered, up to ``_MOST_NOISE`` of them."""
-
 _MOST_NOISE: Final = 1024
-_NOT_AN_OBJECT: Final = None
-"""In place of the line, for any value in a batch that is not an object: all break the same requirement."""
+"""The longest line, and the most lines, that are not messages and whose findings are remembered."""
 
-_PER_ITEM: Final = 600
-"""How many bytes are added for an element of a batch, in addition to the weight of the whole batch."""
+_NOT_AN_OBJECT: Final = None
+"""In ``_judge_noise``, identifies every element of a batch that is not an object, because the findings are
+equal for all of them.
+"""
+
+_BYTES_PER_ITEM: Final = 600
+"""About how many bytes it takes to remember an element of a batch, in addition to the whole batch."""
 
 _HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
 """Signals that end no server."""
@@ -68,9 +71,9 @@ _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 class MessageJudge:
     """Judges the messages of one session.
 
-    ``revision`` sets the protocol revision in advance, for frames that come without their handshake.
-    ``joined_late`` says that the start of the session was not seen, ``masked`` that values in its messages
-    may be masked. ``memory_use`` counts what is remembered.
+    ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
+    that the start of the session was not seen, ``masked`` that values in its messages may be masked.
+    ``memory_use`` estimates the memory that the history takes.
     """
 
     def __init__(
@@ -87,18 +90,18 @@ class MessageJudge:
         self._dispatch = dispatch
         self._memory_use = memory_use or MemoryUse()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
-        """The causes of the findings of short lines that are not messages, for when a line is repeated."""
+        """For short lines that are not messages: the causes of their findings, in case a line is repeated."""
         self._history = History(facts=AT_START, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
             self._history.candidates = (revision,)
             self._history.state = State.OPERATING
         if joined_late:
-            self._become_blind()
+            self._mark_gap()
 
     @property
     def revision(self) -> str | None:
-        """The protocol revision that the session speaks, once that is known."""
+        """The protocol revision of the session, once that is known."""
         history = self._history
         if history.negotiated is not None:
             return history.negotiated
@@ -106,7 +109,7 @@ class MessageJudge:
 
     @property
     def history(self) -> History:
-        """What was said in the session so far. Only the judge changes it."""
+        """The state of the session so far. Only the judge changes it."""
         return self._history
 
     def observe(self, event: Event) -> list[Finding]:
@@ -118,43 +121,47 @@ class MessageJudge:
                 self._history.side(event.sender).closed_ns = event.observed_at_ns
                 return self._release(event.sender)
             case Gap():
-                self._become_blind()
+                self._mark_gap()
                 return []
             case Signal() | Close():
                 return self._judge_event(event)
             case _:
                 return []
 
-    def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None:
-        """Undo a frame of the client that HTTP refused: it counts as never sent and may be sent again."""
+    def undo_refused_frame(self, frame: Frame, messages: tuple[Single, ...]) -> None:
+        """Undo a frame of the client that the server refused with an HTTP status: it may be sent again."""
         history, client = self._history, self._history.client
         for message in messages:
             if isinstance(message, Request) and message.id is not None:
-                client.used.discard(message.id, frame.seq)
-                client.withdrawn.add(message.id, frame.seq)
-                if (asked := client.pending.get(message.id)) and asked.seq == frame.seq:
-                    asked.taken_back = True
+                client.used_ids.discard(message.id, frame.seq)
+                client.refused_ids.add(message.id, frame.seq)
+                if (request := client.pending.get(message.id)) and request.seq == frame.seq:
+                    request.refused_by_http = True
                     del client.pending[message.id]
         if history.initialized_seq == frame.seq:
             history.initialized, history.initialized_seq = False, None
             history.state = State.NEGOTIATED if history.state is State.OPERATING else history.state
-        if history.eager is not None and history.eager.seq == frame.seq:
-            history.eager = None
+        if (
+            history.request_before_initialized is not None
+            and history.request_before_initialized.seq == frame.seq
+        ):
+            history.request_before_initialized = None
             history.state = State.NEGOTIATED if history.state is State.EAGER else history.state
-        if history.unconfirmed_seq == frame.seq:
-            history.unconfirmed_seq = None
+        if history.instead_of_initialized_seq == frame.seq:
+            history.instead_of_initialized_seq = None
 
     def _judge_event(self, event: Signal | Close) -> list[Finding]:
-        found: list[Finding] = []
+        """Judge a signal or the end of the recording."""
+        findings: list[Finding] = []
         if isinstance(event, Close):
-            found += self._release("client") + self._release("server")
+            findings += self._release("client") + self._release("server")
         elif event.name not in _HARMLESS:
             self._history.is_signalled = True
         for row in self._dispatch.events:
-            found += self._build_findings(
+            findings += self._build_findings(
                 row.check(event, self._history), 0, "client", self._history.candidates
             )
-        return found
+        return findings
 
     # From frames to messages
 
@@ -169,31 +176,35 @@ class MessageJudge:
         side = history.client if frame.sender == CLIENT else history.server
         if frame.continues or side.in_pieces:
             side.in_pieces = frame.continues
-            side.unreadable = True
+            side.sent_unreadable = True
             return []
         message = frame.message
-        if side.held.frames or isinstance(message, Malformed):
+        if side.held_lines.frames or isinstance(message, Malformed):
             return self._judge_part(frame)
         if isinstance(message, Batch):
             return self._judge(frame, message)
         return self._judge_single(frame, message, "")
 
     def _judge_part(self, frame: Frame) -> list[Finding]:
-        """Judge a frame that is not a message by itself, or that follows lines that are held."""
-        held = self._history.side(frame.sender).held
-        if not held.takes(frame):
+        """Judge a line that is not a message by itself, or that follows held lines.
+
+        Lines that may be one message on several lines are held until that is certain (``pretty_printed``).
+        """
+        held_lines = self._history.side(frame.sender).held_lines
+        if not held_lines.takes(frame):
             return self._release(frame.sender) + self._judge_alone(frame)
-        if (whole := held.whole()) is None:
+        if (joined_message := held_lines.whole()) is None:
             return []
-        violation = split_message(frame.sender, held.release())
+        violation = split_message(frame.sender, held_lines.release())
         return [
             *self._build_findings([violation], frame.seq, frame.sender, self._history.candidates),
-            *self._judge(frame, whole),
+            *self._judge(frame, joined_message),
         ]
 
     def _release(self, sender: Sender) -> list[Finding]:
-        held = self._history.side(sender).held
-        return [finding for frame in held.release() for finding in self._judge_alone(frame)]
+        """Judge the held lines of ``sender`` one by one; they are not one message."""
+        held_lines = self._history.side(sender).held_lines
+        return [finding for frame in held_lines.release() for finding in self._judge_alone(frame)]
 
     def _judge_alone(self, frame: Frame) -> list[Finding]:
         """Judge a frame by itself; if its bytes are not valid JSON text, read it leniently."""
@@ -203,97 +214,105 @@ class MessageJudge:
         return self._judge_leniently(frame, message)
 
     def _judge_leniently(self, frame: Frame, message: Message) -> list[Finding]:
+        """Judge a frame, and if it is not valid JSON, the message that a lenient parser reads from it."""
         if not isinstance(message, Malformed) or message.flaw in (Flaw.SCALAR, Flaw.EMPTY):
             return self._judge(frame, message)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         context = MessageContext(frame, frame.sender, message, self._history.candidates)
         if message.value is ABSENT:
-            lenient = parse_leniently(frame.raw.removeprefix(BOM))
-            if isinstance(lenient, Malformed):
-                lenient = None  # Read leniently, it is still not a message.
-            if lenient is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
-                self._history.side(frame.sender).unreadable = True
-            checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
+            lenient_message = parse_leniently(frame.raw.removeprefix(BOM))
+            if isinstance(lenient_message, Malformed):
+                lenient_message = None  # The lenient parser found no message either.
+            if lenient_message is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
+                self._history.side(frame.sender).sent_unreadable = True
+            # If no parser can read the frame, only the first check applies, and only if the frame seems to be
+            # meant as a message.
+            checks = FRAME_CHECKS if lenient_message is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
             for _, check in checks:
-                found += self._build_findings(
+                findings += self._build_findings(
                     check(context, self._history), frame.seq, frame.sender, context.candidates
                 )
-            if lenient is not None:
-                return found + self._judge(frame, lenient)
+            if lenient_message is not None:
+                return findings + self._judge(frame, lenient_message)
             if message.flaw is Flaw.TOO_DEEP:
-                return found
+                return findings
         elif isinstance(message.value, dict) and "id" in message.value:
-            self._history.side(frame.sender).unreadable = True  # It may be refused under its id.
-        return found + self._judge(frame, message)
+            self._history.side(frame.sender).sent_unreadable = True  # The answer may be an error with its id.
+        return findings + self._judge(frame, message)
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
+        """Judge ``message``, which was read from ``frame``; of a batch, judge each element."""
         history = self._history
         if not isinstance(message, Batch):
             return self._judge_single(frame, message, "")
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for _, check in BATCH_CHECKS:
-            found += self._build_findings(
+            findings += self._build_findings(
                 check(context, message, history), frame.seq, frame.sender, history.candidates
             )
         self._memory_use.added += weight(frame.raw)
         for index, item in enumerate(message.items):
             if type(item) is Malformed and item.flaw is Flaw.SCALAR:  # there may be millions of them
-                found += self._judge_noise(
+                findings += self._judge_noise(
                     _NOT_AN_OBJECT, frame, partial(self._judge_single, frame, item, f"/{index}")
                 )
             else:
-                found += self._judge_single(frame, item, f"/{index}")
-        return found
+                findings += self._judge_single(frame, item, f"/{index}")
+        return findings
 
     def _judge_noise(
         self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]
     ) -> list[Finding]:
         """Return what ``judge`` finds in a line that is not a message.
 
-        ``raw`` identifies the line. Once findings like its own are no longer given in full, a repeated line
-        is only counted.
+        ``raw`` identifies the line. If the line is repeated, and its findings would only be counted and not
+        given in full, they are counted without judging the line again.
         """
         history = self._history
         if frame.refused or not _is_standard(self._dispatch):
             return judge()
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._noise.get(key)
-        if causes is not None and self._build_findings.repeats(causes, frame.seq, frame.sender):
+        if causes is not None and self._build_findings.count_repeated(causes, frame.seq, frame.sender):
             history.side(frame.sender).notified_seq = 0
             return []
-        before = self._build_findings.causes()
-        found = judge()
+        counts_before = self._build_findings.causes()
+        findings = judge()
         if causes is None:
             if len(self._noise) >= _MOST_NOISE:
                 self._noise.clear()
-            after = self._build_findings.causes()
-            self._noise[key] = tuple(cause for cause, count in after.items() if count > before.get(cause, 0))
-        return found
+            counts_after = self._build_findings.causes()
+            self._noise[key] = tuple(
+                cause for cause, count in counts_after.items() if count > counts_before.get(cause, 0)
+            )
+        return findings
 
     # One message
 
     def _judge_single(self, frame: Frame, message: Single, at: str) -> list[Finding]:
+        """Judge one message, which is at the JSON Pointer ``at`` of ``frame``, and add it to the history."""
         history = self._history
         if history.stateful_seq is None and history.stateless_seq is None:
             self._recognise(frame, message)
         context = context_of(frame, message, at, history)
         plan = self._dispatch.plans[type(message), context.method, frame.sender, context.candidates]
-        contents, known = context.contents, context.known | history.facts
-        if known & UNFAMILIAR:
+        contents, facts = context.contents, context.known | history.facts
+        if facts & UNFAMILIAR:
             member_plans, fits = plan.member_plans, plan.fits
         else:
             member_plans, fits = plan.familiar_member_plans, plan.familiar_fits
         member_plan = member_plans[tuple(contents)] if type(contents) is dict else plan.no_members
+        # Plain contents have the right shape and contain nothing that a check searches for.
         if not (member_plan.may_be_plain and type(contents) is dict and is_plain(contents)):
             if fits is not None and (plan.mandatory if contents is ABSENT else not fits(contents)):
-                known |= MISSHAPEN
+                facts |= MISSHAPEN
                 context.known |= MISSHAPEN
             if member_plan.searches:
-                known |= member_plan.mentioned(frame.raw)
-        checks, updates = member_plan.selected[known]
+                facts |= member_plan.mentioned(frame.raw)
+        checks, updates = member_plan.selected[facts]
         is_unclear = type(message) is ErrorResponse and message.is_unclear
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for check in checks:
             for violation in check(context, history):
                 if (
@@ -304,22 +323,22 @@ class MessageJudge:
                     continue
                 if is_unclear and violation.rule not in ENVELOPE_RULES:
                     continue
-                found += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
+                findings += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
-                # Its cancellation may still come.
-                history.side(frame.sender).withdrawn.add(message.id, frame.seq)
-            return found
+                # Its sender may still cancel the refused request.
+                history.side(frame.sender).refused_ids.add(message.id, frame.seq)
+            return findings
         if updates or type(message) is Request:
-            context.weight = size = weight(frame.raw) if not at else _PER_ITEM
+            context.weight = size = weight(frame.raw) if not at else _BYTES_PER_ITEM
             self._memory_use.added += size
         remember(context, history)
-        for write in updates:
-            write(context, history)
-        return found
+        for update in updates:
+            update(context, history)
+        return findings
 
     def _recognise(self, frame: Frame, message: Single) -> None:
-        """Recognise a session of ACP, which is defined on stdio only, by its first message."""
+        """Recognise by its first message that a session uses ACP, which is defined on stdio only."""
         history = self._history
         if history.protocol == "acp" or frame.exchange or not isinstance(message, Request | Notification):
             return
@@ -328,35 +347,37 @@ class MessageJudge:
             self._dispatch = self._dispatch.speaking("acp")
 
     def forget(self) -> None:
-        """Continue as if the session had been joined now. The revision, once settled, stays."""
+        """Forget the history and continue as if the session had been joined now. The revision stays known."""
         history = self._history
-        ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
+        id_bytes = sum(
+            side.used_ids.size + side.refused_ids.size for side in (history.client, history.server)
+        )
         for side in (history.client, history.server):
-            side.used, side.withdrawn = UsedIds(), UsedIds()
-        # If the used ids alone fill half of the limit, the rest of the session can be kept.
-        if ids > MOST_BYTES // 2 and measure(history) <= MOST_BYTES // 2:
-            history.blind = True
+            side.used_ids, side.refused_ids = UsedIds(), UsedIds()
+        # If the used ids take most of the memory, forgetting them is enough.
+        if id_bytes > MOST_BYTES // 2 and measure(history) <= MOST_BYTES // 2:
+            history.has_gap = True
             return
-        self._become_blind()
+        self._mark_gap()
         for side in (history.client, history.server):
             side.pending.clear()
-        history.answered.clear()
-        history.eager = None
-        history.supported.clear()
-        history.forget_families()
+        history.answered_requests.clear()
+        history.request_before_initialized = None
+        history.supported_versions.clear()
+        history.forget_memories()
 
-    def _become_blind(self) -> None:
-        """From now on, conclude nothing from missing messages."""
+    def _mark_gap(self) -> None:
+        """Record that messages are missing, so that from now on nothing is concluded from their absence."""
         history = self._history
-        history.blind = True
+        history.has_gap = True
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
-            side.held.release()
+            side.held_lines.release()
 
 
 @lru_cache(maxsize=64)
 def _is_standard(dispatch: Dispatch) -> bool:
-    """Whether only built-in checks judge lines that are not messages; these depend on the line alone."""
+    """Whether only built-in checks judge non-messages. Their findings depend on nothing but the line."""
     rows = (*dispatch.messages, *dispatch.updates)
     checks = [row.check if isinstance(row, Check) else None for row in rows if takes(row, Malformed)]
     return all(check in (not_a_message, message_kind, stray_output) for check in checks)
@@ -365,8 +386,8 @@ def _is_standard(dispatch: Dispatch) -> bool:
 def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
     """Whether a finding at ``pointer`` in a message may depend on a masked value.
 
-    That is a value at that place or in the same object or array, or one in the request ``answers``, which the
-    message answers.
+    It may if there is a mask at that place, or in the same object or array, or in the params of the request
+    ``answers``, which the message answers.
     """
     if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
         return True

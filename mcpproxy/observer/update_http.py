@@ -1,7 +1,7 @@
-"""Add an exchange, or a part of one, to the history of HTTP.
+"""Add an exchange, or a part of it, to the history of HTTP.
 
-``remember_request`` and ``remember_caller`` are called before the checks of the request, the others after the
-checks of what they add.
+The judge calls ``remember_request`` and ``remember_caller`` before it runs the checks of the request. It
+calls the other functions after the checks of the part that they add.
 """
 
 from collections.abc import Sequence
@@ -29,59 +29,65 @@ from mcpproxy.session.exchanges import (
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead
-from mcpproxy.session.history import ModernAnswer, keep
+from mcpproxy.session.history import ModernAnswer, keep_latest
 
 Key: TypeAlias = tuple[str, RequestId]
 """Identifies a request or response of the server: its kind and its id."""
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Give a stateless request its caller, and the memory that all stateless requests share.
+    """Tell a stateless session who its caller is, and give it the memory that all stateless sessions share.
 
-    ``scattered`` marks a session of which some messages may be attributed to another session.
+    In any session, set ``may_lack_messages`` if messages of the session may be missing because of a gap or
+    because they were attributed to another session.
     """
     message_history = session.judge.history
     if session.stateless:
-        message_history.lasting = history.memories
+        message_history.stateless_memories = history.memories
         message_history.facts |= DISCOVERED | INTRODUCED
         message_history.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
-        message_history.scattered = history.blind
+        message_history.may_lack_messages = history.has_gap
     else:
-        message_history.scattered = session.id is None and history.unattributed
+        message_history.may_lack_messages = session.id is None and history.has_unattributed
 
 
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Remember which stream the request opens or resumes; give a new session what is known of the server."""
+    """Remember the stream that the request opens or resumes.
+
+    A new session also gets what is known about its server.
+    """
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.is_http_sse:
         message_history = session.judge.history
-        message_history.modern_answer = history.modern.get(connection)
-        message_history.supported = dict(history.supported.get(exchange.server, {}))
+        message_history.modern_answer = history.modern_answers.get(connection)
+        message_history.supported_versions = dict(history.supported_versions.get(exchange.server, {}))
     if session.is_http_sse:
         return
     if session.id is not None or session.stateless or VERSION in exchange.fields:
-        history.streamable = True
+        history.saw_streamable_http = True
     if exchange.method == "POST":
-        exchange.stream = HttpStream(exchange.number, True, tuple(r.id for r in exchange.requests))
+        exchange.stream = HttpStream(
+            exchange.number, True, tuple(request.id for request in exchange.requests)
+        )
         return
-    last = exchange.last_event_id
-    if not last:
+    last_event_id = exchange.last_event_id
+    if not last_event_id:
         exchange.stream = HttpStream(exchange.number, False)
-    elif (cursor := session.events.get(last)) is not None:
+    elif (cursor := session.events.get(last_event_id)) is not None:
         exchange.cursor, exchange.stream = cursor, cursor.stream
 
 
 def remember_opening(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Remember a session whose initialize was accepted, by its connection, and by its id if it has one."""
     connection = exchange.request.connection
-    before = history.by_connection.get(connection)
-    issued = exchange.response_fields.get(SESSION)
-    if issued and session.id is None:
-        session.id = issued
-        keep(history.sessions, issued, session, MAX_REMEMBERED)
-    elif before is not None and before is not session and before.id is None and session.id is None:
-        history.shared.add(connection)
-    keep(history.by_connection, connection, session, MAX_REMEMBERED)
+    earlier = history.by_connection.get(connection)
+    issued_id = exchange.response_fields.get(SESSION)
+    if issued_id and session.id is None:
+        session.id = issued_id
+        keep_latest(history.sessions, issued_id, session, MAX_REMEMBERED)
+    elif earlier is not None and earlier is not session and earlier.id is None and session.id is None:
+        history.shared_connections.add(connection)
+    keep_latest(history.by_connection, connection, session, MAX_REMEMBERED)
 
 
 def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
@@ -90,7 +96,8 @@ def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
     if exchange.succeeded and path.startswith(RESOURCE_METADATA):
         history.metadata = "served"
     elif exchange.status in (404, 405, 410) and path == RESOURCE_METADATA and not history.metadata:
-        history.metadata = "refused"  # A client that looks at this path has tried all others.
+        # A client tries this path last, so the server has no metadata at the other paths either.
+        history.metadata = "refused"
 
 
 def remember_messages(
@@ -114,15 +121,15 @@ def remember_messages(
         _remember_server(exchange, session, frame, messages, history)
     elif exchange.initialize is not None:
         if any(isinstance(message, Response) for message in messages):
-            # It is not stateless only, even if server/discover listed no stateful version.
+            # The server accepts initialize, even if server/discover listed no stateful version.
             history.stateful_servers.add(exchange.server)
             history.modern_only.pop(exchange.server, None)
-        for version, seq in session.judge.history.supported.items():
-            history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+        for version, seq in session.judge.history.supported_versions.items():
+            history.supported_versions.setdefault(exchange.server, {}).setdefault(version, seq)
 
 
 def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[Key]) -> None:
-    """Remember the messages of this stream: no other stream may carry them while this one is open."""
+    """Remember the messages on this stream: while it is open, no other stream may carry the same messages."""
     for key in keys:
         session.delivered.setdefault(key, exchange.number)
     if exchange.delivered is None:
@@ -137,36 +144,40 @@ def _remember_server(
     messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
-    """Remember what a stateless answer shows about the server: its versions, its tools, what it refuses."""
+    """Remember what a stateless answer shows about the server: its versions, its tools and refused calls."""
     connection, message_history = exchange.request.connection, session.judge.history
     answer = message_history.modern_answer
-    if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
-        answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
+        if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
+            answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if answer is not None:
-        keep(history.modern, connection, answer, MAX_REMEMBERED)
+        keep_latest(history.modern_answers, connection, answer, MAX_REMEMBERED)
         is_stateful = exchange.server in history.stateful_servers
-        if answer.versions and not is_stateful and not any(v in STATEFUL for v in answer.versions):
+        if (
+            answer.versions
+            and not is_stateful
+            and not any(version in STATEFUL for version in answer.versions)
+        ):
             history.modern_only[exchange.server] = frame.seq
-    for version, seq in message_history.supported.items():
-        history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+    for version, seq in message_history.supported_versions.items():
+        history.supported_versions.setdefault(exchange.server, {}).setdefault(version, seq)
     for request in exchange.requests:
         if request.method == "tools/list":
             key = (exchange.server, exchange.fields.get("authorization") or "")
-            listed = {name: read_mirrors(schema) for m in messages for name, schema in _tools(m)}
+            listed = {name: read_mirrors(schema) for message in messages for name, schema in _tools(message)}
             history.mirrors.setdefault(key, {}).update(listed)
-            for call in [call for call in history.mismatched if call[0] == connection]:
-                del history.mismatched[call]
-        elif request.method == "tools/call" and -32020 in exchange.error_codes:
+            for call in [call for call in history.header_mismatches if call[0] == connection]:
+                del history.header_mismatches[call]
+        elif request.method == "tools/call" and -32020 in exchange.error_codes:  # wrong headers
             _remember_mismatch(exchange, str(member(request.params, "name")), frame, history)
 
 
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
-    """Remember a call refused for its Mcp-Param headers, unless other headers of it were wrong."""
-    if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
+    """Remember a call that was refused for its Mcp-Param headers, unless other headers were also wrong."""
+    if exchange.broken_rules.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
         mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
-        keep(history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
+        keep_latest(history.header_mismatches, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
 
 
 def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:
@@ -174,12 +185,12 @@ def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame
     stream = exchange.stream
     if stream is None or id in session.events:
         return
-    stream.events += 1
-    session.forgetful = session.forgetful or len(session.events) >= MAX_REMEMBERED
-    keep(
+    stream.event_count += 1
+    session.forgot_some = session.forgot_some or len(session.events) >= MAX_REMEMBERED
+    keep_latest(
         session.events,
         id,
-        SentEvent(stream, exchange.number, stream.events, hash(frame.raw)),
+        SentEvent(stream, exchange.number, stream.event_count, hash(frame.raw)),
         MAX_REMEMBERED,
     )
 
@@ -187,18 +198,18 @@ def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame
 def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Remember the requests whose stream ended before it brought their answers."""
     connection = exchange.request.connection
-    for asked in session.judge.history.client.pending.values():
-        lost = LostRequest(asked, connection)
-        keep(history.lost, (session.judge.history.caller, asked.id), lost, MAX_REMEMBERED)
+    for request in session.judge.history.client.pending.values():
+        lost = LostRequest(request, connection)
+        keep_latest(history.lost_requests, (session.judge.history.caller, request.id), lost, MAX_REMEMBERED)
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
-    """Remember that a 404 ended the session, unless its body is the error -32601, which is about the method.
+    """Remember that a 404 to a POST ended the session, unless its error -32601 is about the method.
 
-    Called for POST only: for a GET or DELETE the server may just lack the route.
+    A 404 to a GET or DELETE may only mean that the server does not support this HTTP method.
     """
-    named = session.id is not None and exchange.fields.get(SESSION) == session.id
-    if named and session.ended_seq is None and -32601 not in exchange.error_codes:
+    names_session = session.id is not None and exchange.fields.get(SESSION) == session.id
+    if names_session and session.ended_seq is None and -32601 not in exchange.error_codes:
         ended_ns = exchange.ended_ns or head.observed_at_ns
         session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", ended_ns
 
@@ -215,9 +226,9 @@ def _tools(message: WellFormed) -> list[tuple[str, JSON]]:
 def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[Key]:
     """Return the keys of the requests and responses among ``messages``."""
     if len(messages) == 1 and type(messages[0]) is Notification:
-        return ()  # the usual event
+        return ()  # the most common event, handled first for speed
     return [
-        ("response" if is_answer(m) else "request", m.id)
-        for m in messages
-        if isinstance(m, Request | Response | ErrorResponse) and isinstance(m.id, int | str)
+        ("response" if is_answer(message) else "request", message.id)
+        for message in messages
+        if isinstance(message, Request | Response | ErrorResponse) and isinstance(message.id, int | str)
     ]

@@ -1,7 +1,7 @@
 """The protocol as data and pure functions: messages, revisions, methods, shapes, rules.
 
-For code that registers tools or answers calls, these functions can be imported from here:
-``extensions``, ``validate_server_info``, ``validate_tool_call``, ``validate_tool_result``.
+Code that registers tools or answers calls can import these functions from here: ``extensions``,
+``validate_server_info``, ``validate_tool_call``, ``validate_tool_result``.
 """
 
 from typing import TYPE_CHECKING

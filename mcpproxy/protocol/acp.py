@@ -1,8 +1,8 @@
-"""The Agent Client Protocol as data: its handshake, its methods, the capability each method needs.
+"""The Agent Client Protocol (ACP) as data: its handshake, its methods, the capability each method needs.
 
-ACP is a second protocol that uses JSON-RPC over stdio: an editor (the client) starts an agent (here: the
-server) and gives it a list of MCP servers. Version 1 is stable, version 2 is a draft. Methods of the unstable
-part of a version are listed here too, so that their use is not reported.
+ACP is another protocol with JSON-RPC over stdio: an editor (the client) starts an agent (here: the server)
+and gives it a list of MCP servers. Version 1 is stable, version 2 is a draft. Draft methods are listed here
+too, so that they are not reported as unknown.
 
 Source: https://agentclientprotocol.com/protocol/v1/overview
 """
@@ -20,7 +20,7 @@ Kind = Literal["request", "notification"]
 
 FIRST, SECOND = ACP
 
-# The columns 1 and 2: "yes", "-" if the version lacks it, "draft" if it may get it.
+# The columns 1 and 2 are the versions: "yes" if the version has the method, "-" if not, "draft" if it may.
 _METHODS: Final = """
 method                      sender  kind          1      2
 
@@ -58,7 +58,7 @@ $/cancel_request            both    notification  yes    yes
 """
 
 DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "_", "$/")
-"""Names never reported as unknown: unstable parts of the protocol, extensions, optional notifications."""
+"""Methods with these prefixes are not reported as unknown: drafts, extensions, optional notifications."""
 
 # Methods that need a capability of the receiver, with the path of that capability.
 _NEEDS: Final = """
@@ -97,7 +97,7 @@ _FLAGS: Final = frozenset(
         "terminal",
     }
 )
-"""Capabilities declared as ``true``. All others are objects, which may be empty."""
+"""Capabilities that are declared as ``true``. All others are declared as an object, which may be empty."""
 
 TRANSPORTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
@@ -105,9 +105,9 @@ TRANSPORTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         SECOND: {"stdio": "session.mcp.stdio", "http": "session.mcp.http"},
     }
 )
-"""Per version, the transports to an MCP server that need a capability of the agent, with that capability.
+"""By version and transport to an MCP server: the capability that the agent must declare.
 
-stdio needs none in version 1; version 2 has no SSE.
+In version 1 stdio needs no capability. Version 2 has no SSE.
 """
 
 CONTENT: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -124,15 +124,15 @@ CONTENT: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-"""Per version, the prompt content block types that need a capability, with that capability."""
+"""By version and type of a content block in a prompt: the capability that the agent must declare."""
 
 DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
     {FIRST: "sessionCapabilities.additionalDirectories", SECOND: "session.additionalDirectories"}
 )
-"""Per version, the capability that ``additionalDirectories`` needs."""
+"""By version: the capability that the agent must declare for ``additionalDirectories``."""
 
 SETUP: Final = ("session/new", "session/load", "session/resume")
-"""The requests that open a session; each may name MCP servers and directories."""
+"""The requests that open a session. Their params may contain MCP servers and directories."""
 
 USES_SESSION: Final = (
     "session/prompt",
@@ -181,30 +181,31 @@ class AcpMethod(NamedTuple):
 
 
 def is_initialize(params: object) -> bool:
-    """Whether the params of ``initialize`` are those of ACP: the version is a small integer.
+    """Whether the params of ``initialize`` are those of ACP, in which the version is a small integer.
 
-    An MCP client that writes its version as a number is recognised by its other members.
+    If the params have the other members of MCP's initialize, and none of ACP's, they are those of MCP with a
+    version of the wrong type.
     """
     if not isinstance(params, dict):
         return False
-    found = cast("JSONObject", params)
-    version = found.get("protocolVersion")
+    members = cast("JSONObject", params)
+    version = members.get("protocolVersion")
     if type(version) is not int or not 0 <= version <= 0xFFFF:
         return False
-    speaks_mcp = "capabilities" in found and "clientInfo" in found
-    return not speaks_mcp or "clientCapabilities" in found or "info" in found
+    looks_like_mcp = "capabilities" in members and "clientInfo" in members
+    return not looks_like_mcp or "clientCapabilities" in members or "info" in members
 
 
 def is_acp_method(method: str, sender: str) -> bool:
-    """Whether a session is one of ACP because its first message is this method, which MCP does not define."""
-    found = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
-    return method.startswith("session/") and found is not None and found.sender == sender
+    """Whether ``method`` shows that a session uses ACP: it is a session method, which MCP does not have."""
+    definition = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
+    return method.startswith("session/") and definition is not None and definition.sender == sender
 
 
 def named(version: JSON) -> tuple[str, ...]:
-    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is not an integer.
+    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is no integer.
 
-    No requirement applies to a name that is not in ``ACP``.
+    The result may be a version that is not in ``ACP``; no requirement applies to such a version.
     """
     return (f"acp-{version}",) if type(version) is int else ACP
 
@@ -224,36 +225,36 @@ def needed_capability(name: str, version: str) -> str | None:
     return _needed_capabilities().get((name, version))
 
 
-def declares(declared: JSONObject, path: str) -> bool:
-    """Whether ``declared`` has the capability at ``path``. Absent, null or mistyped values do not count."""
-    found: JSON = declared
+def declares(capabilities: JSONObject, path: str) -> bool:
+    """Whether ``capabilities`` has the capability at ``path``, with a value of the right type."""
+    value: JSON = capabilities
     for name in path.split("."):
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return False
-        found = found.get(name)
+        value = value.get(name)
     if path == "authMethods":
-        return isinstance(found, list) and bool(found)
-    return found is True if path in _FLAGS else isinstance(found, dict)
+        return isinstance(value, list) and bool(value)
+    return value is True if path in _FLAGS else isinstance(value, dict)
 
 
 def values_at(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
     """Yield each value at ``path`` with its JSON Pointer relative to ``value``."""
-    name, _, rest = path.partition("/")
+    name, _, inner_path = path.partition("/")
     if name == "*":
-        found = list(enumerate(value)) if isinstance(value, list) else []
+        children = list(enumerate(value)) if isinstance(value, list) else []
     else:
-        found = [(name, value[name])] if isinstance(value, dict) and name in value else []
-    for step, item in found:
-        if not rest:
-            yield f"/{step}", item
+        children = [(name, value[name])] if isinstance(value, dict) and name in value else []
+    for key, child in children:
+        if not inner_path:
+            yield f"/{key}", child
         else:
-            yield from ((f"/{step}{pointer}", leaf) for pointer, leaf in values_at(item, rest))
+            yield from ((f"/{key}{pointer}", leaf) for pointer, leaf in values_at(child, inner_path))
 
 
 def is_absolute(path: str) -> bool:
-    """Whether ``path`` is absolute on Unix or Windows; we cannot know which one the peer uses."""
-    drive = len(path) > 2 and path[0].isalpha() and path[1] == ":" and path[2] in "\\/"
-    return path.startswith(("/", "\\\\")) or drive
+    """Whether ``path`` is absolute on Unix or on Windows; the peer's system is unknown."""
+    has_drive = len(path) > 2 and path[0].isalpha() and path[1] == ":" and path[2] in "\\/"
+    return path.startswith(("/", "\\\\")) or has_drive
 
 
 @cache

@@ -1,15 +1,14 @@
-"""JSON-RPC 2.0 messages as MCP sends them: bytes in, one of six shapes out.
+"""Parse the bytes of a frame as a JSON-RPC 2.0 message.
 
 Parsing reports no faults. A request whose id is a list is still parsed as a request; the checks report
 the fault. Only an object whose kind is not clear (a method *and* a result, or neither) is ``Malformed``.
 
-The bytes are authoritative: orjson reads integers beyond 64 bits as floats and merges repeated member
-names, so an id that was parsed as a float is read again exactly.
+orjson reads integers beyond 64 bits as floats, so an id that was parsed as a float is read again exactly.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create
 one. A message is ``regular`` if its envelope is correct: the version, the id, and params or a result that is
-an object. ``repeats`` is false if it is certain that no object in its text has two members of one name. Most
-messages are regular and repeat nothing, so the checks for these faults skip them.
+an object. ``repeats`` is false if it is certain that no object in the message has two members of one name.
+Most messages are regular and repeat nothing, so the checks for these faults skip them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """
@@ -69,7 +68,7 @@ class Request:
 
 @slotted()
 class Notification:
-    """A method without an answer. A stray ``id`` stays visible in ``value``."""
+    """A method that needs no answer. If the message has an ``id`` nevertheless, that is in ``value``."""
 
     value: JSONObject
     method: str
@@ -80,7 +79,7 @@ class Notification:
 
 @slotted()
 class Response:
-    """A success answer: it has a ``result``, of any type."""
+    """An answer with a ``result``, of any type."""
 
     value: JSONObject
     id: RequestId | Absent | None
@@ -91,7 +90,7 @@ class Response:
 
 @slotted()
 class ErrorResponse:
-    """An error answer, or an answer that has neither or both of ``result`` and ``error``."""
+    """An answer with an ``error``, or with both ``result`` and ``error``, or with neither of them."""
 
     value: JSONObject
     id: RequestId | Absent | None
@@ -100,7 +99,7 @@ class ErrorResponse:
 
     @property
     def is_unclear(self) -> bool:
-        """Whether it carries both a result and an error, or neither."""
+        """Whether the answer has both a result and an error, or neither."""
         return self.error is ABSENT or "result" in self.value
 
 
@@ -125,13 +124,13 @@ class Batch:
 Message: TypeAlias = Single | Batch
 
 _MAX_INTEGER_DIGITS: Final = 1_000
-"""A longer number is read as a float: converting it takes long, and ``int`` may refuse it."""
+"""A longer number is read as a float, because converting it takes long and ``int`` may refuse it."""
 
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
 
 def read(raw: bytes) -> tuple[JSON] | Flaw:
-    """The value of a JSON text as ``parse`` reads it, large integers included; or why it has none."""
+    """Return the value of a JSON text, in a tuple, as ``parse`` reads it; or the flaw if it is not JSON."""
     if raw.translate(_TO_ZEROS).find(_TWENTY_DIGITS) < 0:
         try:
             return (orjson.loads(raw),)
@@ -150,7 +149,7 @@ def parse(raw: bytes) -> Message:
             return Malformed(reread)
         return _message_of(reread[0], raw)
     if type(value) is dict:
-        # Most peers write JSON as orjson does: then no digit and no name was lost.
+        # Most peers write JSON as orjson does. If the bytes are equal, parsing lost no digit and no name.
         try:
             if orjson.dumps(value) == raw:
                 return classify(value, value, repeats=False)
@@ -164,10 +163,11 @@ def parse(raw: bytes) -> Message:
 
 _TWENTY_DIGITS: Final = b"0" * 20
 _TO_ZEROS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
-"""Maps digits to 0 and all else to a space: this finds twenty digits in a tenth of a regex's time."""
+"""Maps digits to 0 and other bytes to a space, which finds twenty digits in a tenth of a regex's time."""
 
 
 def _message_of(value: JSON, raw: bytes) -> Message:
+    """Return the message that ``value`` is, which was parsed from ``raw``."""
     if type(value) is dict:
         return classify(
             value, _parse_exactly(raw) if type(value.get("id")) is float and _is_rounded(value) else value
@@ -193,7 +193,7 @@ def _is_rounded(value: JSON) -> bool:
 
 def _parse_exactly(raw: bytes) -> Any:
     """Parse the frame again, with numbers as they were written."""
-    from decimal import Decimal  # Imported here: few peers send such ids, and it takes a third of a megabyte.
+    from decimal import Decimal  # imported here: it takes a third of a megabyte, and few frames need it
 
     try:
         return json.loads(raw, parse_float=Decimal)
@@ -204,8 +204,8 @@ def _parse_exactly(raw: bytes) -> Any:
 def parse_leniently(raw: bytes) -> Message | None:
     """Parse invalid JSON text in the way that lenient peers do.
 
-    Bytes that are not UTF-8 are replaced, NaN and Infinity are numbers. ``None`` if the result is
-    still not an object or array.
+    Bytes that are not UTF-8 are replaced, and NaN and Infinity are accepted as numbers. Return ``None`` if
+    the text is still not an object or array.
     """
     try:
         value: JSON = json.loads(raw.decode("utf-8", "replace"), parse_int=integer)
@@ -215,7 +215,10 @@ def parse_leniently(raw: bytes) -> Message | None:
 
 
 def _reread(raw: bytes) -> tuple[JSON] | Flaw:
-    """Parse what orjson rejected with a more lenient parser: a lone surrogate escape is JSON too."""
+    """Parse text that orjson rejected with another parser, because orjson also rejects some valid JSON.
+
+    That is JSON with lone surrogate escapes.
+    """
     if not raw.strip(b" \t\r\n"):
         return Flaw.EMPTY
     try:
@@ -231,7 +234,7 @@ def _reread(raw: bytes) -> tuple[JSON] | Flaw:
 
 
 def integer(digits: str) -> int | float:
-    """Parse a whole number; a very long one, which int() may reject, becomes a float as in orjson."""
+    """Parse a whole number. A very long number, which ``int`` may reject, becomes a float as in orjson."""
     return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
 
 
@@ -240,10 +243,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
-    """Return the message that an object is, by the members it has.
+    """Return the message that the object ``value`` is; its kind follows from its members.
 
-    ``exact`` is the same object, parsed again if its id may have been rounded. ``repeats`` is explained at
-    the top of the module.
+    ``exact`` is the same object, but parsed again if the id may have been rounded. ``repeats`` is explained
+    at the top of the module.
     """
     method = value.get("method", ABSENT)
     regular = value.get("jsonrpc") == "2.0"
@@ -266,7 +269,7 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
         regular = False
     if id is ABSENT:
         return Notification(value, method, params, regular, repeats)
-    # No peer answers a message with the name of a notification, so its id is only an extra member.
+    # Peers do not answer a message with the name of a notification, even if it has an id.
     if method.startswith("notifications/"):
         return Notification(value, method, params, False, repeats)
     if type(id) is int or type(id) is str:
@@ -275,6 +278,7 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
 
 
 def _id_in(exact: Any) -> Any:
+    """Return the id of an object that was parsed exactly."""
     return cast("dict[str, Any]", exact).get("id") if isinstance(exact, dict) else None
 
 
@@ -289,5 +293,6 @@ def request_id(value: "JSON | Decimal") -> RequestId | None:
         return None
     if isinstance(value, int | str | float):
         return int(value) if isinstance(value, float) and value.is_integer() else None
+    # The exponent is limited, because converting 1e999999999 to an integer would take very long.
     is_whole = value.is_finite() and value.adjusted() < 4096 and value == value.to_integral_value()
     return int(value) if is_whole else None

@@ -1,4 +1,4 @@
-"""Find faults that only the text of a frame shows, not the parsed value: repeated names, truncated JSON.
+"""Find faults of a frame that its parsed value does not show: repeated names, truncated JSON.
 
 Source: RFC 8259 section 4, the names within an object should be unique.
 """
@@ -18,48 +18,50 @@ LIMIT: Final = 20
 """The maximum number of repeated names reported for one frame."""
 
 PREFIX_BYTES: Final = 1 << 20
-"""Longer texts are not checked for truncation."""
+"""Longer texts are not checked for truncation or for several JSON texts."""
 
 
 def compact_json(value: JSON) -> bytes:
-    """Return ``value`` as compact JSON, so that equal values give equal bytes; empty if that fails."""
+    """Return ``value`` as compact JSON. Values with members in the same order give equal bytes.
+
+    The result is empty if orjson cannot write the value.
+    """
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         return b""
 
 
-def unescaped(inside: str) -> str:
+def unescaped(content: str) -> str:
     """Unescape the text between the quotes of a JSON string; return it unchanged if it is not valid JSON."""
-    if "\\" not in inside:
-        return inside
+    if "\\" not in content:
+        return content
     try:
-        return str(json.loads(f'"{inside}"', strict=False))
+        return str(json.loads(f'"{content}"', strict=False))
     except ValueError:
-        return inside
+        return content
 
 
 def may_repeat(raw: bytes, value: JSON) -> bool:
-    """Whether ``repeated_names`` may find any; this takes a fraction of its time."""
+    """Whether ``raw`` may have repeated names. This test is much faster than ``repeated_names``."""
     try:
-        # A repeated name removes a colon from the parsed value; only an escape can add one.
+        # Parsing drops a repeated member and so a colon. Only an escaped colon (\u003a) can make up for it.
         if raw.count(b":") != orjson.dumps(value).count(b":"):
             return True
     except orjson.JSONEncodeError:
-        return True  # a number or a depth that orjson cannot write
+        return True  # orjson cannot write this number or depth, so the test is not possible
     return raw.find(b"\\u003") >= 0 and (b"\\u003a" in raw or b"\\u003A" in raw)
 
 
 def repeated_names(raw: bytes, value: JSON) -> list[str]:
     """Return JSON Pointers of the members whose name occurs more than once in their object.
 
-    ``value`` is the parsed ``raw``, in which the last member of a name wins. The list is empty for text
-    that is not JSON.
+    ``value`` is the parsed ``raw``. The list is empty for text that is not JSON.
     """
     if not may_repeat(raw, value):
         return []
     try:
-        # The numbers do not matter, and int() rejects those with thousands of digits.
+        # The values of numbers do not matter here, and ``int`` rejects numbers with thousands of digits.
         tree: object = json.loads(raw, object_pairs_hook=_Members, parse_int=float)
     except (ValueError, RecursionError):
         return []
@@ -75,24 +77,24 @@ _Open: TypeAlias = "tuple[str, object]"
 
 def _walk(tree: object) -> list[str]:
     """Return the JSON Pointers of the repeated members in ``tree``, at most ``LIMIT``."""
-    found: list[str] = []
+    pointers: list[str] = []
     stack: list[_Open] = [("", tree)]
-    while stack and len(found) < LIMIT:
+    while stack and len(pointers) < LIMIT:
         pointer, value = stack.pop()
         children: list[_Open]
         if isinstance(value, _Members):
-            winners = dict(value)
-            if len(winners) < len(value):
-                times = Counter(name for name, _ in value)
-                found += [pointer + token(name) for name in winners if times[name] > 1]
-            children = [(pointer + token(name), child) for name, child in winners.items()]
+            last_members = dict(value)
+            if len(last_members) < len(value):
+                counts = Counter(name for name, _ in value)
+                pointers += [pointer + token(name) for name in last_members if counts[name] > 1]
+            children = [(pointer + token(name), child) for name, child in last_members.items()]
         elif isinstance(value, list):
             items = cast("list[object]", value)
             children = [(f"{pointer}/{index}", child) for index, child in enumerate(items)]
         else:
             continue
         stack.extend(reversed(children))
-    return found[:LIMIT]
+    return pointers[:LIMIT]
 
 
 _TOKEN: Final = pattern(
@@ -133,11 +135,11 @@ _CLOSES: Final = {b"}": b"{", b"]": b"["}
 
 
 def unclosed(text: bytes) -> bool:
-    """Whether ``text`` begins a JSON object or array but ends before its end.
+    """Whether ``text`` begins a JSON object or array and ends before the object or array does.
 
-    True for the first line of pretty-printed JSON. False for a whole value, for a log line that happens
-    to begin with a bracket and for text longer than ``PREFIX_BYTES``. Only tokens and brackets are
-    checked, not the places of commas and colons.
+    This is true for the first line of pretty-printed JSON. It is false for a whole value, for a log line that
+    begins with a bracket, and for text longer than ``PREFIX_BYTES``. Only tokens and brackets are checked,
+    not the places of commas and colons.
     """
     if len(text) > PREFIX_BYTES:
         return False

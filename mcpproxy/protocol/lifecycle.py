@@ -8,16 +8,16 @@ the client confirms with ``notifications/initialized``; after that both may send
 specification restricts the *requests* before that point, except for pings. It does not restrict other
 notifications. So only the messages of the handshake, pings and requests are inputs here.
 
-The proxy cannot refuse a message. So every input has a step in every state. A forbidden step names the broken
-requirement *and the next state*, which is chosen so that one mistake is reported once: if a client skips the
-handshake, only its first request breaks a requirement, because the state becomes ``SKIPPED``, in which
-requests are allowed.
+The judge observes messages that were already sent, so every input has a step in every state. A forbidden step
+names the broken requirement *and the next state*, which is chosen so that one mistake is reported once. For
+example, if a client skips the handshake, only its first request breaks a requirement: the next state is
+``SKIPPED``, in which requests are allowed.
 
-``UNKNOWN`` is the state after messages were not seen (a gap, a recording that starts late). Nothing is
-forbidden in it, and the next handshake ends it.
+The state is ``UNKNOWN`` after messages were missed (a gap, or a recording that starts late). In this state
+nothing is forbidden, until the next handshake.
 
-Stateless requests (2026-07-28) and ``server/discover`` probes never enter this machine. One process may
-serve both eras at the same time.
+Stateless requests (2026-07-28) and ``server/discover`` are not inputs of this machine. One server process may
+use both eras at the same time.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
@@ -31,14 +31,14 @@ from typing import Final, NamedTuple, TypeAlias
 class State(IntEnum):
     """The progress of the handshake."""
 
-    IDLE = auto()  # nothing but pings and notifications so far
-    INITIALIZING = auto()  # initialize is unanswered
-    NEGOTIATED = auto()  # initialize was answered with a result; initialized was not sent yet
-    EAGER = auto()  # like NEGOTIATED, but the client has already sent a request
+    IDLE = auto()  # there were only pings and notifications so far
+    INITIALIZING = auto()  # initialize was sent, and is unanswered
+    NEGOTIATED = auto()  # initialize was answered with a result; notifications/initialized is due
+    EAGER = auto()  # as NEGOTIATED, but the client has already sent a request
     OPERATING = auto()  # the handshake is complete
     FAILED = auto()  # initialize was refused
     SKIPPED = auto()  # the client sends requests without a handshake
-    UNKNOWN = auto()  # messages were not seen
+    UNKNOWN = auto()  # messages are missing
 
 
 class Input(IntEnum):
@@ -58,7 +58,7 @@ Breaks: TypeAlias = tuple[str, str]
 
 
 class Step(NamedTuple):
-    """The next state, and what the input breaks, if anything."""
+    """The next state, and the requirement that the input breaks, if any."""
 
     to: State
     breaks: Breaks | None = None
@@ -70,7 +70,7 @@ CLIENT_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-035")
 CLIENT_AFTER_REFUSAL: Final[Breaks] = ("SEQ-003", "R-039")  # initialize was answered with an error
 SERVER_BEFORE_HANDSHAKE: Final[Breaks] = ("PROTO-005", "R-036")
 SERVER_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-036")
-STRAY_INITIALIZED: Final[Breaks] = ("LIFE-002", "R-037")  # the second, or not after a result
+STRAY_INITIALIZED: Final[Breaks] = ("LIFE-002", "R-037")  # sent twice, or before the result of initialize
 SECOND_INITIALIZE: Final[Breaks] = ("LIFE-003", "R-038")
 
 _S = State
@@ -158,4 +158,4 @@ QUIET: Final = frozenset(
     for state, steps in TRANSITIONS.items()
     if all(steps[input] == Step(state) for input in (_I.PING, _I.CLIENT_REQUEST, _I.SERVER_REQUEST))
 )
-"""The states in which a request other than ``initialize`` does not affect the handshake."""
+"""The states in which requests other than ``initialize`` are allowed and do not change the state."""

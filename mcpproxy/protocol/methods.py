@@ -1,8 +1,8 @@
 """Which methods exist, who sends them, and which capability must have been declared first.
 
 The two tables are text, so that they can be compared with the specification line by line. A row is valid
-from the revision ``since`` up to, not including, ``until``; ``-`` is no limit. A method without a row for a
-revision does not exist in it.
+from the revision ``since`` up to, not including, ``until``; ``-`` means no limit. If a method has no row for
+a revision, the method does not exist in that revision.
 
 Source: the unions ``ClientRequest``, ``ServerRequest``, ``ClientNotification`` and
 ``ServerNotification`` of each revision's schema; the Capabilities section of each feature's page.
@@ -36,9 +36,9 @@ class Method:
 class Need:
     """A capability that a method requires.
 
-    ``declared_by`` is the peer that must declare it: client or server or, for methods in both
+    ``declared_by`` is the peer that must declare the capability: client or server or, for methods in both
     directions, the receiver or sender of the message. ``path`` is a path in that peer's capabilities, such
-    as ``resources.subscribe``. ``condition`` limits it to certain params; see ``applies``.
+    as ``resources.subscribe``. The need exists only for params that meet ``condition``; see ``applies``.
     """
 
     declared_by: Declarer
@@ -94,7 +94,8 @@ subscriptions/listen                      client  2026-07-28  -
 notifications/subscriptions/acknowledged  server  2026-07-28  -
 """
 
-# A row with a condition, "tools/call?task", applies only to messages that meet it (see _CONDITIONS).
+# A row with a condition ("task" in "tools/call?task") applies only to params that meet the condition
+# (see _CONDITIONS).
 # From 2026-07-28 on, a server makes its requests as input requests inside a result. They need the same
 # capabilities as before, so their rows have no "until".
 _NEEDS: Final = """
@@ -143,7 +144,7 @@ notifications/tasks/status            sender    tasks                           
 INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     dict.fromkeys(STATELESS, ("roots/list", "sampling/createMessage", "elicitation/create"))
 )
-"""Per revision, the methods that a server requests inside a result and never in a message of its own."""
+"""By revision: the methods that a server requests inside a result and not with a request of its own."""
 
 EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -155,7 +156,7 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         )
     }
 )
-"""Methods that 2026-07-28 moves to an extension, with the name that both peers declare for it."""
+"""By the name that both peers declare for an extension: the methods that 2026-07-28 moves to it."""
 
 
 def defined(method: str, revision: str) -> Method | None:
@@ -171,11 +172,11 @@ def revisions_with(method: str) -> tuple[str, ...]:
 
 def sends(sender: str, method: str, kind: Kind, revision: str) -> bool:
     """Whether ``revision`` lets ``sender`` send ``method`` as a message of this kind."""
-    found = _methods().get((method, revision))
-    return found is not None and found.kind == kind and found.sender in (sender, "both")
+    definition = _methods().get((method, revision))
+    return definition is not None and definition.kind == kind and definition.sender in (sender, "both")
 
 
-@lru_cache(maxsize=4096)  # peers choose the names
+@lru_cache(maxsize=4096)  # The size is limited because peers choose the method names.
 def sends_in_any(sender: str, method: str, kind: Kind, revisions: tuple[str, ...]) -> bool:
     """Whether one of ``revisions`` lets ``sender`` send ``method`` as a message of this kind."""
     return any(sends(sender, method, kind, revision) for revision in revisions)
@@ -183,7 +184,7 @@ def sends_in_any(sender: str, method: str, kind: Kind, revisions: tuple[str, ...
 
 def names(*revisions: str) -> tuple[str, ...]:
     """Return every method that at least one of ``revisions`` defines."""
-    return tuple(dict.fromkeys(name for name, of in _methods() if of in revisions))
+    return tuple(dict.fromkeys(name for name, revision in _methods() if revision in revisions))
 
 
 def kind_of(method: str) -> Kind:
@@ -216,13 +217,13 @@ def declares(capabilities: JSONObject, path: str) -> bool:
     """
     if path == "elicitation.form" and capabilities.get("elicitation") == {}:
         return True
-    found: JSON = capabilities
+    value: JSON = capabilities
     for name in path.split("."):
-        if not isinstance(found, dict) or name not in found:
+        if not isinstance(value, dict) or name not in value:
             return False
-        found = found[name]
+        value = value[name]
     # A peer that writes null or true instead of an object has declared the capability, in the wrong shape.
-    return found is True if path.endswith(_FLAGS) else found is not False
+    return value is True if path.endswith(_FLAGS) else value is not False
 
 
 _FLAGS: Final = (".listChanged", "resources.subscribe")

@@ -1,8 +1,8 @@
 """Edit JSON as text: replace some values and leave every other byte as it is.
 
 Parsing a message and writing it again would change or refuse some valid messages: those with integers beyond
-64 bits, lone surrogates, repeated names or hundreds of levels. So a message that is derived from a peer's
-message is made from its bytes. These functions expect bytes that are known to be valid JSON.
+64 bits, lone surrogates, repeated names or hundreds of levels. So these functions make a new message from the
+bytes of a peer's message. They expect bytes that are known to be valid JSON.
 """
 
 import json
@@ -23,28 +23,27 @@ _SCALAR: Final = re.compile(rb"[^\s,\]}]++")
 
 def spliced(raw: bytes, edits: Mapping[Path, bytes]) -> bytes:
     """Return the JSON object ``raw`` with the values at these paths replaced; absent paths are ignored."""
-    places = [(span, new) for path, new in edits.items() if (span := find(raw, path))]
-    for (start, end), new in sorted(places, reverse=True):
+    replacements = [(span, new) for path, new in edits.items() if (span := find(raw, path))]
+    for (start, end), new in sorted(replacements, reverse=True):
         raw = raw[:start] + new + raw[end:]
     return raw
 
 
 def find(raw: bytes, path: Path) -> tuple[int, int] | None:
-    """Return the start and end of the value at ``path`` in ``raw``; of a repeated member, the last counts.
+    """Return the start and end of the value at ``path`` in ``raw``, ``None`` if there is no such value.
 
-    ``None`` if there is no such value.
+    Of members with the same name, the last counts.
     """
-    at = _skip_space(raw, 0)
-    end = len(raw)
+    start, end = _skip_space(raw, 0), len(raw)
     for name in path:
-        wanted = None
-        for key, start, stop in _members(raw, at):
-            if key == name:
-                wanted = (start, stop)
-        if wanted is None:
+        value_span = None
+        for member_name, value_start, value_end in _members(raw, start):
+            if member_name == name:
+                value_span = (value_start, value_end)
+        if value_span is None:
             return None
-        at, end = wanted
-    return at, end
+        start, end = value_span
+    return start, end
 
 
 def value_bytes(raw: bytes, path: Path) -> bytes | None:
@@ -60,26 +59,27 @@ def written(value: JSON) -> bytes:
 
 def elements(raw: bytes) -> Iterator[bytes]:
     """Yield the elements of the JSON array ``raw``, each as its original bytes."""
-    at = _skip_space(raw, _skip_space(raw, 0) + 1)
-    while (end := _value_end(raw, at)) is not None:
-        yield raw[at:end]
-        at = _skip_space(raw, end)
-        if raw[at : at + 1] != b",":
+    position = _skip_space(raw, _skip_space(raw, 0) + 1)
+    while (end := _value_end(raw, position)) is not None:
+        yield raw[position:end]
+        position = _skip_space(raw, end)
+        if raw[position : position + 1] != b",":
             return
-        at = _skip_space(raw, at + 1)
+        position = _skip_space(raw, position + 1)
 
 
 def put(raw: bytes, path: Path, text: bytes) -> bytes:
-    """Return the JSON object ``raw`` with the value ``text`` at ``path``.
+    """Return the JSON object ``raw`` with the value ``text`` at ``path``, in place of any earlier value.
 
-    An existing value is replaced. Missing objects on the way are added; other values there are replaced.
+    Objects that are missing on the path are added. A value on the path that is not an object is replaced by
+    one.
     """
-    name, *below = path
-    old = value_bytes(raw, (name,))
-    if below:
-        is_object = old is not None and old.startswith(b"{")
-        text = put(old if old is not None and is_object else b"{}", tuple(below), text)
-    if old is not None:
+    name, *inner_path = path
+    old_value = value_bytes(raw, (name,))
+    if inner_path:
+        is_object = old_value is not None and old_value.startswith(b"{")
+        text = put(old_value if old_value is not None and is_object else b"{}", tuple(inner_path), text)
+    if old_value is not None:
         return spliced(raw, {(name,): text})
     body = raw.rstrip(b" \t\r\n")[:-1].rstrip(b" \t\r\n")
     comma = b"" if body.endswith(b"{") else b","
@@ -87,7 +87,7 @@ def put(raw: bytes, path: Path, text: bytes) -> bytes:
 
 
 def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
-    """Return the JSON object ``raw`` with its top-level members renamed by ``names``; the values stay."""
+    """Return the JSON object ``raw`` with its top-level members renamed. ``names`` maps old to new names."""
     members = (
         written(names.get(name, name)) + b":" + raw[start:end]
         for name, start, end in _members(raw, _skip_space(raw, 0))
@@ -95,41 +95,42 @@ def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
     return b"{" + b",".join(members) + b"}"
 
 
-def _members(raw: bytes, at: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the members of the object that begins at ``at``: name, start and end of the value."""
-    if raw[at : at + 1] != b"{":
+def _members(raw: bytes, position: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the members of the object that begins at ``position``: name, start and end of the value."""
+    if raw[position : position + 1] != b"{":
         return
-    at = _skip_space(raw, at + 1)
-    while key := _STRING.match(raw, at):
+    position = _skip_space(raw, position + 1)
+    while key := _STRING.match(raw, position):
         start = _skip_space(raw, _skip_space(raw, key.end()) + 1)
         end = _value_end(raw, start)
         if end is None:
             return
         yield json.loads(key[0]), start, end
-        at = _skip_space(raw, end)
-        if raw[at : at + 1] != b",":
+        position = _skip_space(raw, end)
+        if raw[position : position + 1] != b",":
             return
-        at = _skip_space(raw, at + 1)
+        position = _skip_space(raw, position + 1)
 
 
-def _value_end(raw: bytes, at: int) -> int | None:
-    if raw[at : at + 1] not in (b"{", b"["):
-        found = _STRING.match(raw, at) or _SCALAR.match(raw, at)
-        return found.end() if found else None
+def _value_end(raw: bytes, start: int) -> int | None:
+    """Return the end of the value that begins at ``start``; ``None`` if there is none."""
+    if raw[start : start + 1] not in (b"{", b"["):
+        scalar = _STRING.match(raw, start) or _SCALAR.match(raw, start)
+        return scalar.end() if scalar else None
     depth = 0
-    for found in _BRACKET.finditer(raw, at):
-        match raw[found.start() : found.start() + 1]:
+    for bracket in _BRACKET.finditer(raw, start):
+        match raw[bracket.start() : bracket.start() + 1]:
             case b"{" | b"[":
                 depth += 1
             case b"}" | b"]":
                 depth -= 1
                 if not depth:
-                    return found.end()
+                    return bracket.end()
             case _:
                 pass
     return None
 
 
-def _skip_space(raw: bytes, at: int) -> int:
-    found = _SPACE.match(raw, at)
-    return found.end() if found else at
+def _skip_space(raw: bytes, position: int) -> int:
+    space = _SPACE.match(raw, position)
+    return space.end() if space else position

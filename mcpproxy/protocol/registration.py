@@ -1,7 +1,7 @@
-"""Validate an object before a tool is registered or a call is answered.
+"""Validate one object of the protocol, such as a tool or a result, without a session.
 
-Pure functions over one object, for servers, gateways and registries that have no session. ``extensions``
-lists members that the protocol does not define; the other functions list problems.
+These functions are for servers, gateways and registries that register tools or answer calls. ``extensions``
+lists members that the protocol does not define. The other functions list problems.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -41,7 +41,7 @@ SEMVER: Final = pattern(
 
 @slotted(frozen=True)
 class Problem:
-    """One problem of an object: its severity, its place (a JSON Pointer) and its description."""
+    """One problem of an object. ``pointer`` is the JSON Pointer of the place, ``message`` a description."""
 
     severity: Literal["error", "warning", "info"]
     pointer: str
@@ -63,17 +63,17 @@ def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
 def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
     """Return the problems of a ``serverInfo`` (or ``clientInfo``) object.
 
-    An empty name is an error; a version that does not follow Semantic Versioning is an ``info``.
+    An empty name is an ``error``; a version that does not follow Semantic Versioning is an ``info``.
     """
-    found = _shape_problems(info, "Implementation", revision)
-    if found or not isinstance(info, dict):
-        return found
+    problems = _shape_problems(info, "Implementation", revision)
+    if problems or not isinstance(info, dict):
+        return problems
     if not str(info["name"]).strip():
-        found.append(Problem("error", "/name", "the name is empty"))
+        problems.append(Problem("error", "/name", "the name is empty"))
     if not SEMVER.fullmatch(str(info["version"])):
         text = f"the version {shown(info['version'])} is not of the form MAJOR.MINOR.PATCH"
-        found.append(Problem("info", "/version", text))
-    return found
+        problems.append(Problem("info", "/version", text))
+    return problems
 
 
 def validate_tool_call(params: JSON) -> list[Problem]:
@@ -83,15 +83,15 @@ def validate_tool_call(params: JSON) -> list[Problem]:
     """
     if not isinstance(params, dict):
         return [Problem("error", "", f"the params are {kind(params)}, not an object")]
-    found: list[Problem] = []
+    problems: list[Problem] = []
     name = params.get("name")
     if not isinstance(name, str) or not name.strip():
         text = "the name is empty" if isinstance(name, str) else f"the name is {kind(name)}, not a string"
-        found.append(Problem("error", "/name", text if "name" in params else "the name is missing"))
+        problems.append(Problem("error", "/name", text if "name" in params else "the name is missing"))
     if "arguments" in params and not isinstance(params["arguments"], dict):
         text = f"the arguments are {kind(params['arguments'])}, not an object"
-        found.append(Problem("error", "/arguments", text))
-    return found
+        problems.append(Problem("error", "/arguments", text))
+    return problems
 
 
 def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
@@ -102,23 +102,28 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
     if not isinstance(content, list):
         text = "the content is missing" if "content" not in result else f"the content is {kind(content)}"
         return [Problem("error", "/content", f"{text}; it is an array")]
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for index, item in enumerate(content):
-        where = f"/content/{index}"
+        pointer = f"/content/{index}"
         if not isinstance(item, dict):
-            found.append(Problem("error", where, f"the item is {kind(item)}, not an object"))
+            problems.append(Problem("error", pointer, f"the item is {kind(item)}, not an object"))
         elif not isinstance(item.get("type"), str):
             text = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
-            found.append(Problem("error", where + "/type", f"the item {text}; it is a string"))
+            problems.append(Problem("error", pointer + "/type", f"the item {text}; it is a string"))
         else:
-            found += _shape_problems(item, "ContentBlock", revision, where)
+            problems += _shape_problems(item, "ContentBlock", revision, pointer)
     if "isError" in result and not isinstance(result["isError"], bool):
-        found.append(Problem("error", "/isError", f"isError is {kind(result['isError'])}, not a boolean"))
-    return found
+        problems.append(Problem("error", "/isError", f"isError is {kind(result['isError'])}, not a boolean"))
+    return problems
 
 
-def _shape_problems(value: JSON, shape: str, revision: str, at: str = "") -> list[Problem]:
+def _shape_problems(value: JSON, shape: str, revision: str, pointer: str = "") -> list[Problem]:
+    """Return where ``value``, which is at the JSON Pointer ``pointer``, differs from a type of the schema."""
     return [
-        Problem("error", at + v.pointer, f"{v.pointer.lstrip('/') or 'the object'} {v.clause}")
-        for v in violations(value, shape, revision)
+        Problem(
+            "error",
+            pointer + violation.pointer,
+            f"{violation.pointer.lstrip('/') or 'the object'} {violation.clause}",
+        )
+        for violation in violations(value, shape, revision)
     ]

@@ -1,7 +1,6 @@
 """The published protocol revisions, in order, and the era that each belongs to.
 
-A revision is a name: revisions are compared by their position here, never as text, and an unknown name is
-never "newer" than a known one.
+Known revisions are compared by their position in ``REVISIONS`` and not as text.
 
 ACP, the Agent Client Protocol, has its own versions in their own order. ``since`` and ``until`` return
 versions of one protocol only.
@@ -24,12 +23,13 @@ STATEFUL: Final = REVISIONS[:_FIRST_STATELESS]
 """Revisions that open a session with the initialize handshake."""
 
 STATELESS: Final = REVISIONS[_FIRST_STATELESS:]
-"""Revisions in which every request carries its own protocol version in ``_meta``."""
+"""Revisions in which the ``_meta`` of every request contains the protocol version."""
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 """The ``_meta`` member that marks a request as stateless and names its revision."""
 
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+"""The ``_meta`` member in which a stateless request declares the client's capabilities."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
@@ -61,10 +61,10 @@ def stateless_of(candidates: Collection[str]) -> tuple[str, ...]:
 
 
 def is_one_or_stateless(candidates: Collection[str]) -> bool:
-    """Whether the shape of a message can be checked: its revision is known, or at least stateless.
+    """Whether the shape of a message can be checked: its revision is known, or only stateless ones remain.
 
-    Stateful revisions differ too much from each other. A stateless request that does not name its revision
-    may belong to any stateless one.
+    The stateless revisions are so similar that a message can be checked against all of them. The stateful
+    revisions differ too much from each other.
     """
     return len(candidates) == 1 or is_stateless(candidates)
 
@@ -107,10 +107,10 @@ def until(end: str) -> tuple[str, ...]:
 
 
 def span(first: str, end: str) -> tuple[str, ...]:
-    """Return the revisions of MCP from ``first`` up to, not including, ``end``; ``-`` is no limit.
+    """Return the revisions of MCP from ``first`` up to, not including, ``end``; ``-`` means no limit.
 
     Raises:
         ValueError: ``first`` or ``end`` is neither ``-`` nor a published revision.
     """
-    reached = REVISIONS if end == "-" else until(end)
-    return reached if first == "-" else tuple(name for name in since(first) if name in reached)
+    before_end = REVISIONS if end == "-" else until(end)
+    return before_end if first == "-" else tuple(name for name in since(first) if name in before_end)

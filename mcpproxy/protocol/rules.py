@@ -1,8 +1,9 @@
 """Rules as data: what each requirement says, how strong it is in each revision, and its source.
 
-A *rule* is what users see, name and switch off (``PROTO-005``). It is based on one or more *requirements*
-(``R-028``). A requirement is one sentence of the specification, with a keyword for each revision. A check
-reports the requirement that is broken; the severity and the source of the finding follow from this table.
+A *rule* (``PROTO-005``) is the unit that users see in findings and can switch off. It is based on one or more
+*requirements* (``R-028``). A requirement is one sentence of the specification, with a keyword for each
+revision. A check reports the requirement that is broken. The catalogue gives the finding its severity and
+source.
 
 The tables come from ``rules/<family>.toml``; this module reads no files. In a requirement, ``keyword``
 and ``source`` are either one text for all revisions or a table whose keys mean "from this revision on":
@@ -31,13 +32,13 @@ SEVERITY: Final[Mapping[Keyword, Level | None]] = {
     "MUST": "error",
     "MUST NOT": "error",
     "schema": "error",
-    "contract": "error",  # not from the specification: what users require of their own peers
+    "contract": "error",  # not from the specification: users require it of their own clients and servers
     "SHOULD": "warning",
     "SHOULD NOT": "warning",
     "derived": "warning",
     "ambiguous": "warning",
     "info": "info",
-    "MAY": None,  # a permission: it cannot be broken, and it says why other rules do not report
+    "MAY": None,  # a permission cannot be broken; it is listed to explain why other rules do not report
 }
 
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/{revision}/"
@@ -54,10 +55,10 @@ class RuleError(McpProxyError, ValueError):
 class Requirement:
     """One sentence of the specification that a rule is based on.
 
-    ``keywords`` maps each revision in which it applies to its keyword there, ``sources`` each of those
-    revisions to the URL of the page and section. ``blame`` is who breaks it: ``client``, ``server`` or
-    ``either``. ``unobservable`` says why no recording can show a violation; it is empty for a requirement
-    that has a check.
+    ``keywords`` has the keyword for each revision in which the requirement applies, ``sources`` the URL of
+    the page and section for the same revisions. ``blame`` is who can break the requirement: ``client``,
+    ``server`` or ``either``. ``unobservable`` says why no recording can show a violation; it is empty for a
+    requirement that has a check.
     """
 
     id: str
@@ -71,27 +72,29 @@ class Requirement:
     def severity(self, candidates: Iterable[str]) -> Level | None:
         """Return the severity of a violation in a session whose revision is one of ``candidates``.
 
-        ``None`` unless the requirement applies in all of them, because the peer may speak one that allows
-        what it did. If the severities differ, the mildest counts.
+        If the requirement does not apply in one of them, the severity is ``None``, because the session may
+        have that revision. If the severities differ, the mildest counts.
         """
         levels: list[Level | None] = [
-            SEVERITY[self.keywords[r]] if r in self.keywords else None for r in candidates
+            SEVERITY[self.keywords[revision]] if revision in self.keywords else None
+            for revision in candidates
         ]
-        found: list[Level] = [level for level in levels if level is not None]
-        if not found or len(found) < len(levels):
+        applicable: list[Level] = [level for level in levels if level is not None]
+        if not applicable or len(applicable) < len(levels):
             return None
-        return min(found, key=lambda level: _RANK[level])
+        return min(applicable, key=lambda level: _RANK[level])
 
     def source(self, candidates: Iterable[str]) -> str:
         """Return the URL of the page and section to cite: those of the newest candidate revision."""
-        return self.sources[max((r for r in candidates if r in self.sources), key=VERSIONS.index)]
+        newest = max((name for name in candidates if name in self.sources), key=VERSIONS.index)
+        return self.sources[newest]
 
 
 @slotted(frozen=True)
 class Rule:
-    """What ``mcpproxy explain`` shows. ``example`` is a list of messages, one per line.
+    """One rule, with the texts that ``mcpproxy explain`` shows. ``example`` has one message on each line.
 
-    An ``opt_in`` rule is off unless it is requested.
+    An ``opt_in`` rule is off unless the user enables it.
     """
 
     code: str
@@ -104,17 +107,26 @@ class Rule:
     opt_in: bool = False
 
     def keywords(self, revision: str) -> tuple[Keyword, ...]:
-        """Return the keywords of its requirements in ``revision``, strongest first."""
-        found: set[Keyword] = {r.keywords[revision] for r in self.requirements if revision in r.keywords}
-        if len(found) < 2:
-            return tuple(found)
-        # A permission comes last, after a note.
-        return tuple(sorted(found, key=lambda k: (-_RANK[SEVERITY[k] or "info"], SEVERITY[k] is None, k)))
+        """Return the keywords of the rule's requirements in ``revision``, strongest first."""
+        keywords: set[Keyword] = {
+            requirement.keywords[revision]
+            for requirement in self.requirements
+            if revision in requirement.keywords
+        }
+        if len(keywords) < 2:
+            return tuple(keywords)
+        # ``MAY`` comes last, after ``info``.
+        return tuple(
+            sorted(
+                keywords,
+                key=lambda word: (-_RANK[SEVERITY[word] or "info"], SEVERITY[word] is None, word),
+            )
+        )
 
 
 @slotted(frozen=True)
 class Catalogue:
-    """All rules, by code, and their requirements, by id."""
+    """All rules, by code, and their requirements, by ``code/id``."""
 
     rules: Mapping[str, Rule]
     requirements: Mapping[str, Requirement]
@@ -136,12 +148,13 @@ class Catalogue:
 
 
 def _rule(code: str, table: Mapping[str, object]) -> Rule:
+    """Return the rule in a parsed table."""
     texts = {key: _text(code, table, key) for key in ("name", "summary", "why", "example", "instead")}
     requirements = _table(code, table.get("requirements"))
     if not requirements:
         raise RuleError(f"{code}: no requirements")
-    if stray := set(table) - set(texts) - {"requirements", "opt-in"}:
-        raise RuleError(f"{code}: unknown member {sorted(stray)[0]!r}")
+    if unknown_members := set(table) - set(texts) - {"requirements", "opt-in"}:
+        raise RuleError(f"{code}: unknown member {sorted(unknown_members)[0]!r}")
     opt_in = table.get("opt-in", False)
     if not isinstance(opt_in, bool):
         raise RuleError(f"{code}: opt-in is true or false")
@@ -154,10 +167,11 @@ def _rule(code: str, table: Mapping[str, object]) -> Rule:
 
 
 def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
+    """Return the requirement in a parsed table of the rule ``code``."""
     where = f"{code} {id}"
-    known = {"text", "blame", "keyword", "since", "until", "source", "unobservable"}
-    if stray := set(row) - known:
-        raise RuleError(f"{where}: unknown member {sorted(stray)[0]!r}")
+    known_members = {"text", "blame", "keyword", "since", "until", "source", "unobservable"}
+    if unknown_members := set(row) - known_members:
+        raise RuleError(f"{where}: unknown member {sorted(unknown_members)[0]!r}")
     keywords = _keywords(where, row)
     sources = _sources(where, row, keywords)
     blame = _text(where, row, "blame")
@@ -176,34 +190,37 @@ def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
 
 
 def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
-    """Return the keyword for each revision, from a single word or from a table of changes."""
-    keyword = row.get("keyword")
-    if "since" in row and not isinstance(keyword, str):
+    """Return the keyword for each revision, from a single keyword or from a table of keywords."""
+    value = row.get("keyword")
+    if "since" in row and not isinstance(value, str):
         raise RuleError(f"{where}: since goes with a single keyword, not with one for each revision")
-    steps = {str(row.get("since", REVISIONS[0])): keyword} if isinstance(keyword, str) else keyword
-    found = _steps(where, _table(f"{where}: keyword", steps))
-    ended: set[str] = set()
+    steps = {str(row.get("since", REVISIONS[0])): value} if isinstance(value, str) else value
+    keyword_by_revision = dict(_steps(where, _table(f"{where}: keyword", steps)))
+    ended_revisions: set[str] = set()
     if "until" in row:
         try:
             end = str(row["until"])
-            ended.update(protocol_versions(end)[len(until(end)) :])
+            ended_revisions.update(protocol_versions(end)[len(until(end)) :])
         except ValueError:
             raise RuleError(f"{where}: until is not a published revision") from None
-    for word in found.values():
-        if word not in get_args(Keyword):
-            raise RuleError(f"{where}: keyword is one of {', '.join(get_args(Keyword))}, not {word!r}")
-    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r not in ended})
+    for keyword in keyword_by_revision.values():
+        if keyword not in get_args(Keyword):
+            raise RuleError(f"{where}: keyword is one of {', '.join(get_args(Keyword))}, not {keyword!r}")
+    for revision in ended_revisions:
+        keyword_by_revision.pop(revision, None)
+    return cast("dict[str, Keyword]", keyword_by_revision)
 
 
 def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) -> dict[str, str]:
+    """Return the URL for each of ``revisions``."""
     source = row.get("source")
     if isinstance(source, str):
-        return {r: _url(source, r) for r in revisions}
+        return {revision: _url(source, revision) for revision in revisions}
     pages = _steps(where, _table(f"{where}: source", source))
-    missing = [r for r in revisions if r not in pages]
+    missing = [revision for revision in revisions if revision not in pages]
     if missing:
         raise RuleError(f"{where}: no source for {missing[0]}")
-    return {r: _url(pages[r], r) for r in revisions}
+    return {revision: _url(pages[revision], revision) for revision in revisions}
 
 
 def _steps(where: str, table: Mapping[str, object]) -> Mapping[str, str]:
@@ -216,12 +233,13 @@ def _steps(where: str, table: Mapping[str, object]) -> Mapping[str, str]:
     return _spread(tuple(steps))
 
 
-@cache  # Few steps differ between requirements: without it all tables take 1.5 ms more.
+@cache  # Most requirements have the same steps. Without the cache all tables take 1.5 ms more.
 def _spread(steps: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    """Return the value for each revision: each step's value applies until the next step."""
+    value_by_revision: dict[str, str] = {}
     for first, value in sorted(steps, key=lambda step: VERSIONS.index(step[0])):
-        found.update(dict.fromkeys(since(first), value))
-    return found
+        value_by_revision.update(dict.fromkeys(since(first), value))
+    return value_by_revision
 
 
 def _url(page: str, revision: str) -> str:

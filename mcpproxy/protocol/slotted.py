@@ -1,4 +1,4 @@
-"""Old names that custom rules imported from here: import ``mcpproxy.custom_rules`` instead."""
+"""Names that custom rules of earlier versions import from here. New ones import ``mcpproxy.custom_rules``."""
 
 from typing import Any, Final
 

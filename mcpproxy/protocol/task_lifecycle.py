@@ -1,12 +1,13 @@
 """The states of a task, as a table.
 
-One peer runs a task; the other learns its status from answers and notifications. A task may pass through
-several states between two reports. So every state may follow while the task is not over, and only a change
-after a final state is a mistake. As in the table of the handshake, every report has a step in every state; a
-forbidden step leads to the reported state, so that one mistake is reported once.
+One peer runs a task. The other peer learns the task's status from answers and notifications. A task may pass
+through several states between two reports of its status. So any state may follow while the task is not over,
+and only a change after a final state is a mistake. As in the table of the handshake (``lifecycle``), every
+report has a step in every state. A forbidden step leads to the reported state, so that one mistake is
+reported once.
 
-``SETTLED`` is the state of a task whose tasks/result was answered before its status was reported again: it is
-over, but the outcome is unknown.
+A task is ``SETTLED`` if tasks/result was answered and no final status was reported: the task is over, but
+whether it completed, failed or was cancelled is unknown.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-status-lifecycle
 """
@@ -22,7 +23,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 
 
 class TaskState(Enum):
-    """The known state of a task. All but ``UNSEEN`` and ``SETTLED`` are statuses that its peer reports."""
+    """The known state of a task. All but ``UNSEEN`` and ``SETTLED`` are statuses in the protocol."""
 
     UNSEEN = ""
     WORKING = "working"
@@ -43,7 +44,7 @@ Breaks: TypeAlias = tuple[str, str]
 
 
 class TaskStep(NamedTuple):
-    """The state after a report, and what the report breaks, if anything."""
+    """The state after a report, and the requirement that the report breaks, if any."""
 
     to: TaskState
     breaks: Breaks | None = None
@@ -56,7 +57,7 @@ CHANGE_AFTER_CANCEL: Final[Breaks] = ("TASK-011", "R-200")  # a change after can
 _S = TaskState
 
 _ANY: Final = {state: TaskStep(state) for state in TaskState if state is not TaskState.UNSEEN}
-"""The steps of a task that is not over: to any state."""
+"""The steps of a task that is not over: each state may follow."""
 
 TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingProxyType(
     {
@@ -105,17 +106,17 @@ _REPORTED: Final = {
 _LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
 
 
-def reported(status: JSON) -> TaskState | None:
+def state_of_status(status: JSON) -> TaskState | None:
     """Return the state that a ``status`` member names; ``None`` if it names none."""
     return _REPORTED.get(status) if isinstance(status, str) else None
 
 
-def instant(value: JSON) -> datetime | None:
-    """Return the time of an ISO 8601 timestamp, in UTC if it has no offset; ``None`` if it is not one."""
+def parse_time(value: JSON) -> datetime | None:
+    """Return the time of an ISO 8601 timestamp, read as UTC if it has no offset; ``None`` if invalid."""
     if not isinstance(value, str):
         return None
     try:
-        found = datetime.fromisoformat(_LEAP_SECOND.sub(":59", value.upper()))
+        time = datetime.fromisoformat(_LEAP_SECOND.sub(":59", value.upper()))
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Describe JSON values in findings: their place, their kind, their content."""
+"""Describe JSON values in the messages of findings: their place, their kind, their content."""
 
 import json
 from typing import Final
@@ -34,7 +34,7 @@ def kind(value: JSON) -> str:
 
 
 def with_article(noun: str) -> str:
-    """``noun`` behind "a" or "an": ``a tools/list result``, ``an elicitation/create result``."""
+    """Return ``noun`` with its article: ``a tools/list result``, ``an elicitation/create result``."""
     return f"{'an' if noun[:1].lower() in 'aeio' and noun else 'a'} {noun}"
 
 
@@ -47,7 +47,7 @@ def shown(value: JSON) -> str:
 
 
 def seconds(duration_ns: int) -> str:
-    """A duration in seconds, with one decimal below one second."""
+    """Return a duration as text in seconds, with one decimal if it is below one second."""
     return f"{duration_ns / 1e9:.{0 if duration_ns >= 1_000_000_000 else 1}f} s"
 
 
@@ -59,10 +59,10 @@ def unquoted(text: str) -> str:
 def _whole_number(value: int) -> str:
     if isinstance(value, bool):
         return kind(value)
-    # int() and str() refuse thousands of digits, and a peer may send them.
+    # ``str`` refuses numbers with thousands of digits, which a peer may send.
     return str(value) if value.bit_length() < 1024 else "a very large number"
 
 
 def _without_surrogates(text: str) -> str:
-    # Findings are written as UTF-8, which has no form for the lone surrogates that JSON allows.
+    # JSON allows lone surrogates, but UTF-8, in which findings are written, cannot encode them.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

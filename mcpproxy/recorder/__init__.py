@@ -1,1 +1,2 @@
-"""The second process: follows the journal, has frames judged, writes the trace, and reports to stderr."""
+"""The second process: it reads the journal as it grows, judges the frames, writes the trace, and reports to
+stderr."""

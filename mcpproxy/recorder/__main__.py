@@ -1,7 +1,7 @@
 """The recorder as a command: ``python -m mcpproxy.recorder TRACE [--live MODE] [--quiet]``.
 
-The relay starts it, not a user, on systems where it cannot fork. Standard input is the wake pipe, standard
-error takes the notes.
+The relay runs this command on systems without fork; users do not run it. Standard input is the pipe by which
+the relay wakes the recorder. The recorder writes its notes to standard error.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 All journal records before that position are in the first ``trace_bytes`` bytes of the trace. The only
 exceptions are the beginnings of lines that had not ended yet; the checkpoint itself holds their bytes. So a
-segment can be deleted as soon as its records are in the trace, even if a peer leaves a line open for hours.
+segment (a file of the journal) can be deleted as soon as its records are in the trace, even if a peer does
+not end a line for hours.
 
 The file begins with one line of JSON. Long runs of bytes follow it unchanged: beginnings of lines and, over
 HTTP, of bodies.
@@ -14,10 +15,10 @@ import errno
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from mcpproxy.base.files import Folder
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.recorder.payloads import rule_options_from
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
 
 NAME: Final = "checkpoint"
 DRAFT_NAME: Final = "checkpoint.new"
-"""The file that the next checkpoint is written to; it then replaces the previous one."""
+"""The next checkpoint is written to this file, which then replaces the previous checkpoint."""
 
 _STATE_BYTES: Final = 16 << 20
 """The longest line of JSON in a checkpoint."""
 _LONG_BYTES: Final = 4 << 10
-"""A run of bytes that is longer than this is stored after the JSON."""
+"""A run of bytes that is longer than this is stored after the line of JSON."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class PartialLine:
     """The beginning of a line that had not ended at a checkpoint, and the time of its last chunk.
 
@@ -47,7 +48,7 @@ class PartialLine:
     at_ns: int
 
 
-@dataclass(slots=True)
+@slotted()
 class SavedAssembly:
     """The state of an HTTP assembly, see ``mcpproxy.recorder.checkpoint_state``.
 
@@ -67,7 +68,7 @@ class SavedAssembly:
 NO_PARTIAL_LINES: Final = (PartialLine(b"", 0), PartialLine(b"", 0), PartialLine(b"", 0))
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Checkpoint:
     """Where recording continues: at ``offset`` of ``segment``, after the trace is cut to ``trace_bytes``."""
 
@@ -75,7 +76,7 @@ class Checkpoint:
     offset: int = 0
     trace_bytes: int = 0
     held: tuple[PartialLine, PartialLine, PartialLine] = NO_PARTIAL_LINES
-    """For the client's stream, the server's, and the server's stderr."""
+    """The incomplete lines of the client's stream, the server's stream, and the server's stderr."""
     assembly: JSON = None
     """Over HTTP, the state of all connections; see ``mcpproxy.recorder.checkpoint_state``."""
     long: Sequence[bytes | memoryview] = ()
@@ -88,18 +89,18 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: str) -> Checkpoint | None:
-    """Read the checkpoint of the journal in ``folder``; ``None`` if it has none.
+    """Read the checkpoint of the journal in ``folder``; ``None`` if the journal has no checkpoint.
 
     Raises:
-        TraceError: it is damaged.
-        OSError: it cannot be read.
+        TraceError: the checkpoint is damaged.
+        OSError: the checkpoint cannot be read.
     """
     try:
         with open(Folder(folder).open(NAME), "rb") as file:
             line = file.readline(_STATE_BYTES)
             members = cast("dict[str, Any]", json.loads(line if line.endswith(b"\n") else b""))
-            left = os.fstat(file.fileno()).st_size - len(line)
-            long = [_exactly(file, size, left) for size in members.get("long", ())]
+            left_bytes = os.fstat(file.fileno()).st_size - len(line)
+            long = [_exactly(file, size, left_bytes) for size in members.get("long", ())]
         client, server, stderr = (
             PartialLine(_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
         )
@@ -132,15 +133,15 @@ def _count(value: object) -> int:
     return value
 
 
-def _exactly(file: BinaryIO, size: object, left: int) -> bytes:
+def _exactly(file: BinaryIO, size: object, left_bytes: int) -> bytes:
     size = _count(size)
-    if size > left or len(data := file.read(size)) != size:
+    if size > left_bytes or len(data := file.read(size)) != size:
         raise ValueError(size)
     return data
 
 
 def _run(raw: object, long: list[bytes]) -> bytes:
-    """The beginning of a line, from base64 or from the index of a long run."""
+    """Return a run of bytes from ``raw``, which is base64 or an index in ``long``."""
     if type(raw) is int:
         return long[_count(raw)]
     return binascii.a2b_base64(cast("str", raw), strict_mode=True)
@@ -150,21 +151,21 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     """Replace the checkpoint of a journal atomically.
 
     Raises:
-        OSError: it could not be written; the previous one remains.
+        OSError: the checkpoint could not be written; the previous checkpoint remains.
     """
     long = list(checkpoint.long)
-    held: list[JSON] = []
-    for one in checkpoint.held:
-        if len(one.raw) > _LONG_BYTES:
-            long.append(one.raw)
-            held.append([len(long) - 1, one.at_ns])
+    held_lines: list[JSON] = []
+    for partial_line in checkpoint.held:
+        if len(partial_line.raw) > _LONG_BYTES:
+            long.append(partial_line.raw)
+            held_lines.append([len(long) - 1, partial_line.at_ns])
         else:
-            held.append([base64.b64encode(one.raw).decode("ascii"), one.at_ns])
+            held_lines.append([base64.b64encode(partial_line.raw).decode("ascii"), partial_line.at_ns])
     members: dict[str, JSON] = {
         "segment": checkpoint.segment,
         "offset": checkpoint.offset,
         "trace_bytes": checkpoint.trace_bytes,
-        "held": held,
+        "held": held_lines,
         "long": [len(run) for run in long],
     }
     if checkpoint.assembly is not None:
@@ -174,15 +175,15 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
         members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
     if checkpoint.rule_options is not None:
         members["judged_by"] = checkpoint.rule_options.to_json()
-    line = json.dumps(members).encode("ascii") + b"\n"
-    if len(line) > _STATE_BYTES:
+    json_line = json.dumps(members).encode("ascii") + b"\n"
+    if len(json_line) > _STATE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    place = Folder(folder)
+    opened_folder = Folder(folder)
     try:
-        place.unlink(DRAFT_NAME)  # left by a recorder that was killed
+        opened_folder.unlink(DRAFT_NAME)  # left by a recorder that was killed
     except FileNotFoundError:
         pass
-    with open(place.create(DRAFT_NAME), "wb") as file:
-        file.write(line)
+    with open(opened_folder.create(DRAFT_NAME), "wb") as file:
+        file.write(json_line)
         file.writelines(long)
-    place.replace(DRAFT_NAME, NAME)
+    opened_folder.replace(DRAFT_NAME, NAME)

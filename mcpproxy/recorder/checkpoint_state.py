@@ -1,17 +1,17 @@
 """Convert the state of an `HttpAssembly` to JSON for the checkpoint, and back.
 
-A connection can be in any state when the segments that led to that state are deleted. Its objects are written
-attribute by attribute. Reading makes instances only of the classes listed here, so a checkpoint from an
-unknown source may hold wrong values but cannot run code. An object that two others share is shared again
-after reading. A class lists in ``TRANSIENT`` the attributes that cannot be saved; its method ``begin`` makes
-them again.
+A connection can be in any state when the journal segments that led to that state are deleted. So the objects
+of the assembly are written attribute by attribute. The attribute names are therefore part of the format.
+Reading makes instances only of the classes listed here, so a checkpoint from an unknown source may hold wrong
+values but cannot run code. An object that two other objects share is shared again after reading. A class
+lists in ``TRANSIENT`` the attributes that cannot be saved; its method ``begin`` makes them again.
 
-Long runs of bytes, such as the beginnings of bodies, do not become JSON. They are stored after it, without a
-copy.
+Long runs of bytes, such as the beginnings of bodies, are not converted to JSON. They are stored after the
+JSON, without a copy.
 
-500 connections, each with a body under way, take 750 KB and 34 ms to save. ``msgspec.msgpack`` makes a third
-less of the same state (3 ms for the encoding alone), but reading it back would need a ``Struct`` for each of
-these classes and code for their shared parts, and a checkpoint is saved only after a whole segment."""
+500 connections, each with an incomplete body, need 750 KB and 34 ms to save. ``msgspec.msgpack`` would need a
+third less space (and 3 ms for the encoding alone), but reading would need a ``Struct`` for each of these
+classes and code for their shared objects, and a checkpoint is saved only after a whole segment."""
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque
@@ -49,7 +49,7 @@ _LONG_BYTES: Final = 4 << 10
 
 
 class StateError(ValueError):
-    """The value read is not the state of an assembly."""
+    """A checkpoint does not contain the state of an assembly."""
 
 
 def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
@@ -60,10 +60,12 @@ def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
-    """Return the assembly with that state. Its decoders must still be fed what they had read before.
+    """Return the assembly with the state ``state``. The caller must feed its decoders again.
+
+    The caller feeds them with the bytes that they had read before the checkpoint.
 
     Raises:
-        StateError: it is not the state of an assembly.
+        StateError: ``state`` is not the state of an assembly.
     """
     try:
         assembly = _StateReader(long).take(state)
@@ -75,8 +77,8 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
 
 
 class _StateWriter:
-    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number; where it appears again,
-    only the number is written."""
+    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number. If the object appears
+    again, only its number is written."""
 
     def __init__(self, long: list[bytes | memoryview]) -> None:
         self._long = long
@@ -130,7 +132,7 @@ class _StateWriter:
 
 
 class _StateReader:
-    """Reads what `_StateWriter` has written."""
+    """Makes the objects again that `_StateWriter` has written."""
 
     def __init__(self, long: Sequence[bytes]) -> None:
         self._long = long
@@ -164,10 +166,10 @@ class _StateReader:
                     add(self.take(item))
                 return collection
             case ["dict", int(number), [*pairs]]:
-                found = self._keep(number, dict[Any, Any]())
+                mapping = self._keep(number, dict[Any, Any]())
                 for key, item in pairs:
-                    found[self.take(key)] = self.take(item)
-                return found
+                    mapping[self.take(key)] = self.take(item)
+                return mapping
             case [str(name), int(number), attributes]:
                 return self._instance(_CLASSES[name], number, attributes)
             case _:
@@ -185,6 +187,7 @@ class _StateReader:
         return instance
 
     def _keep(self, number: int, instance: Any) -> Any:
+        """Remember a shared object under its number."""
         self._objects[number] = instance
         return instance
 
@@ -193,7 +196,7 @@ _COLLECTIONS: Final[dict[str, Callable[[], Any]]] = {"list": list, "deque": dequ
 
 
 def _names(instance: object) -> list[str]:
-    """The names of the attributes that an instance has."""
+    """Return the names of the attributes that an instance has."""
     slots = [name for kind in type(instance).__mro__ for name in getattr(kind, "__slots__", ())]
     return [name for name in (*slots, *getattr(instance, "__dict__", ())) if hasattr(instance, name)]
 

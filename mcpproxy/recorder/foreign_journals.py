@@ -1,8 +1,8 @@
-"""Tell which recordings must not be completed in place, and copy them.
+"""Find out which recordings must not be completed in place, and copy them.
 
 Completing a recording writes the trace and deletes the journal. That is done in place only if the journal is
-a folder of this user that holds nothing but files of a journal, and the trace is a file of this user. Any
-other recording is copied to a temporary folder and completed there."""
+a folder of this user that contains only files of a journal, and the trace is a file of this user. Any other
+recording is copied to a temporary folder and completed there."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
     """Check that ``traces``, the files of one recording, may be completed from the journal in ``folder``.
 
     Raises:
-        ForeignJournalError: they do not belong to this user, or the folder holds other files.
+        ForeignJournalError: the files do not belong to this user, or the folder has other files.
         OSError: a file cannot be examined.
     """
     if why := _why_foreign_journal(folder):
@@ -43,7 +43,7 @@ def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
 
 
 def read_only_error(fault: OSError, path: str) -> TraceError | None:
-    """The error to raise if ``fault`` says that ``path`` is read-only for this user, else ``None``."""
+    """Return the error to raise if ``fault`` says that ``path`` is read-only for this user, else ``None``."""
     return _not_ours(path, "may not be written") if fault.errno in _READ_ONLY else None
 
 
@@ -56,29 +56,29 @@ def is_recording(trace: str) -> bool:
 
 
 def copy(traces: Sequence[str], into: str) -> str:
-    """Copy a recording and its journal into the folder ``into``; returns the path of the first file there.
+    """Copy a recording and its journal into the folder ``into``. Return the path of the first file there.
 
     Only regular files are copied, and from the journal's folder only the files of a journal.
 
     Raises:
-        OSError: it cannot be read, is too large, or there is no room for it.
+        OSError: the recording cannot be read, is too large, or there is no room for it.
     """
-    left = COPIED_BYTES
+    left_bytes = COPIED_BYTES
     for trace in traces:
         if os.path.exists(trace):
             fd = files.open_regular(trace, follows=True)
-            left -= _copy(fd, os.path.join(into, os.path.basename(trace)), left)
+            left_bytes -= _copy(fd, os.path.join(into, os.path.basename(trace)), left_bytes)
     copied = os.path.join(into, os.path.basename(traces[0]))
     folder = Folder(journal.folder(traces[0]))
     os.mkdir(journal.folder(copied), 0o700)
     for name in filter(journal_reader.is_journal_file, folder.names()):
         if name != lock.NAME and stat.S_ISREG(folder.stat(name).st_mode):
-            left -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left)
+            left_bytes -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left_bytes)
     return copied
 
 
 def temporary() -> str:
-    """A new folder that only this user may read."""
+    """Return a new folder that only this user may read."""
     return tempfile.mkdtemp(prefix="mcpproxy-")
 
 
@@ -90,25 +90,25 @@ def _why_foreign_journal(folder: Folder) -> str:
     for name in folder.names():
         if not journal_reader.is_journal_file(name):
             return f"it holds {name!a}, which is no part of a journal"
-        found = folder.stat(name)
-        if not stat.S_ISREG(found.st_mode):
-            return f"{name} in it is {files.kind_of(found.st_mode)}"
-        if not files.is_mine(found):
+        status = folder.stat(name)
+        if not stat.S_ISREG(status.st_mode):
+            return f"{name} in it is {files.kind_of(status.st_mode)}"
+        if not files.is_mine(status):
             return f"{name} in it belongs to another user"
     return ""
 
 
 def _why_foreign_trace(trace: str) -> str:
     try:
-        found = os.lstat(trace)
+        status = os.lstat(trace)
     except FileNotFoundError:
         where = os.path.dirname(trace) or "."
         return "" if os.access(where, os.W_OK | os.X_OK) else "its folder may not be written to"
-    if not stat.S_ISREG(found.st_mode):
-        return f"it is {files.kind_of(found.st_mode)}"
-    if not files.is_mine(found):
+    if not stat.S_ISREG(status.st_mode):
+        return f"it is {files.kind_of(status.st_mode)}"
+    if not files.is_mine(status):
         return "it belongs to another user"
-    if found.st_nlink > 1:
+    if status.st_nlink > 1:
         return "it has a second name elsewhere (a hard link)"
     return "" if os.access(trace, os.W_OK) else "it may not be written"
 
@@ -119,12 +119,13 @@ def _not_ours(path: str, why: str) -> ForeignJournalError:
     )
 
 
-def _copy(fd: int, to: str, limit: int) -> int:
-    """Copy the file ``fd`` into a new one; returns the number of bytes."""
+def _copy(fd: int, target: str, limit: int) -> int:
+    """Copy the content of ``fd``, at most ``limit`` bytes, into the new file ``target``. Return the byte
+    count."""
     with open(fd, "rb") as source:
         size = os.fstat(source.fileno()).st_size
         if size > limit:
             raise OSError(errno.EFBIG, "is too large to be completed in a temporary folder")
-        with open(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copied:
-            shutil.copyfileobj(source, copied)
-            return copied.tell()
+        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copied_file:
+            shutil.copyfileobj(source, copied_file)
+            return copied_file.tell()

@@ -1,7 +1,8 @@
 """Read a journal while it grows, and delete the segments whose records are in the trace.
 
-A segment may end with an incomplete record, because its relay was killed or is still writing. The reader
-waits for the rest as long as the relay lives, and skips the record if there is a next segment."""
+The journal consists of segments, which are files of records. A segment may end with an incomplete record,
+because the relay was killed or is still writing. While the relay runs, the reader waits for the end of the
+record; if there is a next segment, it skips the record."""
 
 import os
 from dataclasses import replace
@@ -17,10 +18,10 @@ from mcpproxy.relay import crash_buffer, journal
 _READ_BYTES: Final = 256 << 10
 
 _LONGEST_BYTES: Final = LIMIT_BYTES + (16 << 20)
-"""The longest record: a refused line is one record, and lines have a limit."""
+"""The longest record: a refused line is one record, and the length of lines is limited."""
 
 Entry: TypeAlias = tuple[int, bytes, int, int]
-"""One record of the journal: ``(kind, payload, at_ns, connection)``, with the time by the relay's clock."""
+"""One record of the journal: ``(kind, payload, at_ns, connection)``; ``at_ns`` is by the relay's clock."""
 
 
 class JournalReader:
@@ -34,7 +35,9 @@ class JournalReader:
         """The oldest segment that may still exist."""
         self._fd = -1
         self._read_to = start.offset
+        """Up to where the segment was read, in bytes."""
         self._buffer = b""
+        """Bytes that were read and are the beginning of an incomplete record."""
         self._is_relay_gone = False
         self._unwritten = b""
         self._end = journal.position(start.segment, start.offset)
@@ -42,13 +45,13 @@ class JournalReader:
         self._is_done = False
         self._folder: Folder | None = None
         self._missing = 0
-        """How many bytes of an incomplete record are still to come."""
+        """How many bytes the incomplete record still lacks."""
         self._torn_size = 0
-        """The size of the segment, if it has only zeros instead of records from ``offset`` on; else 0."""
+        """The size of the segment if a power cut left zeros instead of records from ``offset`` on; else 0."""
 
     @property
     def offset(self) -> int:
-        """Where in the segment the next record starts."""
+        """Where in the segment the next record starts, in bytes."""
         return self._read_to - len(self._buffer)
 
     @property
@@ -67,20 +70,21 @@ class JournalReader:
             if entries := self._parse(self._read_some()):
                 return entries
             if not self.has_more():
-                return self._left_entries()
+                return self._last_entries()
 
     def end(self, unwritten: bytes = b"") -> None:
-        """Note that the relay is gone. After the segments, ``read`` returns what else the relay left.
+        """Note that the relay is gone. After the segments, ``read`` returns the last records of the relay.
 
-        That is ``unwritten``, the records that the disk did not take, or else the chunk in the crash buffer,
-        if the relay was killed before it had journaled it."""
+        They are ``unwritten``, the records that the relay could not write to the disk. If there are none, the
+        last record is made from the chunk in the crash buffer, which a killed relay had not journaled."""
         self._is_relay_gone = True
         self._unwritten = unwritten
 
-    def _left_entries(self) -> list[Entry]:
+    def _last_entries(self) -> list[Entry]:
+        """Return, once, the last records of a relay that is gone (see ``end``)."""
         if not self._is_relay_gone:
             return []
-        self._is_relay_gone = False  # what it left is returned once
+        self._is_relay_gone = False  # so that the entries are returned only once
         self._is_done = True
         self._buffer = b""  # a record torn by the kill; its chunk is in the crash buffer
         if self._unwritten:
@@ -88,17 +92,17 @@ class JournalReader:
         return crash_buffer.left_records(self.folder, self._end)
 
     def checkpoint_and_clear(self, state: Checkpoint) -> None:
-        """Write a checkpoint at the current position, then delete the segments before it.
+        """Write a checkpoint at the current position, then delete the segments before that position.
 
-        Call it when all records that were read are in the trace. Once the journal was read to its end, this
-        does nothing: no checkpoint can say that the crash buffer's chunk is recorded too, and the journal is
-        then deleted as a whole.
+        Call this when all records that were read are in the trace. Once the journal was read to its end, the
+        method does nothing: a checkpoint cannot say that the chunk in the crash buffer is recorded, and the
+        whole journal is deleted soon.
 
         Args:
-            state: the rest of the checkpoint.
+            state: the checkpoint without its position.
 
         Raises:
-            OSError: the checkpoint could not be written; nothing is deleted then.
+            OSError: the checkpoint could not be written. No segment is deleted.
         """
         if self._is_done:
             return
@@ -108,7 +112,7 @@ class JournalReader:
             self._first += 1
 
     def clear(self) -> None:
-        """Delete every segment that was read, whether its records are in the trace or not."""
+        """Delete every segment that was read, even if its records are not in the trace."""
         self.close()
         for segment in range(self._first, self.segment + 1):
             self._unlink(segment)
@@ -137,6 +141,7 @@ class JournalReader:
             pass
 
     def _read_some(self) -> bytes:
+        """Read the next bytes of the current segment; empty if it has no more at the moment."""
         if self._torn_size:
             return b""
         if self._fd < 0:
@@ -146,22 +151,23 @@ class JournalReader:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
         wanted = _READ_BYTES
-        if self._missing > wanted:  # in one read, because every read copies the buffer
+        if self._missing > wanted:  # read all of it at once, because every read copies the buffer
             wanted = min(self._missing, max(wanted, os.fstat(self._fd).st_size - self._read_to))
         data = os.read(self._fd, wanted)
         self._read_to += len(data)
         return data
 
     def _parse(self, data: bytes) -> list[Entry]:
+        """Return the complete records in the buffer and ``data``; keep the beginning of an incomplete one."""
         buffer = self._buffer + data if self._buffer else data
         head_size = journal.HEAD.size
         unpack = journal.HEAD.unpack_from
         entries: list[Entry] = []
-        at = self._missing = 0
+        position = self._missing = 0
         end = len(buffer)
-        while at + head_size <= end:
-            length, kind, connection, at_ns = unpack(buffer, at)
-            stop = at + head_size + length
+        while position + head_size <= end:
+            length, kind, connection, at_ns = unpack(buffer, position)
+            stop = position + head_size + length
             if stop > end:
                 self._missing = stop - end
                 if length > _LONGEST_BYTES:
@@ -171,9 +177,9 @@ class JournalReader:
                 # No record is all zeros, but a power cut may leave zeros at the end of a file.
                 self._torn_size = os.fstat(self._fd).st_size if self._fd >= 0 else end
                 break
-            entries.append((kind, buffer[at + head_size : stop], at_ns, connection))
-            at = stop
-        self._buffer = buffer[at:]
+            entries.append((kind, buffer[position + head_size : stop], at_ns, connection))
+            position = stop
+        self._buffer = buffer[position:]
         if entries:
             self._end = journal.position(self.segment, self.offset)
         return entries
@@ -182,10 +188,10 @@ class JournalReader:
         """Whether ``read`` may return records now. At the end of a segment, this opens the next one."""
         if self._fd < 0:
             return self._has(self.segment)
-        # Ask for the next segment first: once it exists, the relay does not write to this one any more.
+        # Look for the next segment first: once it exists, the relay does not write to this segment any more.
         has_next = self._has(self.segment + 1)
         size = os.fstat(self._fd).st_size
-        if self._torn_size and size > self._torn_size:  # it was still being written
+        if self._torn_size and size > self._torn_size:  # the relay was still writing; no power cut
             self._read_to, self._buffer = self.offset, b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
             self._torn_size = 0
@@ -198,9 +204,9 @@ class JournalReader:
             self._buffer = b""
         return has_next
 
-    def _damaged(self, what: str) -> TraceError:
+    def _damaged(self, fact: str) -> TraceError:
         where = os.path.join(self.folder, journal.segment_name(self.segment))
-        return TraceError(where, None, f"the journal is damaged: {what}", "the trace is whole up to its end")
+        return TraceError(where, None, f"the journal is damaged: {fact}", "the trace is whole up to its end")
 
 
 _NAMES: Final = frozenset((checkpoint.NAME, checkpoint.DRAFT_NAME, lock.NAME, crash_buffer.NAME))
@@ -218,13 +224,13 @@ def is_segment(name: str) -> bool:
 def remove(folder: str) -> None:
     """Delete the files of a journal and its folder, and nothing else. A file that cannot be deleted stays."""
     try:
-        place = Folder(folder)
-        names = place.names()  # segments come before the checkpoint and the lock
+        opened_folder = Folder(folder)
+        names = opened_folder.names()  # segments come before the checkpoint and the lock
     except OSError:
         return
     for name in filter(is_journal_file, names):
         try:
-            place.unlink(name)
+            opened_folder.unlink(name)
         except OSError:
             pass
     try:

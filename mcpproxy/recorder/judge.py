@@ -1,8 +1,8 @@
-"""The judge of a recording: the observer, wrapped so that its faults do not stop the recording.
+"""The judge of a recording: the observer, which finds violations of rules, wrapped so that it never raises.
 
-An exception in the observer is a fault of ours. It ends the judging, not the recording: the earlier findings
-remain, and the trace says where judging stopped. After a mistake in a rule of the user, only that rule is
-left out.
+An exception in the observer is a bug in mcpproxy. It ends the judging, not the recording: the earlier
+findings remain, and the trace says where judging stopped. After a mistake in a rule of the user, only that
+rule is left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Observing(Protocol):
-    """What the recorder needs of ``mcpproxy.observer.Observer``."""
+    """The part of ``mcpproxy.observer.Observer`` that the recorder uses."""
 
     def observe(self, event: Event) -> list[Finding]: ...
 
 
 class CountingObserver(Protocol):
-    """An observer that only counts findings beyond a limit."""
+    """An observer that lists the first findings of a cause and only counts the others."""
 
     @property
     def more(self) -> tuple[Repeated, ...]:
@@ -31,7 +31,7 @@ class CountingObserver(Protocol):
 
 
 class SafeJudge:
-    """Judges with the observer that ``make_observer`` builds. Never raises, even if it cannot be built."""
+    """Judges with the observer that ``make_observer`` makes. Never raises, even if ``make_observer`` does."""
 
     def __init__(self, make_observer: Callable[[], Observing]) -> None:
         self.stopped: str | None = None
@@ -39,7 +39,7 @@ class SafeJudge:
         self.left_out: Sequence[str] = ()
         """The user's rules that were left out because of a mistake in them, one line for each."""
         self.is_our_fault = True
-        """Whether the fault that stopped the judging is one of mcpproxy. Without meaning until then."""
+        """Whether a bug in mcpproxy stopped the judging. Meaningless while ``stopped`` is ``None``."""
         self._observer: Observing | None = None
         self._counting_observer: CountingObserver | None = None
         try:
@@ -55,7 +55,7 @@ class SafeJudge:
     @property
     def error(self) -> str | None:
         """What went wrong with the judging, for the trace; ``None`` if nothing did."""
-        # A sentence that says from where on the observer forgot a session that was too large.
+        # A sentence that says from which frame on the observer forgot a session that was too large.
         forgot: str = getattr(self._counting_observer, "forgot", "")
         return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 
@@ -84,7 +84,7 @@ class SafeJudge:
 
 
 def standard_observer() -> Observing:
-    """The observer of a session, with the built-in rules."""
+    """Return the observer of a session, with the built-in rules."""
     # Imported here, so that a broken rule table stops only the judging.
     from mcpproxy.observer import Observer
     from mcpproxy.ruleset import catalogue
@@ -93,10 +93,10 @@ def standard_observer() -> Observing:
 
 
 def observer_for(rule_options: "RuleOptions") -> Observing:
-    """The observer for the rules that the START record of a running session names.
+    """Return the observer for the rules that the START record of a running session names.
 
     Raises:
-        CustomRuleError, UsageError: as ``RuleOptions.resolve``.
+        CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
     """
     from mcpproxy.ruleset.rule_options import FilteredObserver  # few sessions need it
 
@@ -104,11 +104,11 @@ def observer_for(rule_options: "RuleOptions") -> Observing:
 
 
 def observer_for_recovery(rule_options: "RuleOptions") -> Observing:
-    """The observer for the rules that a journal found on disk names.
+    """Return the observer for the rules that a journal found on disk names.
 
     Raises:
         UnfitRuleOptionsError: these rules must not be used.
-        CustomRuleError, UsageError: as ``RuleOptions.resolve``.
+        CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
     """
     rule_options.refuse_unfit()
     return observer_for(rule_options)

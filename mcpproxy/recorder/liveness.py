@@ -1,12 +1,13 @@
 """Find out whether the relay of a recording is still running.
 
 This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording goes
-on. A process id proves nothing, because it is reused sooner or later, and in a container the relay always has
-the id 1. So a process counts as the relay only if its start time fits: not after the recording began, and not
-long before it. If the machine was booted since then, the relay cannot be running.
+on. A process id proves nothing, because the system reuses ids, and in a container the relay often has the id
+1. So a process is considered the relay only if it started shortly before the recording began. If the machine
+was booted after that, the relay cannot be running.
 
-Outside of a container, its relay has another process id than inside. If the process with the id in the header
-is not the relay, all other processes are searched for one that has this id in its own namespace."""
+A relay in a container has another process id outside the container than inside. If the process with the id in
+the header is not the relay, all other processes are searched for one that has this id in its own
+namespace."""
 
 import os
 import subprocess
@@ -20,14 +21,14 @@ from mcpproxy.trace.records import Header
 PROC: Final = "/proc"
 
 _LONGEST_START_NS: Final = 60_000_000_000
-"""The longest time between the start of a relay and its recording: a loaded machine takes some seconds."""
+"""The longest time between the start of a relay and of its recording: on a loaded machine, some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
-"""Tolerance for a start time in whole seconds, by a clock that may have been set."""
+"""Tolerance for a start time that is in whole seconds, by a clock that somebody may have set."""
 
 
 def is_relay_alive(header: Header) -> bool:
-    """Whether the relay that began this recording may still be writing, as far as can be known."""
+    """Whether the relay that began this recording may still be running, as far as can be known."""
     if sys.platform == "win32" or header.pid in (0, os.getpid()):
         return False
     if time.monotonic_ns() < header.started_ns:
@@ -60,7 +61,7 @@ def _is_relay(pid: int, header: Header) -> bool:
         return _is_hidden(pid)
     except (ValueError, IndexError):
         return False
-    # The kernel's start time includes the time that the machine slept, the clock of a recording does not.
+    # The kernel's start time includes the time that the machine slept; the clock of a recording does not.
     process_start_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     slept_ns = max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns())
     return header.started_ns - _LONGEST_START_NS <= process_start_ns <= header.started_ns + slept_ns
@@ -85,7 +86,7 @@ def _process_ids() -> list[int]:
 
 
 def _innermost_pid(pid: int) -> int:
-    """The id of a process in its innermost namespace; 0 if that is our own."""
+    """Return the id of a process in its innermost namespace; 0 if that namespace is our own."""
     try:
         with open(f"{PROC}/{pid}/status", "rb") as file:
             numbers = next((line for line in file if line.startswith(b"NSpid:")), b"").split()[1:]
@@ -95,7 +96,7 @@ def _innermost_pid(pid: int) -> int:
 
 
 def _is_relay_by_ps(header: Header) -> bool:
-    """Like ``is_relay_alive``, for systems without /proc: ``ps`` says when a process was started."""
+    """Like ``is_relay_alive``, for systems without /proc: ask ``ps`` when the process was started."""
     try:
         os.kill(header.pid, 0)
     except ProcessLookupError:

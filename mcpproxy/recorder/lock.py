@@ -40,17 +40,17 @@ class Lock:
             OSError: the lock file cannot be opened, or is not a regular file.
         """
         try:
-            place = Folder(folder)
-            fd = _open(place)
+            journal_folder = Folder(folder)
+            fd = _open(journal_folder)
         except FileNotFoundError:
             return None
         try:
             _lock(fd, is_waiting)
-            # The holder before us may have deleted the journal, this file with it.
-            if os.path.samestat(os.fstat(fd), place.stat(NAME)):
+            # The previous holder may have deleted the journal and this file.
+            if os.path.samestat(os.fstat(fd), journal_folder.stat(NAME)):
                 return cls(fd)
         except OSError:
-            pass  # held by another process, or deleted
+            pass  # another process holds the lock, or the file is deleted
         os.close(fd)
         return None
 

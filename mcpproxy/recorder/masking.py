@@ -11,16 +11,17 @@ Unless the user wants to keep credentials, these are masked:
   of any name or in the path, and the same values in the targets of later requests;
 - a session id that is repeated in a message on its own connection.
 
-A mask says only what rules need to know about a value (see ``mcpproxy.session.masked_values``). Equal values
-have equal masks within one recording, and different masks in another. All other bytes stay as they are."""
+A mask says only the facts about a value that rules need (see ``mcpproxy.session.masked_values``). Equal
+values have equal masks within one recording, and other masks in another recording. All other bytes are
+unchanged."""
 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 from math import inf
 from typing import Final, Literal, TypeAlias
-from urllib.parse import unquote
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, names_secret
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
@@ -28,7 +29,7 @@ from mcpproxy.session.masked_values import is_masked, mask
 
 _SCHEME_FIELDS: Final = frozenset({"authorization", "proxy-authorization"})
 _URL_FIELDS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
-_AUTH: Final = re.compile(r"(?:^|[-_])auth$")
+_AUTH: Final = pattern(r"(?:^|[-_])auth$")
 
 SECRETS: Final = frozenset(
     {
@@ -36,66 +37,67 @@ SECRETS: Final = frozenset(
         "auth", "session", "sid",
     }
 )  # fmt: skip
-"""Names of parameters, form fields and JSON members that are credentials. In headers they may be other
-things."""
+"""Names of parameters, form fields and JSON members that are credentials. Header fields with these names may
+be harmless."""
 
 _URL_SECRETS: Final = SECRETS | {"key", "pass"}
-"""In a URL these are secrets too; in a body they often are not."""
+"""Names of URL parameters that are credentials. ``key`` and ``pass`` are often harmless in a body."""
 
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""JSON members of a schema: the names in them are those of properties, and the values are no secrets."""
+"""Members of a JSON schema: they contain names of properties with their descriptions, not with secrets."""
 
-_PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
-_FORM_FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
-_USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
-_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
+_PARAMETER: Final = pattern(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
+_FORM_FIELD: Final = pattern(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
+_USER: Final = pattern(r"(?<=://)[^/?#@\s]+(?=@)")
+_TOKEN: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
 """A string, which is the name of a member if a colon follows, or a bracket."""
 
 STEMS: Final = (
     "token", "secret", "pass", "pwd", "key", "auth", "jwt", "cookie", "credential", "sig", "sess", "sid",
     "code", "assertion", "dpop", "\\u",
 )  # fmt: skip
-"""Every name of a secret contains one of these. JSON without them is not searched for names."""
+"""Every name of a secret contains one of these. JSON that contains none of them is not searched for names."""
 
-_OPENING: Final = re.compile(rb"\s*[\[{]")
+_OPENING: Final = pattern(rb"\s*[\[{]")
 _BOM: Final = b"\xef\xbb\xbf"
-_MESSAGE: Final = re.compile(
+_MESSAGE: Final = pattern(
     rb'\s*+\{\s*+"jsonrpc"\s*+:\s*+"[^"\\]*+"\s*+,\s*+'
     rb'(?:"id"\s*+:\s*+(?:"(?:[^"\\]|\\.)*+"|[^\s",{}\[\]]++)\s*+,\s*+)?"(?:method|result|error)"\s*+:'
 )
-"""How most JSON-RPC messages begin."""
+"""Matches the beginning of most JSON-RPC messages."""
 
-_FIRST_PART: Final = re.compile(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
+_FIRST_PART: Final = pattern(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
 """The boundary before the first part of a multipart body."""
 
-_PART_NAME: Final = re.compile(
+_PART_NAME: Final = pattern(
     r'(?i)^content-disposition:[^\r\n]*?;\s*name=(?:"((?:[^"\\]|\\.)*+)"|([^\s;]++))', re.M
 )
 
 ID_LENGTH: Final = 12
-"""A shorter session id is masked in its own field, but not searched for elsewhere: other text may be equal to
-it, and it is too short to be secret."""
+"""A shorter session id is masked in its own field, but not searched for in other text: text may equal it by
+chance, and it is too short to be secret."""
 
-_SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
+_SEGMENT: Final = pattern(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
 """A part of a path that looks generated."""
 
 _REMEMBERED: Final = 4096
 _LONGEST_ID: Final = 1024
-"""How many session ids from URLs are remembered, and the longest of them."""
+"""How many session ids from URLs are remembered, and how long they may be."""
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
-"""Masks may add ``_GROWTH`` times the length of a body plus ``_ROOM``; beyond that all of it is masked."""
+"""Masks may add ``_GROWTH`` times the length of a body plus ``_ROOM`` bytes. If they would add more, the body
+is masked as a whole."""
 
 _MOST_PARTS: Final = 1000
-"""How many parts of a multipart body are read; the rest is masked."""
+"""How many parts of a multipart body are read; the later parts are masked as a whole."""
 
 _DEEPEST: Final = 1000
-"""The depth in JSON down to which the names of containers are kept."""
+"""The nesting depth of JSON down to which the names of objects and arrays are remembered."""
 
 Treatment: TypeAlias = Literal["scheme", "whole", "url", "event", ""]
-"""What is masked in a header field: all but its scheme, all of it, the secrets in a URL, a session id in an
-event's id, or nothing."""
+"""The part of a header field's value that is masked: all but its scheme, the whole value, the secrets in a
+URL, a session id in an event's id, or nothing."""
 
 _USUAL_NAME: Final = 64
 """Longer names are not cached."""
@@ -120,7 +122,7 @@ def _treatment_of(name: str) -> Treatment:
 class Masker:
     """Masks with the ``key`` of one recording. With ``keep`` it changes nothing.
 
-    ``learned`` are session ids from URLs; it adds those that it finds.
+    ``learned`` are session ids from URLs; the masker adds the ids that it finds.
     """
 
     def __init__(self, key: bytes, *, keep: bool = False, learned: dict[str, None] | None = None) -> None:
@@ -135,10 +137,10 @@ class Masker:
         return bool(self._learned)
 
     def headers(self, headers: Headers, ids: Iterable[str] = ()) -> Headers:
-        """Header fields with credentials masked, and ``ids`` masked in Last-Event-ID."""
+        """Return header fields with credentials masked, and with ``ids`` masked in Last-Event-ID."""
         if self.keep:
             return headers
-        # Most fields stay as they are, so their pairs are used again.
+        # Most fields are unchanged, so their pairs are reused.
         return tuple(
             [
                 field if (treatment := _treatment_of(field[0])) == "" else self._field(field, treatment, ids)
@@ -154,10 +156,11 @@ class Masker:
             text = _PARAMETER.sub(self._parameter, text)
         if self._learned:
             text = _SEGMENT.sub(self._segment, text)
-        return _USER.sub(lambda found: self._masked(found[0]), text) if "@" in text else text
+        return _USER.sub(lambda match: self._masked(match[0]), text) if "@" in text else text
 
     def endpoint(self, raw: bytes) -> bytes:
-        """Return the URL of an ``endpoint`` event, masked; remembers what may be a session id in it."""
+        """Return the URL of an ``endpoint`` event, masked. Remember the values in it that may be session
+        ids."""
         text = raw.decode("latin-1")
         if self.keep:
             return raw
@@ -171,7 +174,8 @@ class Masker:
         return raw if masked == text else masked.encode("latin-1")
 
     def ids_in(self, url: str, *, known: bool = False) -> list[str]:
-        """Return what may be session ids in a URL; with ``known`` only those of ``endpoint`` events."""
+        """Return the values in a URL that may be session ids; with ``known`` only those of ``endpoint``
+        events."""
         if known and not self._learned:
             return []
         values = [value for _, _, value in _PARAMETER.findall(url)] + _SEGMENT.findall(url)
@@ -183,7 +187,7 @@ class Masker:
         if not self.keep:
             for id in ids:
                 text = id.encode("latin-1", "replace")
-                if raw.find(text) >= 0:  # which takes half the time of "in"
+                if raw.find(text) >= 0:  # ``find`` takes half the time of ``in``
                     raw = raw.replace(text, str(mask(id, self.key)).encode("ascii"))
         return raw
 
@@ -196,7 +200,8 @@ class Masker:
         return text
 
     def body(self, raw: bytes) -> bytes:
-        """Return a body, or the data of an event, with credentials masked; JSON-RPC stays as it is."""
+        """Return a body, or the data of an event, with credentials masked; a JSON-RPC message is
+        unchanged."""
         if self.keep or (b'"jsonrpc"' in raw and is_jsonrpc(raw)):
             return raw
         self._room = _GROWTH * len(raw) + _ROOM
@@ -207,12 +212,12 @@ class Masker:
             return raw if masked is content else raw[: len(raw) - len(content)] + masked
         except _TooManyMasks:
             whole = str(mask(raw.decode("latin-1"), self.key)).encode("ascii")
-            return b'"%b"' % whole if _OPENING.match(raw) else whole  # what was JSON stays JSON
+            return b'"%b"' % whole if _OPENING.match(raw) else whole  # a JSON body must remain JSON
         finally:
             self._room = inf
 
     def _content(self, raw: bytes) -> bytes:
-        """Mask JSON or a form; anything else stays as it is."""
+        """Return JSON or a form with credentials masked; anything else unchanged."""
         if _OPENING.match(raw):
             text = raw.decode("utf-8", "surrogateescape")
             masked = self._json(text)
@@ -224,47 +229,47 @@ class Masker:
     def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
         name, value = field
         if treatment == "scheme":
-            scheme, space, rest = value.partition(" ")
-            return name, scheme + space + self._masked(rest) if space else self._masked(value)
+            scheme, space, credentials = value.partition(" ")
+            return name, scheme + space + self._masked(credentials) if space else self._masked(value)
         if treatment == "whole":
             return name, self._masked(value)
         return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
-    def _parameter(self, found: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
-        before, name, value = found.groups()
-        inner = unquote(value) if "%" in value else value
-        is_secret = _is_secret(unquote(name).strip(), exact) or value in self._learned
-        # A URL may be the parameter of another, with a code of its own.
+    def _parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
+        separator, name, value = match.groups()
+        inner = _unquoted(value)
+        is_secret = _is_secret(_unquoted(name).strip(), exact) or value in self._learned
+        # The value may be a URL, with secret parameters of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
             value = self._masked(value)
-        return f"{before}{name}={value}"
+        return f"{separator}{name}={value}"
 
-    def _form_field(self, found: re.Match[str]) -> str:
-        return self._parameter(found, SECRETS)
+    def _form_field(self, match: re.Match[str]) -> str:
+        return self._parameter(match, SECRETS)
 
     def _multipart(self, raw: bytes, boundary: bytes) -> bytes:
-        """Mask each part whose head names a secret; the content of other parts is masked like a body."""
+        """Mask each part whose head names a secret. Mask the content of other parts like a body."""
         masked = raw.split(boundary, _MOST_PARTS)
         for number, part in enumerate(masked):
-            for gap in (b"\r\n\r\n", b"\n\n"):
-                head, found, content = part.partition(gap)
-                if found:
+            for blank_line in (b"\r\n\r\n", b"\n\n"):
+                head, separator, content = part.partition(blank_line)
+                if separator:
                     break
             else:
                 continue
             name = _PART_NAME.search(head.decode("latin-1"))
             end = len(content.rstrip(b"\r\n"))
-            content, rest = content[:end], content[end:]
-            is_rest = number == _MOST_PARTS
-            if is_rest or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
+            content, line_end = content[:end], content[end:]
+            is_remainder = number == _MOST_PARTS
+            if is_remainder or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
                 content = self._masked(content.decode("latin-1")).encode("latin-1")
             else:
                 content = self._content(content)
-            masked[number] = head + found + content + rest
+            masked[number] = head + separator + content + line_end
         return boundary.join(masked)
 
-    def _segment(self, found: re.Match[str]) -> str:
-        return self._masked(found[0]) if found[0] in self._learned else found[0]
+    def _segment(self, match: re.Match[str]) -> str:
+        return self._masked(match[0]) if match[0] in self._learned else match[0]
 
     def _json(self, text: str) -> str:
         """Return JSON with the values of secret members masked, including all texts within such a value."""
@@ -273,19 +278,19 @@ class Masker:
             return text
         parts: list[str] = []
         copied = 0
-        above: list[str] = []  # the member names of the containers around this place, outermost first
-        deep = 0  # how many more containers are around it, whose names are not kept
-        name = ""  # of the next value
-        hidden = 0  # the depth of the container that is secret as a whole
-        for found in _TOKEN.finditer(text):
-            if found[2] is not None:
-                name = unescaped(found[1])
+        above: list[str] = []  # the member names of the enclosing objects and arrays, outermost first
+        deep = 0  # how many more objects and arrays enclose this place, beyond ``_DEEPEST``
+        name = ""  # the name of the next value
+        hidden = 0  # the depth of the object or array that is secret as a whole; 0 if none is
+        for token in _TOKEN.finditer(text):
+            if token[2] is not None:
+                name = unescaped(token[1])
                 continue
-            match found[0][0]:
+            match token[0][0]:
                 case '"':
                     if hidden or (name and _is_secret(name, SECRETS)):
-                        parts += (text[copied : found.start(1)], self._masked(found[1]))
-                        copied = found.end(1)
+                        parts += (text[copied : token.start(1)], self._masked(token[1]))
+                        copied = token.end(1)
                 case "{" | "[" as opening:
                     is_schema = opening == "{" and bool(above) and above[-1] in _DESCRIBED
                     # The short names in ``SECRETS``, such as session, often name objects without a secret.
@@ -320,8 +325,16 @@ class Masker:
         return masked
 
 
-class _TooManyMasks(Exception):  # noqa: N818 # it ends a search and is caught in ``body``
+class _TooManyMasks(Exception):  # noqa: N818 # not an error: ``body`` catches it
     """So many short values are secrets that their masks would make the body several times as long."""
+
+
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote  # takes 2 ms to import, and few parameters need it
+
+    return unquote(text)
 
 
 def _is_secret(name: str, exact: frozenset[str]) -> bool:
@@ -336,20 +349,20 @@ _cached_names_secret: Final = lru_cache(maxsize=1024)(names_secret)  # peers cho
 
 
 def is_jsonrpc(raw: bytes) -> bool:
-    """Whether JSON is a JSON-RPC message or a batch of them, judged by the names of its members.
+    """Whether JSON text is a JSON-RPC message or a batch of messages, judged by its member names.
 
     The same words inside a string, or a member ``jsonrpc`` beside unrelated members, do not count.
     """
     if _MESSAGE.match(raw):
         return True
     depth, names, singles = 0, set[str](), list[set[str]]()
-    outer = 1  # the depth of the members of a message: 2 in a batch
-    for found in _TOKEN.finditer(raw.decode("latin-1")):
-        if found[2] is not None:
+    outer = 1  # the depth of the members of a message; 2 in a batch
+    for token in _TOKEN.finditer(raw.decode("latin-1")):
+        if token[2] is not None:
             if depth == outer:
-                names.add(found[1])
+                names.add(token[1])
             continue
-        match found[0][0]:
+        match token[0][0]:
             case "[" if not depth and outer == 1:
                 outer, depth = 2, 1
             case "{" | "[":

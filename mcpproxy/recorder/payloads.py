@@ -1,8 +1,8 @@
 """Read the JSON payloads of the journal.
 
-The relay writes them, but the journal may come from elsewhere, so each member is checked. They are read with
-the module json, because a command may contain lone surrogates (for bytes that are not UTF-8), which orjson
-rejects."""
+The relay writes the payloads, but a journal may come from an unknown source, so each member is checked. The
+module json reads them, because a command may contain lone surrogates (for bytes that are not UTF-8), which
+orjson rejects."""
 
 import json
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -22,7 +22,7 @@ def object_of(payload: bytes) -> JSONObject:
     """Return the JSON object in a payload.
 
     Raises:
-        NotARecordError: it is not a JSON object.
+        NotARecordError: the payload is not a JSON object.
     """
     try:
         value = json.loads(payload)
@@ -66,7 +66,7 @@ def header_of(payload: bytes) -> Header:
 
 
 def salt_of(start: JSONObject) -> bytes:
-    """Return the key for the masks of a recording, from its START record; empty if it has none.
+    """Return the key for the masks of a recording, from its START record; empty if the record has none.
 
     Raises:
         NotARecordError: the member is not a hexadecimal number.
@@ -112,7 +112,7 @@ def count(members: JSONObject, name: str) -> int:
     """Return the member ``name``: a number of bytes or nanoseconds, or a process id.
 
     Raises:
-        NotARecordError: it is not a number of that kind.
+        NotARecordError: the member is not a whole number, or is out of range.
     """
     value = member(members, name, int)
     if not 0 <= value < _LARGEST:
@@ -121,7 +121,7 @@ def count(members: JSONObject, name: str) -> int:
 
 
 def rule_options_of(start: bytes) -> "RuleOptions | None":
-    """Return the rules to judge by, from a START record; ``None`` for the built-in ones.
+    """Return the rules to judge by, from a START record; ``None`` for the built-in rules.
 
     Raises:
         NotARecordError: the member does not name rules.
@@ -133,7 +133,7 @@ def rule_options_of(start: bytes) -> "RuleOptions | None":
 
 
 def rule_options_from(members: dict[str, Any]) -> "RuleOptions | None":
-    """Return the same from the members of a START record or a checkpoint: ``"judged_by": {...}``.
+    """Return the rules to judge by, from the member ``judged_by`` of a START record or a checkpoint.
 
     Raises:
         KeyError, TypeError: the member does not name rules.

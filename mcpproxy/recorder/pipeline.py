@@ -1,4 +1,4 @@
-"""Turn the journal into the trace: split bytes into frames, judge them, write them, show findings.
+"""Turn the journal into the trace: split bytes into frames, judge the frames, write them, show findings.
 
 The same code runs during a session and during recovery, and reads the same records, so both write the same
 trace."""
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from mcpproxy.ruleset.rule_options import RuleOptions
 
 _CLOSE_BYTES: Final = 16 << 10
-"""Room for the last records on a disk that is full: a gap, the last findings, the close record."""
+"""Room for the last records on a full disk: a gap, the last findings, the close record."""
 
 _SAVED_BYTES: Final = 16 << 20
-"""How much of a journal is kept in memory when it has to be deleted."""
+"""How many bytes of a journal are kept in memory when the journal has to be deleted to make room."""
 
 
 _LINE_BYTES: Final = 16 << 20
@@ -52,10 +52,12 @@ _LINE_BYTES: Final = 16 << 20
 _STDERR_BYTES: Final = 1 << 20
 
 LATE_NS: Final = 2_000_000_000
-"""From this delay on judging is late (after a burst, or on a busy machine), and ``on_late`` is called."""
+"""The delay from which on judging is late (after a burst, or on a busy machine), and ``on_late`` is
+called."""
 
 _REMEMBERED_SIZES: Final = 64
-"""How many sizes of the trace are remembered; ``give_up`` shortens the trace only a little."""
+"""How many sizes of the trace are remembered. A few are enough: ``give_up`` shortens the trace only a
+little."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
 """Kind of a journal record -> index in each triple of streams: the client's, the server's, stderr."""
@@ -69,8 +71,8 @@ class RecordingPipeline:
     """Writes the session that ``reader`` reads to ``writer``.
 
     ``make_observer`` makes the judge, or ``make_observer_for`` if the START record names the rules to judge
-    by. With ``start``, a checkpoint, and ``state``, the trace up to there is continued. ``watcher`` is called
-    for every event of an HTTP recording."""
+    by. With the checkpoint ``start`` and the ``state`` of the trace at that checkpoint, an existing trace is
+    continued. ``watcher`` is called for every event of an HTTP recording."""
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class RecordingPipeline:
         state = state or TraceState(SafeJudge(make_observer))
         self._sink = TraceSink(writer, notes, state, watcher)
         self._passed = list(state.stream_bytes)
-        """How many bytes of each stream were read so far, with those that are lost in gaps."""
+        """How many bytes of each stream were read so far, including the bytes that are lost in gaps."""
         self._started_ns = state.header.started_ns if state.header else 0
         self._files = [*state.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
@@ -101,17 +103,20 @@ class RecordingPipeline:
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
         self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
-        """Over HTTP: sizes of the trace, each with how many bytes of each stream had been read then."""
+        """Over HTTP: earlier sizes of the trace, each with how many bytes of each stream had been read
+        then."""
         self._exit: Close | None = None
         self.on_late: Callable[[], None] | None = None
         """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
         self.lag_ns = 0
         """The longest time from forwarding to judging; only meaningful during the session."""
         self._is_closed = False
-        for framer, held, stream in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
-            framer.feed(held.raw, held.at_ns)
-            self._passed[stream] += len(held.raw)
-            self._order.is_open |= bool(held.raw)
+        for framer, partial_line, stream in zip(
+            self._framers, (start or Checkpoint()).held, range(3), strict=True
+        ):
+            framer.feed(partial_line.raw, partial_line.at_ns)
+            self._passed[stream] += len(partial_line.raw)
+            self._order.is_open |= bool(partial_line.raw)
 
     @property
     def is_over(self) -> bool:
@@ -128,7 +133,7 @@ class RecordingPipeline:
         return self._sink.state.tally
 
     def drain(self) -> None:
-        """Write everything that the journal holds now, or as much as the disk takes.
+        """Write all records that the journal has now to the trace, or as many as the disk has room for.
 
         Raises:
             OSError: the journal cannot be read.
@@ -152,7 +157,7 @@ class RecordingPipeline:
             del entries
             if not self._flush():
                 break
-            if not self.is_over:  # only finish writes how the session ended
+            if not self.is_over:  # ``finish`` needs the last records
                 self._clear_journal()
         self._sink.report_lag(latest_ns)
 
@@ -161,20 +166,20 @@ class RecordingPipeline:
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
-        last = self._files[-1]
-        path = chain.next_name(self._files[0], last)
+        last_file = self._files[-1]
+        path = chain.next_name(self._files[0], last_file)
         state.file_ns = state.at_ns
         state.complete_tally()
         writer.write(encode_continued(Continued(os.path.basename(path), state.tally, state.at_ns)))
         writer.continue_in(path)
         self._files.append(path)
         self._sizes.clear()
-        writer.write(encode_header(replace(state.header, continues=os.path.basename(last))))
+        writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
 
     def finish(self) -> bool:
-        """Write how the session ended; false if the disk is too full for it.
+        """Write how the session ended. Return false if the disk has no room for it.
 
-        Without an EXIT record the relay was killed: the recording is cut.
+        Without an EXIT record the relay was killed, and the ending is ``cut``.
         """
         if self._is_closed:
             return self._flush()
@@ -185,18 +190,18 @@ class RecordingPipeline:
         for entry in self._order.give_up():
             self._record_entry(entry)
         for stream in range(3):
-            # We stopped reading the stream before its end, so its last line may be incomplete.
+            # The relay stopped reading the stream before its end, so the last line may be incomplete.
             self._end_line(stream, True)
         self._is_closed = True
         self._sink.write_close(self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns))
         return self._flush()
 
     def give_up(self) -> str:
-        """Like ``finish``, for a disk that stays full; returns what is wrong with the trace, empty if nothing
-        is.
+        """Like ``finish``, for a disk that stays full. Return what the trace lacks, empty if it is complete.
 
-        The journal is deleted first, after up to ``_SAVED_BYTES`` of it were read into memory. This makes
-        room for these and the last records. What does not fit becomes a gap."""
+        Up to ``_SAVED_BYTES`` of the journal are read into memory, then the journal is deleted. That makes
+        room for the records in memory and for the last records of the trace. Records that still do not fit
+        become a gap."""
         why = self._writer.fault
         saved, is_all = self._read_rest()
         self._reader.clear()
@@ -217,27 +222,27 @@ class RecordingPipeline:
             except OSError:
                 break
             header = self._sink.state.header
-            before = tuple(self._files[: self._files.index(self._writer.path)])
-            # Judge again what is left in the trace: findings about the rest must not count.
-            self._sink.state = restore(self._writer.path, size, self._make_observer, before=before)
+            earlier_files = tuple(self._files[: self._files.index(self._writer.path)])
+            # Judge the shortened trace again: findings about the removed records must not count.
+            self._sink.state = restore(self._writer.path, size, self._make_observer, before=earlier_files)
             if size == 0 and header is not None:
                 self._sink.state.header = header
-                continues = os.path.basename(before[-1]) if before else ""
+                continues = os.path.basename(earlier_files[-1]) if earlier_files else ""
                 self._writer.write(encode_header(replace(header, continues=continues)))
             self._sink.write_missing_findings()
             missing = self._missing(size)
-            end = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
+            close = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
             self._sink.write_event(
-                Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=end.observed_at_ns)
+                Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=close.observed_at_ns)
             )
             self._is_closed = True
-            self._sink.write_close(end)
+            self._sink.write_close(close)
             if self._flush():
                 return f"the trace is incomplete: {why}"
         return f"the trace has no end: {why}"
 
     def _take_entry(self, entry: Entry) -> None:
-        """Write the content of one journal record, or hold it back until a line before it ends."""
+        """Write the content of one journal record, or hold it back until an earlier line has ended."""
         if self._order.is_open:
             for due in self._order.take(entry):
                 self._record_entry(due)
@@ -267,7 +272,7 @@ class RecordingPipeline:
             name = payload.decode("ascii", "replace")
             if self._assembly is None:
                 self._sink.write_event(Signal(name, at_ns))
-            else:  # it was meant for mcpproxy; no server received it
+            else:  # the signal was meant for mcpproxy; no server received it
                 self._sink.write_http_events([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
         elif kind == journal.GAP:
             self._record_gap(gap_of(payload, at_ns))
@@ -279,7 +284,7 @@ class RecordingPipeline:
             self._started_ns = header.started_ns
             self._writer.write(encode_header(header))
             if header.transport == "http":
-                # Imported only for HTTP: it costs as much as all other imports together.
+                # Imported only for HTTP: this import takes as long as all other imports together.
                 from mcpproxy.recorder.http.assembly import HttpAssembly
 
                 self._assembly = HttpAssembly(payload)
@@ -289,7 +294,7 @@ class RecordingPipeline:
             self._exit = close_of(payload, at_ns)
 
     def _end_line(self, stream: int, continues: bool) -> None:
-        """Write what is held of a line: the last of its stream, or a piece of it."""
+        """Write the incomplete line of ``stream``: as its last line or, with ``continues``, as a piece."""
         self._sink.write_lines(stream, self._framers[stream].end(continues=continues))
 
     def _use_rules(self, rule_options: "RuleOptions | None") -> None:
@@ -301,7 +306,7 @@ class RecordingPipeline:
             self._sink.report_judge()
 
     def _record_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
-        """Write a refused line or our answer to one. Each is a whole line, so no framer is needed."""
+        """Write a refused line or mcpproxy's answer to one. Each is a whole line, so no framer is needed."""
         state, stream = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
         self._passed[stream] += len(line)
         state.seq += 1
@@ -311,16 +316,18 @@ class RecordingPipeline:
         self._sink.write_event(frame)
 
     def _record_gap(self, gap: Gap) -> None:
+        """Write a gap, after the incomplete lines before it."""
         for stream, count in enumerate(lost_in(gap)):
             self._passed[stream] += count
             if count:
-                # The current line continues in the gap, so what we have is a piece of it.
+                # The current line continues in the gap, so only a piece of the line is known.
                 self._end_line(stream, True)
         self._sink.write_event(gap)
         if self._assembly is not None:
             self._sink.write_http_events(self._assembly.gap(gap.observed_at_ns))
 
     def _flush(self) -> bool:
+        """Write pending records to the disk. Return false, and say so on stderr, if that fails."""
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
         if not is_written and not was_stuck:
@@ -332,20 +339,22 @@ class RecordingPipeline:
         return is_written
 
     def _missing(self, size: int) -> list[int]:
-        """Return how many bytes of each stream are missing in the first ``size`` bytes of the trace.
+        """Return how many bytes of each stream are missing if the trace has only its first ``size`` bytes.
 
-        Over HTTP this counts from the last remembered size, because the trace does not have the bytes as they
-        passed."""
+        Over HTTP, bytes are counted from a remembered size on, because the trace does not contain the bytes
+        as they passed."""
         state: Sequence[int] = self._sink.state.stream_bytes
         if self._assembly is not None:
-            state = next((passed for at, passed in reversed(self._sizes) if at <= size), (0, 0, 0))
-        return [passed - there for passed, there in zip(self._passed, state, strict=True)]
+            state = next(
+                (passed for size_then, passed in reversed(self._sizes) if size_then <= size), (0, 0, 0)
+            )
+        return [passed - recorded for passed, recorded in zip(self._passed, state, strict=True)]
 
     def _clear_journal(self) -> None:
-        """Delete segments that are in the trace, if that frees more than the checkpoint takes."""
-        held = self._assembly.held_bytes if self._assembly is not None else 0
-        held += sum(framer.held_bytes for framer in self._framers)
-        if self._order.is_waiting or self._reader.read_segments * journal.SEGMENT_BYTES <= held:
+        """Delete segments whose records are in the trace, if that frees more than the checkpoint needs."""
+        held_bytes = self._assembly.held_bytes if self._assembly is not None else 0
+        held_bytes += sum(framer.held_bytes for framer in self._framers)
+        if self._order.is_waiting or self._reader.read_segments * journal.SEGMENT_BYTES <= held_bytes:
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
         saved = self._saved_assembly()
@@ -361,7 +370,7 @@ class RecordingPipeline:
         try:
             self._reader.checkpoint_and_clear(state)
         except OSError:
-            pass  # no room for the checkpoint: the segments stay until there is
+            pass  # no room for the checkpoint, so the segments stay for now
         finally:
             saved.release()
 
@@ -373,7 +382,7 @@ class RecordingPipeline:
         return save_assembly(self._assembly)
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
-        """Read the rest of the journal, up to ``_SAVED_BYTES``; returns it and whether that is all of it."""
+        """Read the remaining journal. Return up to ``_SAVED_BYTES`` of it, and whether that is all of it."""
         saved: list[Entry] = []
         saved_bytes = 0
         while not self.is_over and (entries := self._reader.read()):

@@ -1,4 +1,4 @@
-"""The recorder process: what it does from its start to its end."""
+"""The recorder process: it records one session, from the lock of the journal to the last line on stderr."""
 
 import gc
 import os
@@ -20,27 +20,27 @@ from mcpproxy.trace.writer import TraceWriter
 NOTES_FD: Final = 2
 
 RETRY_S: Final = 1.0
-"""How often a trace that cannot be written is tried again."""
+"""The time between two attempts to write a trace that cannot be written."""
 
 _LAST_NOTES_S: Final = 0.9
-"""How long the last notes may take. The relay waits a second for them."""
+"""How long the last notes may take. The relay waits one second for them."""
 
 
 def run(trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, admin: str = "") -> None:
-    """Record the session whose journal is beside ``trace``, until it is over. Never raises.
+    """Record the session whose journal is beside ``trace``, until the session is over. Never raises.
 
     ``wake_fd`` is the reading end of the wake pipe. ``asleep`` is the byte of shared memory that says whether
     the recorder sleeps (``None``: the relay writes into the pipe for every record). The notes are written to
-    file descriptor 2. The caller has separated this process from the relay: it ignores the signals that are
-    meant for the relay, and has no descriptor of a peer. ``admin`` is the address of the admin port as
-    ``host:port``, empty for none."""
+    file descriptor 2. The caller has separated this process from the relay: the process ignores the signals
+    that are meant for the relay, and has no descriptor of a peer. ``mode`` is how findings are reported.
+    ``admin`` is the address of the admin port as ``host:port``, empty for none."""
     notes = StderrNotes(None if quiet else NOTES_FD, mode)
     try:
         _record(trace, Wakeup(wake_fd, asleep), notes, admin)
     except McpProxyError as fault:
         notes.say(f"not recorded: {fault}")
     except Exception as fault:
-        # Nothing above would catch it. The journal stays, and the next command completes the trace from it.
+        # No caller would catch it. The journal stays, and the next command completes the trace from it.
         notes.say(
             f"the recorder stopped, a fault of mcpproxy: {fault!r}; the journal is kept, please report it"
         )
@@ -58,7 +58,7 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         recording = RecordingPipeline(
             reader, writer, standard_observer, notes, watcher=_open_admin_port(admin, notes)
         )
-        gc.freeze()  # nothing that was imported so far becomes garbage
+        gc.freeze()  # the objects of the imported modules never become garbage
         gc.enable()
         _follow(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
@@ -72,7 +72,7 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
 
 
 def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
-    """Open the admin port at ``where``, if that is not empty; returns its counters."""
+    """Open the admin port at ``where``, if that is not empty. Return the metrics that the port shows."""
     if not where:
         return None
     try:
@@ -90,7 +90,7 @@ def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
 
 
 def _say_from_thread(text: str) -> None:
-    """Write a line from another thread, which must not use `StderrNotes`."""
+    """Write a line to stderr from another thread. Only the main thread may use `StderrNotes`."""
     try:
         os.write(NOTES_FD, f"mcpproxy: {visible(text)}\n".encode())
     except OSError:
@@ -98,11 +98,11 @@ def _say_from_thread(text: str) -> None:
 
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
-    """Record until the session is over, or the relay is gone and everything that it left is recorded."""
+    """Record until the session is over, or until the relay is gone and all its records are recorded."""
     is_relay_gone = has_priority = False
 
-    def on_late() -> None:  # until the recorder has caught up
-        nonlocal has_priority
+    def on_late() -> None:
+        nonlocal has_priority  # until the recorder has caught up
         has_priority = True
         priority.restore()
 

@@ -1,7 +1,7 @@
-"""Complete the trace of a session whose recorder was killed, from the journal that it left behind.
+"""Complete the trace of a session whose recorder was killed, from the journal of that session.
 
-Recovery does what the recorder would have done: it continues from the checkpoint, with the same code. If it
-is killed, it can be repeated."""
+Recovery continues from the checkpoint, with the same code as the recorder. If recovery is killed, it can be
+repeated."""
 
 import os
 import struct
@@ -36,17 +36,18 @@ _DAMAGE_ERRORS: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""What a checkpoint from an unknown source may raise: the attributes of its objects can have any value."""
+"""The exceptions that a checkpoint from an unknown source may cause: its objects may have wrong
+attributes."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
-    """Complete ``trace`` from the journal beside it, if there is one and its session is over.
+    """Complete ``trace`` from the journal beside it, if there is a journal and its session is over.
 
     Returns:
         Whether the trace was completed.
 
     Raises:
-        ForeignJournalError: this user must not do that, see ``foreign_journals``. Nothing was changed.
+        ForeignJournalError: the files belong to another user (see ``foreign_journals``). Nothing was changed.
         TraceError: the journal belongs to another file, or is damaged, or there is no room for the rest of
             the trace. The journal stays.
         OSError: a file could not be read or written. The journal stays.
@@ -64,9 +65,9 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     try:
         return _recover(trace, folder, make_observer or standard_observer)
     except _DAMAGE_ERRORS as fault:
-        what = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
+        fact = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
         next_step = "the trace is whole up to its last line"
-        raise TraceError(folder, None, f"the journal is damaged: {what}", next_step) from None
+        raise TraceError(folder, None, f"the journal is damaged: {fact}", next_step) from None
     finally:
         lock.release()
 
@@ -78,7 +79,7 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
         The path of the first file of the copy; empty if the recording is still being made.
 
     Raises:
-        TraceError, OSError: as in ``recover``. Nothing is left behind.
+        TraceError, OSError: as in ``recover``. The temporary folder is deleted.
     """
     if foreign_journals.is_recording(trace):
         return ""
@@ -92,7 +93,7 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
         raise McpProxyError((fault.strerror or str(fault)).lower()) from None
     finally:
         if not is_done:
-            from shutil import rmtree  # It takes 3 ms, and few recordings need it.
+            from shutil import rmtree  # the import takes 3 ms, and few recordings need it
 
             rmtree(folder, ignore_errors=True)
 
@@ -106,25 +107,26 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
     if path not in files:
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
-    before, after = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
-    header = read_trace(trace).header if start.trace_bytes else _header_in_journal(folder)
+    earlier_files, later_files = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
+    header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
     if header is None or is_relay_alive(header):
         return False
-    continues = os.path.basename(before[-1]) if before else ""
+    continues = os.path.basename(earlier_files[-1]) if earlier_files else ""
     _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
     _refuse_hole(folder, start.segment)
-    for index, later in enumerate(after, start=len(before) + 1):
+    for index, later in enumerate(later_files, start=len(earlier_files) + 1):
         _refuse_other_trace(later, replace(header, continues=os.path.basename(files[index - 1])), 0)
-    for later in after:  # they are written again
+    for later in later_files:  # their records are in the journal and are written again
         os.unlink(later)
     if start.rule_options is not None:
         make_observer = partial(observer_for_recovery, start.rule_options)
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
-        if not writer.flush():  # cuts off what was written after the checkpoint: it is written again
+        # This cuts off the records after the checkpoint, which are written again.
+        if not writer.flush():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
-        state = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
+        state = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), earlier_files)
         recording = RecordingPipeline(
             reader,
             writer,
@@ -139,7 +141,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
     except (TraceError, *_DAMAGE_ERRORS):
-        writer.flush()  # the trace was cut to the checkpoint, so the records before the damage are put back
+        writer.flush()  # the trace was cut to the checkpoint: write the records before the damage again
         raise
     finally:
         reader.close()
@@ -164,15 +166,16 @@ def _is_closed(trace: str) -> bool:
     try:
         with open(open_regular(trace), "rb") as file:
             file.seek(-min(os.fstat(file.fileno()).st_size, 64 << 10), os.SEEK_END)
-            end = file.read()
+            tail = file.read()
     except FileNotFoundError:
         return False
-    last = end[end.rfind(b"\n", 0, -1) + 1 :]
-    return last.startswith(b'{"type":"close",') and last.endswith(b"}\n")
+    last_line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
+    return last_line.startswith(b'{"type":"close",') and last_line.endswith(b"}\n")
 
 
-def _header_in_journal(folder: str) -> Header | None:
-    """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
+def header_in_journal(folder: str) -> Header | None:
+    """Return the header from the START record; ``None`` if the relay was killed before it wrote that
+    record."""
     reader = JournalReader(folder)
     try:
         entries = reader.read()
@@ -187,24 +190,34 @@ def _header_in_journal(folder: str) -> Header | None:
 
 
 def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
-    """Raise unless ``trace`` belongs to the journal, because recovery cuts it to the checkpoint."""
+    """Check that ``trace`` belongs to the journal, because recovery would cut another trace too.
+
+    Raises:
+        TraceError: it does not.
+    """
     expected = encode_header(header)
     try:
         with open(open_regular(trace), "rb") as file:
-            found = file.read(len(expected))
+            beginning = file.read(len(expected))
             size = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         return
-    if not expected.startswith(found) or size < trace_bytes:
+    if not expected.startswith(beginning) or size < trace_bytes:
         raise TraceError(trace, None, "is not the trace of the journal beside it", "move one of the two away")
 
 
-def _refuse_hole(folder: str, first: int) -> None:
-    """Raise if a segment is missing: reading would stop there, and recovery deletes the journal."""
-    there = [
-        int(name) for name in Folder(folder).names() if journal_reader.is_segment(name) and int(name) >= first
+def _refuse_hole(folder: str, first_segment: int) -> None:
+    """Check that no segment from ``first_segment`` on is missing: the records after it would be lost.
+
+    Raises:
+        TraceError: one is missing.
+    """
+    segments = [
+        int(name)
+        for name in Folder(folder).names()
+        if journal_reader.is_segment(name) and int(name) >= first_segment
     ]
-    for expected, segment in enumerate(there, start=first):
+    for expected, segment in enumerate(segments, start=first_segment):
         if segment != expected:
             name = journal.segment_name(expected)
             raise TraceError(folder, None, f"segment {name} is missing", "the trace is whole up to its end")

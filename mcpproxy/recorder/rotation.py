@@ -1,15 +1,14 @@
 """Decide when a recording continues in a new file.
 
-The size of the file and the times in it decide, never a clock. So recovery begins new files after the same
-records."""
+The decision depends on the size of the file and the times of its records, not on a clock. So recovery begins
+new files after the same records as the recorder."""
 
-from dataclasses import dataclass
-
+from mcpproxy.base.slotted import slotted
 from mcpproxy.recorder.payloads import count, object_of
 from mcpproxy.trace.members import NotARecordError
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Rotation:
     """The limits of a file in bytes and in nanoseconds of recorded time; 0 means no limit."""
 
@@ -24,7 +23,8 @@ class Rotation:
 
 
 def rotation_of(start: bytes) -> Rotation | None:
-    """Return the rotation in a START record: ``"rotate":{"bytes":n}`` or ``{"ns":n}``; ``None`` without one.
+    """Return the rotation in a START record (``"rotate":{"bytes":n}`` or ``{"ns":n}``); ``None`` if it has
+    none.
 
     Raises:
         NotARecordError: the member has another form.

@@ -6,7 +6,7 @@ The server gets its arguments unchanged. In recordings, lists and reports these 
 - the value of an assignment to such a name (``API_KEY=X``, also after ``-e`` and ``--env``);
 - header fields (``-H 'Authorization: Bearer X'``), as in a recording of HTTP;
 - the user, the password and secret parameters in URLs;
-- JSON members with such names, and texts in the format of a known provider's key anywhere.
+- JSON members with such names, and keys of known providers, recognised by their format, anywhere.
 
 The names are in ``mcpproxy.base.secret_names``, the formats in ``mcpproxy.base.secret_values``.
 """
@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.secret_names import names_secret
 from mcpproxy.base.secret_values import PATTERNS
 from mcpproxy.recorder.masking import Masker
@@ -24,16 +25,17 @@ from mcpproxy.session.masked_values import MARK
 _SHORT_NAMES: Final = frozenset({"key", "pass", "auth", "bearer", "pat", "creds"})
 """Names of options with secret values. JSON members and headers with these names need not be secret."""
 
-_ASSIGNMENT: Final = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
-_HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
-_IN_TEXT: Final = re.compile(
+_ASSIGNMENT: Final = pattern(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_HEADER: Final = pattern(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
+_IN_TEXT: Final = pattern(
     r"(?<![\w-])(--?[A-Za-z][\w-]*)([ =]+)(\"[^\"]*\"|'[^']*'|[^\s\"';|&-][^\s\"';|&]*)"
 )
 """An option and its value within a shell command."""
 
 
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
-    """Return ``command`` with its secrets masked; equal secrets get equal masks under one ``key``."""
+    """Return ``command`` with its secrets masked. Equal secrets get equal masks if the ``key`` is the
+    same."""
     masker = Masker(key)
     return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
 
@@ -44,8 +46,8 @@ def shown(command: Sequence[str]) -> str:
 
 
 class ArgumentMasking(NamedTuple):
-    """How to mask: ``named`` says whether a name is that of a secret, ``whole`` masks a value, ``text`` masks
-    secrets within a text, and ``credentials`` masks URLs, headers and JSON."""
+    """The functions that mask: ``named`` says whether a name is that of a secret, ``whole`` masks a value,
+    ``text`` masks secrets within a text, and ``credentials`` masks URLs, headers and JSON."""
 
     credentials: Masker
     named: Callable[[str], bool]
@@ -55,7 +57,7 @@ class ArgumentMasking(NamedTuple):
 
 def arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]:
     """Yield the arguments, masked one by one."""
-    is_value = False  # the argument is the value of a secret option
+    is_value = False  # whether the argument is the value of a secret option
     for argument in command:
         if is_value and not argument.startswith("-"):
             yield masking.whole(argument)
@@ -70,16 +72,18 @@ def names_option(name: str) -> bool:
 
 
 def _texts(masker: Masker) -> Callable[[str], str]:
-    def replace(found: re.Match[str]) -> str:
-        group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
-        if MARK in found[0]:
-            return found[0]
-        start, end = (index - found.start() for index in found.span(group))
-        return found[0][:start] + masker.value(found[group]) + found[0][end:]
+    """Return a function that masks the secrets of known formats in a text."""
+
+    def replace(match: re.Match[str]) -> str:
+        group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
+        if MARK in match[0]:
+            return match[0]
+        start, end = (index - match.start() for index in match.span(group))
+        return match[0][:start] + masker.value(match[group]) + match[0][end:]
 
     def text(argument: str) -> str:
-        for pattern in PATTERNS:
-            argument = pattern.sub(replace, argument)
+        for secret in PATTERNS:
+            argument = secret.sub(replace, argument)
         return argument
 
     return text
@@ -90,21 +94,22 @@ def _is_secret(option: str, masking: ArgumentMasking) -> bool:
 
 
 def _argument(argument: str, masking: ArgumentMasking) -> str:
-    if found := _ASSIGNMENT.fullmatch(argument):
-        name, value = found.groups()
+    """Return an argument with its secrets masked."""
+    if "=" in argument and (match := _ASSIGNMENT.fullmatch(argument)):
+        name, value = match.groups()
         return f"{name}={masking.whole(value) if _is_secret(name, masking) else _argument(value, masking)}"
     if argument.startswith(("{", "[")):
         raw = argument.encode("utf-8", "surrogateescape")
         argument = masking.credentials.body(raw).decode("utf-8", "surrogateescape")
-    elif found := _HEADER.fullmatch(argument):
-        name, colon, value = found.groups()
+    elif ":" in argument and (match := _HEADER.fullmatch(argument)):
+        name, colon, value = match.groups()
         [(_, shown)] = masking.credentials.headers(((name, value),))
         argument = name + colon + shown
     elif " " in argument:
-        argument = _IN_TEXT.sub(lambda found: _option(found, masking), argument)
+        argument = _IN_TEXT.sub(lambda match: _option(match, masking), argument)
     return masking.text(masking.credentials.url(argument))
 
 
-def _option(found: re.Match[str], masking: ArgumentMasking) -> str:
-    name, between, value = found.groups()
-    return f"{name}{between}{masking.whole(value)}" if _is_secret(name, masking) else found[0]
+def _option(match: re.Match[str], masking: ArgumentMasking) -> str:
+    name, between, value = match.groups()
+    return f"{name}{between}{masking.whole(value)}" if _is_secret(name, masking) else match[0]

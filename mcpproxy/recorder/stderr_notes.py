@@ -1,7 +1,7 @@
-"""Write the lines that a user sees on stderr during a session; each kind of finding is shown once.
+"""Write notes: the lines that a user sees on stderr during a session. Each kind of finding is shown once.
 
-The lines go to a pipe that the relay reads. The recorder never waits for it: lines that do not fit are kept
-for the next time, up to a limit; beyond that they are dropped and counted."""
+The lines go to a pipe that the relay reads. The recorder never waits for the pipe: lines that do not fit are
+kept for the next time, up to a limit; further lines are dropped and counted."""
 
 import os
 import select
@@ -20,13 +20,13 @@ Mode = Literal["text", "json", "off"]
 PREFIX: Final = "mcpproxy: "
 
 LAG_NS: Final = 1_000_000_000
-"""From this delay on, the summary says how late findings were shown."""
+"""The delay from which on the summary says how late findings were shown."""
 
 _PENDING_BYTES: Final = 256 << 10
 
 
 class StderrNotes:
-    """The notes of one session. ``fd`` is where the lines go, ``None`` for nowhere."""
+    """The notes of one session, written to ``fd``; ``None`` writes nothing."""
 
     def __init__(self, fd: int | None, mode: Mode = "text") -> None:
         self._fd = fd
@@ -50,7 +50,7 @@ class StderrNotes:
         self.say(f"{finding.severity} {finding.rule} {finding.blame}, {where}: {finding.message}")
 
     def say(self, text: str, *, is_last: bool = False) -> None:
-        """Show one line. The last line of a session (``is_last``) is shown even if too many wait."""
+        """Show one line. The last line of a session (``is_last``) is shown even if too many lines wait."""
         self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
 
     def summarize(
@@ -59,7 +59,7 @@ class StderrNotes:
         """Show a summary of the session.
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
-        finding, shown from ``LAG_NS`` on. ``outside_changes`` says what others did to the file."""
+        finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file."""
         parts = [_frames(tally.frames), _findings(tally.found)]
         for repeated in tally.more:
             kind = (repeated.rule, repeated.blame, repeated.requirement)
@@ -79,21 +79,21 @@ class StderrNotes:
         self.say("; ".join([*parts, where]), is_last=True)
 
     def flush(self) -> None:
-        """Write as much as the pipe takes now."""
+        """Write as many bytes as the pipe has room for."""
         while self._pending and self._fd is not None:
             try:
                 del self._pending[: os.write(self._fd, self._pending)]
             except BlockingIOError:
                 return
             except OSError:
-                self._fd = None  # nobody reads it any more
+                self._fd = None  # nobody reads the pipe any more
 
     def drain(self, timeout_s: float) -> None:
-        """Write everything, waiting at most ``timeout_s``."""
+        """Write all lines; wait for the pipe at most ``timeout_s`` seconds."""
         deadline = time.monotonic() + timeout_s
         self.flush()
-        while self._pending and self._fd is not None and (left := deadline - time.monotonic()) > 0:
-            select.select([], [self._fd], [], left)
+        while self._pending and self._fd is not None and (left_s := deadline - time.monotonic()) > 0:
+            select.select([], [self._fd], [], left_s)
             self.flush()
 
     def _add(self, line: bytes, *, is_last: bool = False) -> None:

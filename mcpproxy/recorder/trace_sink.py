@@ -16,7 +16,7 @@ from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 
 class EventWatcher(Protocol):
-    """Counts the events of an HTTP recording. If it raises, it is not called any more."""
+    """Counts the events of an HTTP recording. A watcher that raises is not called any more."""
 
     def count_event(self, event: Event) -> None: ...
     def count_finding(self, finding: Finding) -> None: ...
@@ -26,7 +26,7 @@ class EventWatcher(Protocol):
 class TraceSink:
     """Writes events to ``writer``, judges them and shows their findings.
 
-    ``state`` describes what the trace holds already. ``watcher`` is called for every event of an HTTP
+    ``state`` describes the existing content of the trace. ``watcher`` is called for every event of an HTTP
     recording.
     """
 
@@ -39,9 +39,9 @@ class TraceSink:
         self._watcher = watcher
         self._budget = Budget()
         self._in_long_line = [False, False]
-        """By stream, whether the next line continues one that was too long to hold."""
+        """By stream, whether the next line continues a line that was too long to hold."""
         self._said: set[str] = set()
-        """The notes that are not repeated."""
+        """The notes that were shown, and are not repeated."""
         self.report_judge()
 
     def write_lines(self, stream: int, lines: list[Line]) -> None:
@@ -108,7 +108,7 @@ class TraceSink:
     def _write_in_pieces(self, stream: int, frame: Frame) -> None:
         """Write a line in pieces. The first piece has the number of the line.
 
-        The observer is told of the pieces, so that it knows what it has missed, but it judges none.
+        The observer gets the pieces, so that it knows that it has missed a line, but it does not judge them.
         """
         from mcpproxy.recorder.http.body_frames import in_pieces
 
@@ -156,7 +156,7 @@ class TraceSink:
         self._judge(event)
 
     def write_missing_findings(self) -> None:
-        """Write the findings that the trace lacks for its last event; they were shown before."""
+        """Write the findings that the trace lacks for its last event. They were shown on stderr before."""
         self._write_findings(self.state.missing_findings)
 
     def write_close(self, close: Close) -> None:
@@ -167,7 +167,7 @@ class TraceSink:
         self._writer.write(encode_close(close, state.tally))
 
     def report_lag(self, latest_ns: int | None) -> None:
-        """Pass the watcher the delay between traffic and trace, and whether the trace can be written.
+        """Tell the watcher the delay between traffic and trace, and whether the trace can be written.
 
         ``latest_ns`` is the time of the last record that was written, ``None`` if there was none.
         """
@@ -190,6 +190,7 @@ class TraceSink:
             self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
 
     def _judge(self, event: Event) -> None:
+        """Judge an event, and record and show its findings."""
         self._record_findings(self.state.judge.observe(event))
         self.report_judge()
 

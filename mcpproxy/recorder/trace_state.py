@@ -1,12 +1,11 @@
-"""What a trace holds so far. A recorder that continues a trace finds out by reading and judging it again."""
+"""The state of a trace that is being written. To continue a trace, it is read and judged again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.recorder.judge import Observing, SafeJudge
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
-from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Encoded, Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
 
@@ -17,9 +16,9 @@ SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 """Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
 
 
-@dataclass(slots=True)
+@slotted()
 class TraceState:
-    """What the trace holds so far, and the judge that has seen exactly that."""
+    """The counts of the records in a trace so far, and the judge that has judged exactly these records."""
 
     judge: SafeJudge
     header: Header | None = None
@@ -29,7 +28,7 @@ class TraceState:
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Bytes of each stream, gaps included."""
     missing_findings: list[Finding] = field(default_factory=list[Finding])
-    """Findings of the last event that the trace lacks, because it was cut between that event and them."""
+    """Findings of the last event that are not in the trace, because it was cut right after the event."""
     names: SessionNames = field(default_factory=SessionNames)
     assembly: "HttpAssembly | None" = None
     """Over HTTP: the state of the connections at the end of the trace."""
@@ -42,7 +41,7 @@ class TraceState:
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
     def complete_tally(self) -> None:
-        """Add to the tally what the judge only counted, and what went wrong with the judging."""
+        """Add to the tally the findings that the judge only counted, and what went wrong with the judging."""
         count = self.unjudged_lines
         unjudged = f"not judged for the memory it takes: {count} of the lines" if count else None
         self.tally.judge_error = "; ".join(filter(None, (self.judge.error, unjudged))) or None
@@ -56,21 +55,23 @@ def restore(
     assembly: "HttpAssembly | None" = None,
     before: tuple[str, ...] = (),
 ) -> TraceState:
-    """Return what the first ``size`` bytes of ``trace`` hold, for a recorder that continues it.
+    """Return the state after the first ``size`` bytes of ``trace``, for a recorder that continues it.
 
-    The decoders of ``assembly`` are fed what they had read. ``before`` are the earlier files of the
-    recording.
+    The decoders of ``assembly`` are fed again the bytes that they had read. ``before`` are the earlier files
+    of the recording.
 
     Raises:
         TraceError: the trace is damaged.
     """
+    from mcpproxy.trace.reader import read_trace  # a recorder that starts a trace reads none
+
     state = TraceState(SafeJudge(make_observer), assembly=assembly, before=before)
     files = (*before, trace) if size else before
     if not files:
         return state
     opened = read_trace(trace, files=files)
     state.header = opened.header
-    before_place = ("", 0)
+    previous_place = ("", 0)
     for event in opened.records():
         match event:
             case Finding(severity=severity):
@@ -88,16 +89,18 @@ def restore(
             case Stderr():
                 state.stream_bytes[2] += len(event.raw) + event.terminated
             case Gap():
-                for place, count in enumerate(lost_in(event)):
-                    state.stream_bytes[place] += count
+                for stream, count in enumerate(lost_in(event)):
+                    state.stream_bytes[stream] += count
             case _:
                 pass
         state.names.of(event)
         state.at_ns = event.observed_at_ns
-        found = state.judge.observe(event)
+        new_findings = state.judge.observe(event)
         # The findings of a run of lines follow the record of the whole run.
-        state.missing_findings = state.missing_findings + found if opened.place == before_place else found
-        before_place = opened.place
+        state.missing_findings = (
+            state.missing_findings + new_findings if opened.place == previous_place else new_findings
+        )
+        previous_place = opened.place
     state.file_ns = opened.continued_ns
     return state
 

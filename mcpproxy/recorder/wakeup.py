@@ -1,9 +1,10 @@
 """Wait until the relay wakes the recorder, or exits.
 
 The relay must never wait for the recorder, and need not wake it for every record. A byte of shared memory
-says that the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps, the recorder
-naps for some milliseconds: during a busy conversation it reads the journal once after each nap, and the relay
-makes no system call for it. When nothing happens it blocks, so an idle session costs nothing."""
+says whether the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps, the
+recorder naps for some milliseconds. During a busy conversation it reads the journal once after each nap, and
+the relay needs no system call to wake it. When nothing happens, the recorder sleeps until it is woken, so an
+idle session costs nothing."""
 
 import os
 import select
@@ -27,8 +28,8 @@ class Flag(Protocol):
 class Wakeup:
     """The recorder's end of the wake pipe ``fd``.
 
-    ``asleep`` is the shared byte; without one (``None``) the relay writes into the pipe for every record.
-    Both ways of waiting return whether the relay is gone."""
+    ``asleep`` is the shared byte; if it is ``None``, the relay writes into the pipe for every record.
+    ``await_more`` and ``pause`` return whether the relay is gone."""
 
     def __init__(self, fd: int, asleep: Flag | None) -> None:
         self._fd = fd
@@ -39,7 +40,7 @@ class Wakeup:
         """Journal records that the relay could not write and sent through the pipe when it exited."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
-        """Wait for a nap; then, if ``has_more`` says that there are no records yet, until woken."""
+        """Nap. If ``has_more`` then says that there are no records yet, sleep until the relay writes."""
         if self.pause(self._nap_s):
             return True
         if has_more():
@@ -50,7 +51,7 @@ class Wakeup:
             return self._read_pipe()
         self._asleep[0] = 1
         try:
-            # The relay may have read the byte just before we set it, so look once more.
+            # The relay may have read the byte just before it was set, so look once more.
             return not has_more() and self._read_pipe()
         finally:
             self._asleep[0] = 0
@@ -58,14 +59,14 @@ class Wakeup:
     def pause(self, for_s: float) -> bool:
         """Wait ``for_s`` seconds, or less if the relay exits."""
         if self._asleep is not None and sys.platform != "win32":
-            # While the shared byte is clear the relay writes nothing, so only the end of the pipe ends this.
+            # While the shared byte is 0 the relay writes nothing, so only the end of the pipe ends the wait.
             ready, _, _ = select.select([self._fd], [], [], for_s)
             return bool(ready) and self._read_pipe()
         time.sleep(for_s)
         return self._is_ended()
 
     def _read_pipe(self) -> bool:
-        """Read the pipe; returns whether the relay is gone."""
+        """Read the pipe. Return whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
         if not self._has_unwritten and journal.UNWRITTEN in data:
             self._has_unwritten = True

@@ -1,1 +1,1 @@
-"""The data path: forwards bytes between peers and copies them into the journal. Knows nothing about MCP."""
+"""The data path: bytes are forwarded between the peers and copied into the journal. It does not parse MCP."""

@@ -2,14 +2,14 @@
 
 A chunk is forwarded before it is journaled. If the relay were killed between the two, the recording would
 lack a chunk that the peer has received. Therefore the relay first copies every chunk (and the remainder of a
-chunk that the peer took only in part) into a small file that is mapped into memory. This costs a copy and no
-system call, and the page cache keeps the file whatever happens to the process. If the relay is gone, the
-recorder adds the chunk to the trace.
+chunk that the peer accepted only in part) into a small file that is mapped into memory. This costs a copy and
+no system call, and the file's content survives a kill of the process. The recorder then adds the chunk to the
+trace.
 
 The file is called ``hand`` and is in the journal's folder. It also holds the position in the journal at which
 the chunk's record will begin. If the journal ends at that position or before it, the chunk was not journaled.
 No other record is written between storing a chunk and journaling it, so at most one chunk can be missing. The
-position is written last: a relay that is killed while it fills the file has not forwarded anything yet.
+position is written last, so a chunk that was stored only in part, and not forwarded yet, does not count.
 
 While the disk accepts no records, the relay counts the bytes that are lost. The file holds these counts too,
 so that they survive a kill.
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 NAME: Final = "hand"
 
-_LOST: Final = struct.Struct("<QQQQ")  # bytes of client, server and stderr; where the journal ended
-_CHUNK: Final = struct.Struct("<IBxxxIQQ")  # length, kind, connection, time; where its record will begin
+# Lost bytes of client, server and stderr; the position at which the journal ended then.
+_LOST: Final = struct.Struct("<QQQQ")
+# Length, kind, connection and time of the chunk; the position at which its record will begin.
+_CHUNK: Final = struct.Struct("<IBxxxIQQ")
 _CHUNK_AT: Final = _LOST.size
 _BYTES_AT: Final = _CHUNK_AT + _CHUNK.size
 _POSITION_AT: Final = _BYTES_AT - 8
@@ -47,8 +49,8 @@ class CrashBuffer:
     """The writing end of the crash buffer, used by the relay.
 
     Args:
-        journal: where the chunks are journaled afterwards.
-        chunk_bytes: how long a chunk may be.
+        journal: the journal that the chunks are appended to afterwards.
+        chunk_bytes: the greatest length of a chunk.
 
     Raises:
         OSError: the file cannot be made, or the disk has no room for it.
@@ -61,7 +63,8 @@ class CrashBuffer:
         size = _BYTES_AT + chunk_bytes
         fd = os.open(os.path.join(journal.folder, NAME), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            # Written, not just resized: storing into a hole of a file on a full disk kills the process.
+            # Write zeros, do not just set the size: if the disk fills up, storing into a sparse file kills
+            # the process.
             if os.write(fd, bytes(size)) != size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._memory = mmap.mmap(fd, size)
@@ -78,7 +81,7 @@ class CrashBuffer:
         _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, connection, at_ns, self._journal.position)
 
     def clear(self) -> None:
-        """Forget the chunk: nothing of it was forwarded, or it is counted as lost."""
+        """Forget the chunk, because nothing of it was forwarded, or because it is counted as lost."""
         self._memory[_POSITION_AT:_BYTES_AT] = _NO_POSITION
 
     def _store_losses(self, client: int, server: int, stderr: int) -> None:
@@ -87,12 +90,13 @@ class CrashBuffer:
         self.clear()
 
 
-def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
-    """The records that are missing at the end of the journal, from the crash buffer of a relay that is gone.
+def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, int]]:
+    """Return the records that the journal of a relay that is gone lacks at its end, from the crash buffer.
 
-    Each is (kind, payload, time, connection). ``end`` is the position after the journal's last whole record.
+    Each record is (kind, payload, time, connection). ``journal_end`` is the position after the last whole
+    record.
     """
-    # Imported here, because the relay only writes.
+    # Imported here, because the relay itself does not read the file.
     from mcpproxy.base import files
 
     try:
@@ -101,14 +105,14 @@ def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
         return []
     if len(content) < _BYTES_AT:
         return []
-    found: list[tuple[int, bytes, int, int]] = []
+    records: list[tuple[int, bytes, int, int]] = []
     size, kind, connection, at_ns, position = _CHUNK.unpack_from(content, _CHUNK_AT)
     client, server, stderr, lost_position = _LOST.unpack_from(content)
-    if lost_position >= end and client + server + stderr:
+    if lost_position >= journal_end and client + server + stderr:
         counts = f'"client":{client},"server":{server},"stderr":{stderr}'
         gap = f'{{"reason":"the journal could not be written",{counts}}}'
-        found.append((GAP, gap.encode(), at_ns, 0))
+        records.append((GAP, gap.encode(), at_ns, 0))
     is_chunk = kind in (CLIENT, SERVER, STDERR, OWN) and _BYTES_AT + size <= len(content)
-    if position >= end and is_chunk:
-        found.append((kind, content[_BYTES_AT : _BYTES_AT + size], at_ns, connection))
-    return found
+    if position >= journal_end and is_chunk:
+        records.append((kind, content[_BYTES_AT : _BYTES_AT + size], at_ns, connection))
+    return records

@@ -1,4 +1,4 @@
-"""How a session ends: waiting times, exit codes and the last record, the same for both relays."""
+"""The end of a session: waiting times, exit codes and the last record. Both stdio relays use this module."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ RECORDER_S: Final = 1.0
 
 
 def shell_code(code: int) -> int:
-    """The exit code a shell gives for ``code``, which is negative for a signal."""
+    """Return the exit code that a shell gives for ``code``, which is negative for a signal."""
     return code if code >= 0 else 128 - code
 
 
 def exit_payload(code: int | None) -> bytes:
-    """The payload of an EXIT record, from an exit code that is negative for a signal and ``None`` for
-    a server that was never started."""
+    """Return the payload of the journal's EXIT record.
+
+    ``code`` is negative for a signal, and ``None`` if the server was never started.
+    """
     if code is None:
         return b'{"ending":"not started","code":null,"signal":null}'
     if code < 0:
@@ -32,7 +34,7 @@ def exit_payload(code: int | None) -> bytes:
 
 
 def start_failure(program: str, error: OSError) -> tuple[str, int]:
-    """Why ``program`` could not be started, as a line for the user, and the exit code a shell gives."""
+    """Return a line for the user that says why ``program`` did not start, and the exit code of a shell."""
     if not program or isinstance(error, FileNotFoundError | NotADirectoryError):
         name = program or "''"
         return f"{name}: no such command; check its spelling and PATH", 127

@@ -2,16 +2,16 @@
 
 A journal is the folder ``<trace>.journal`` beside its trace. It holds segments, which are files of records
 named by an eight-digit number from ``00000001`` on, and the recorder's ``checkpoint``. A segment is deleted
-when its records are in the trace. If a folder outlives its session, the next command that opens the trace
-completes the trace from it.
+when its records are in the trace. If the folder remains after its session, the next command that opens the
+trace completes the trace from the journal.
 
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
-three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``). Nothing in it is
-escaped or terminated: a segment that ends inside a record was torn by a kill or by a full disk.
+three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``). Nothing in a record is
+escaped or terminated. If a segment ends inside a record, a kill or a full disk has interrupted the write.
 
-Over HTTP every record belongs to a connection, numbered from 1, except START, SIGNAL, GAP, EXIT and a NOTE on
-the proxy itself. The first record of a connection is CONNECT, and its last ones are one CLIENT_EOF and one
-SERVER_EOF.
+Over HTTP every record belongs to a connection, numbered from 1, except START, SIGNAL, GAP, EXIT and a NOTE
+about the proxy itself. The first record of a connection is CONNECT; a CLIENT_EOF and a SERVER_EOF are its
+last.
 
 The writer below is part of the data path, so it never raises and never waits. It counts the bytes that it
 cannot write, and appends a GAP record with the counts as soon as there is room again.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HEAD: Final = struct.Struct("<IBxxxIQ")
 
-START: Final = 0  # payload: JSON, what the trace's header needs; the first record of every journal
+START: Final = 0  # payload: JSON, the data of the trace's header; the first record of every journal
 CLIENT: Final = 1  # payload: bytes that the client sent and the server's pipe took
 SERVER: Final = 2  # payload: bytes that the server sent and the client's pipe took
 STDERR: Final = 3  # payload: bytes of the server's stderr
@@ -42,16 +42,16 @@ SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by the wrappe
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
 
-# Only on stdio with enforced rules. Each is a whole line, and never comes within a line of its stream.
+# Only on stdio with enforced rules. Each holds a whole line, and never comes in the middle of another line.
 CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get
 SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the client did not get
-CLIENT_OWN: Final = 12  # payload: our answer to the server in the client's place
-SERVER_OWN: Final = 13  # payload: our answer to the client in the server's place
+CLIENT_OWN: Final = 12  # payload: mcpproxy's answer to the server in the client's place
+SERVER_OWN: Final = 13  # payload: mcpproxy's answer to the client in the server's place
 
-# Only over HTTP. There CLIENT and SERVER are the bytes that the peer sent, before we change anything.
+# Only over HTTP. There CLIENT and SERVER hold the bytes that the peer sent, before the proxy changes any.
 CONNECT: Final = 16  # payload: JSON, {"client": "ip:port", "upstream": "host:port"}
-OWN: Final = 17  # payload: bytes that we sent to the client in the server's place
-NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what we did to the connection
+OWN: Final = 17  # payload: bytes that the proxy sent to the client in the server's place
+NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what the proxy did to the connection
 OPAQUE: Final = 19  # from here on the connection is not HTTP any more
 
 _STREAM_OF: Final = {
@@ -64,37 +64,39 @@ _STREAM_OF: Final = {
     SERVER_OWN: SERVER,
     OWN: SERVER,
 }
-"""Kind of a record -> the stream that its bytes are counted for when they are lost."""
+"""Kind of a record -> the stream under which its bytes are counted if they are lost."""
 
 RESET: Final = b"reset"
 """Payload of an EOF record: the peer reset the connection. The payload is empty after an orderly end."""
 
 DROPPED: Final = b"closed"
-"""Payload of an EOF record: the peer did not end, we closed the connection. A NOTE or the other side's end
-says why."""
+"""Payload of an EOF record: the proxy, not the peer, closed the connection. A NOTE or the other side's EOF
+record says why."""
 
 WAKE: Final = b"\0"
-"""What the relay writes into the wake pipe to wake the recorder."""
+"""The byte that the relay writes into the wake pipe to wake the recorder."""
 
 UNWRITTEN: Final = b"\1"
-"""What the relay writes there when it exits; the records that the disk did not take follow it in the pipe."""
+"""The byte that the relay writes into the wake pipe when it exits. The records that it could not write to the
+disk follow in the pipe."""
 
 SEGMENT_BYTES: Final = 8 << 20
 """A segment that has grown to this size is followed by the next one."""
 
 LIMIT_BYTES: Final = 1 << 30
-"""About how much all segments together may hold. Beyond that, traffic is forwarded but recorded as a gap."""
+"""About how many bytes all segments together may have. Traffic beyond that is forwarded, and recorded as a
+gap."""
 
 RETRY_NS: Final = 1_000_000_000
 """How long after a failure the journal waits before it tries to write again."""
 
 HELD_RECORDS: Final = 32
-"""How many records may wait in memory for a disk that is full. CLIENT, SERVER and STDERR never wait: their
+"""How many records may wait in memory while the disk is full. CLIENT, SERVER and STDERR never wait: their
 bytes are counted as lost. EXIT always waits."""
 
 
 def folder(trace: str) -> str:
-    """The folder of the journal that belongs to the trace file ``trace``."""
+    """Return the folder of the journal that belongs to the trace file ``trace``."""
     return trace + ".journal"
 
 
@@ -103,12 +105,12 @@ def segment_name(number: int) -> str:
 
 
 def position(segment: int, offset: int) -> int:
-    """A place in the journal as one number; a later place has a greater one."""
+    """Return a place in the journal as one number, which grows from record to record."""
     return segment << 32 | offset
 
 
 def quoted(text: str) -> str:
-    """``text`` as a JSON string. The json module would cost 10 ms of every start."""
+    """Return ``text`` as a JSON string. Importing the json module would delay every start by 10 ms."""
     escaped = "".join(
         "\\" + char if char in '"\\' else char if char >= " " else f"\\u{ord(char):04x}" for char in text
     )
@@ -118,7 +120,7 @@ def quoted(text: str) -> str:
 class Journal:
     """The writing end of a journal. Each record is one ``writev`` into the page cache.
 
-    Creating it makes the folder and the first segment and writes the START record.
+    The constructor makes the folder and the first segment, and writes the START record.
 
     Args:
         trace: path of the trace file that the journal belongs to.
@@ -134,12 +136,12 @@ class Journal:
         self.folder = folder(trace)
         self.on_notice: Callable[[str], None] = _ignore  # called once when loss begins, once when it ends
         self.on_loss: Callable[[int, int, int], None] = _forget  # called with the bytes lost of each stream
-        self._number = self._oldest = 1
-        self._size = 0
-        self._lost: dict[int, int] | None = None  # bytes per stream, while records are being lost
-        self._reason = ""
-        self._held: list[tuple[int, int, bytes, int]] = []
-        self._retry_ns = 0
+        self._number = self._oldest = 1  # of the current segment, and of the oldest one that may exist
+        self._size = 0  # bytes in the current segment
+        self._lost: dict[int, int] | None = None  # bytes per stream; ``None`` while all records are written
+        self._reason = ""  # why records are lost
+        self._held: list[tuple[int, int, bytes, int]] = []  # the records that wait for the disk
+        self._retry_ns = 0  # when to try to write again
         self._fd = -1
         os.mkdir(self.folder, 0o700)
         try:
@@ -157,7 +159,7 @@ class Journal:
         return number + 1 << 32 if size >= SEGMENT_BYTES else number << 32 | size
 
     def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0) -> None:
-        """Append a record. Never raises: the bytes of a record that cannot be written are counted instead."""
+        """Append a record. If it cannot be written, count its bytes as lost, or hold it; never raise."""
         if self._lost is None:
             if (failure := self._put(kind, at_ns, payload, connection)) is None:
                 return
@@ -172,7 +174,8 @@ class Journal:
         self._count_lost(kind, at_ns, payload, connection)
 
     def close(self, at_ns: int) -> bytes:
-        """Write the records that wait and close the segment; returns those that could not be written."""
+        """Write the records that wait, and close the segment. Return the records that could not be
+        written."""
         unwritten = b""
         if self._lost is not None and not self._recover(at_ns):
             if any(self._lost.values()):
@@ -213,6 +216,11 @@ class Journal:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _rotate(self) -> None:
+        """Begin the next segment.
+
+        Raises:
+            OSError: it cannot be made, or all segments together are too large.
+        """
         while self._oldest < self._number and not os.path.exists(self._path(self._oldest)):
             self._oldest += 1  # the recorder deletes segments in order
         if (self._number + 1 - self._oldest) * SEGMENT_BYTES >= LIMIT_BYTES:
@@ -222,6 +230,7 @@ class Journal:
         self._fd, self._number, self._size = fd, self._number + 1, 0
 
     def _count_lost(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> None:
+        """Hold a record that cannot be written, or count its bytes as lost."""
         assert self._lost is not None
         if kind not in self._lost and (len(self._held) < HELD_RECORDS or kind == EXIT):
             self._held.append((kind, at_ns, bytes(payload), connection))
@@ -230,7 +239,7 @@ class Journal:
             self.on_loss(self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR])
 
     def _recover(self, at_ns: int) -> bool:
-        """Write the gap and the records that wait; returns whether all of them were written."""
+        """Write the GAP record and the records that wait; return whether all of them were written."""
         assert self._lost is not None
         if any(self._lost.values()):
             if self._put(GAP, at_ns, self._gap(), 0) is not None:
@@ -245,6 +254,7 @@ class Journal:
         return True
 
     def _gap(self) -> bytes:
+        """Return the payload of a GAP record with the lost bytes."""
         assert self._lost is not None
         client, server, stderr = self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR]
         gap = f'{{"reason":{quoted(self._reason)},"client":{client},"server":{server},"stderr":{stderr}}}'

@@ -1,8 +1,8 @@
-"""The recorder's priority: low while it keeps up with the traffic, normal when somebody waits for it.
+"""The recorder's priority: low while it keeps up with the traffic, normal when the relay waits for it.
 
-The recorder runs in its own session (``setsid``). If the kernel divides processor time among sessions, the
-nice value of the session counts, which every user may raise and lower again. Otherwise the nice value of the
-process counts. An ordinary user cannot lower that again, so it is raised only a little.
+The recorder runs in its own session (``setsid``). If the kernel divides processor time among sessions, it
+uses the nice value of the session, which every user may raise and lower again. Otherwise it uses the nice
+value of the process. An ordinary user cannot lower that one again, so it is raised only a little.
 
 Source: sched(7), The autogroup feature
 """
@@ -24,7 +24,7 @@ def lower() -> None:
     """Give the traffic precedence over this process, which must lead its own session."""
     if sys.platform == "linux":
         try:
-            # A batch process does not preempt the process that wakes it, whatever the nice values say.
+            # A batch process does not preempt the process that wakes it, whatever the nice values are.
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
             if os.nice(0) < NICE:
                 os.nice(NICE)
@@ -34,7 +34,7 @@ def lower() -> None:
 
 
 def restore(process: int | None = None) -> None:
-    """Undo ``lower`` for ``process`` (this one if ``None``), as far as the system allows it."""
+    """Undo ``lower`` for the process id ``process`` (``None``: this process), as far as the system allows."""
     _set_session_nice("self" if process is None else str(process), 0)
 
 
@@ -43,4 +43,4 @@ def _set_session_nice(process: str, nice: int) -> None:
         with open(f"/proc/{process}/autogroup", "wb", buffering=0) as file:
             file.write(b"%d" % nice)
     except OSError:
-        pass  # no such file on this kernel or system, or it was changed a moment ago
+        pass  # this kernel has no such file, or refuses a second change within a moment

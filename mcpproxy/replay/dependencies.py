@@ -1,13 +1,14 @@
 """Which client messages each message of a recorded server depends on, as far as a recording can tell.
 
-A response depends on its request, and on the client's answers to requests that the server sent in between.
-A progress notification belongs to the request with its token, a subscription event to the request that
-opened the subscription, and over HTTP everything in the response to a POST to the request in that POST.
-Sampling and elicitation belong to the call in progress. All other messages are unsolicited: they are
-due as soon as the client has sent the message before them, or any later one.
+A message is due when the client has sent every message that it depends on. A response depends on its request,
+and on the client's answers to requests that the server sent in between. Some messages belong to a request of
+the client and depend on it: a progress notification on the request with its token, a subscription event on
+the request that opened the subscription, and over HTTP every message in the response to a POST on the request
+in that POST. Sampling and elicitation depend on the open call. Any other message is due when the client has
+sent the message that came before it in the recording, or a later message.
 
-A client that sends its requests in another order than the recorded client is still answered, because no
-message depends on an unrelated one.
+So a client that sends its requests in another order than the recorded client is still answered: no message
+depends on an unrelated message.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
 from mcpproxy.session.frame import CLIENT
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
-"""Requests during which a server may send requests of its own."""
+"""Methods of the client during which a server may send requests."""
 
 _UNRELATED: Final = ("roots/list", "ping")
 """Server requests that belong to no request of the client."""
@@ -28,10 +29,10 @@ _UNRELATED: Final = ("roots/list", "ping")
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """When a message of the server is due. All numbers are places of client messages.
+    """When a message of the server is due. All numbers are indices of client messages in the session.
 
     The client must have sent every message in ``needs``, and the message ``after`` or a later one (``None``:
-    no condition). ``owner`` is the message that this one belongs to, if known.
+    no condition). ``owner`` is the client message to which the message of the server belongs, if known.
     """
 
     needs: tuple[int, ...] = ()
@@ -40,62 +41,64 @@ class Dependency:
 
 
 def dependencies(session: RecordedSession) -> dict[int, Dependency]:
-    """Return the dependency of every server message, by its place."""
+    """Return the dependency of every server message, by the index of the message."""
     finder = _DependencyFinder(session)
-    found: dict[int, Dependency] = {}
+    by_index: dict[int, Dependency] = {}
     for entry in session.messages:
         if entry.sender == CLIENT:
-            finder.client(entry)
+            finder.add_client_message(entry)
         else:
-            found[entry.index] = finder.server(entry)
-    return found
+            by_index[entry.index] = finder.add_server_message(entry)
+    return by_index
 
 
 class _DependencyFinder:
-    """Finds the dependencies of server messages. It is given all messages, in order."""
+    """Finds the dependencies of server messages. The caller adds all messages of the session, in order."""
 
     def __init__(self, session: RecordedSession) -> None:
         self._messages: Final = session.messages
-        self._open: Final[dict[int, SessionMessage]] = {}  # client requests without a response, by place
-        self._by_id: Final[dict[TypedId, int]] = {}
-        self._by_token: Final[dict[TypedId, int]] = {}
-        self._by_exchange: Final[dict[int, int]] = {}
+        # In all tables, a message is given by its index in the session.
+        self._open: Final[dict[int, SessionMessage]] = {}  # client requests without a response
+        self._by_id: Final[dict[TypedId, int]] = {}  # client requests
+        self._by_token: Final[dict[TypedId, int]] = {}  # client requests, by their progress token
+        self._by_exchange: Final[dict[int, int]] = {}  # client messages
         self._server_requests: Final[dict[TypedId, int]] = {}
-        self._owner_of_request: Final[dict[int, int | None]] = {}
-        # Client request -> answers to server requests that belong to it, and its cancellations.
+        self._owner_of_request: Final[dict[int, int | None]] = {}  # server request -> its owner
+        # Client request -> the client's answers to server requests that the client request owns, and its
+        # cancellations.
         self._client_replies: Final[dict[int, list[int]]] = {}
-        self._last: int | None = None  # the latest client message
+        self._last_client_message: int | None = None
 
-    def client(self, entry: SessionMessage) -> None:
-        """Take a message of the client."""
-        place = entry.index
+    def add_client_message(self, entry: SessionMessage) -> None:
+        """Add a message of the client."""
+        index = entry.index
         if entry.exchange:
-            known = self._by_exchange.get(entry.exchange)
-            if known is None or not isinstance(self._messages[known].message, Request):
-                self._by_exchange[entry.exchange] = place
+            owner = self._by_exchange.get(entry.exchange)
+            if owner is None or not isinstance(self._messages[owner].message, Request):
+                self._by_exchange[entry.exchange] = index
         match entry.message:
             case Request(id=id, method=method, params=params):
-                self._open[place] = entry
+                self._open[index] = entry
                 if id is not None:
-                    self._by_id[type(id), id] = place
+                    self._by_id[type(id), id] = index
                 if typed_id := _typed_id(params, "_meta", "progressToken"):
-                    self._by_token[typed_id] = place
+                    self._by_token[typed_id] = index
                 if method == "ping":
-                    return  # only its own response depends on a ping
+                    return  # no message depends on a ping, except its response
             case Notification(method="notifications/cancelled", params=params):
                 typed_id = _typed_id(params, "requestId")
                 if typed_id and (owner := self._by_id.get(typed_id)) is not None:
-                    self._client_replies.setdefault(owner, []).append(place)
+                    self._client_replies.setdefault(owner, []).append(index)
             case Response() | ErrorResponse() if entry.answers is not None:
                 owner = self._owner_of_request.get(entry.answers)
                 if owner is not None:
-                    self._client_replies.setdefault(owner, []).append(place)
+                    self._client_replies.setdefault(owner, []).append(index)
             case _:
                 pass
-        self._last = place
+        self._last_client_message = index
 
-    def server(self, entry: SessionMessage) -> Dependency:
-        """Take a message of the server and return its dependency."""
+    def add_server_message(self, entry: SessionMessage) -> Dependency:
+        """Add a message of the server and return its dependency."""
         owner = self._owner(entry)
         match entry.message:
             case Request(id=id):
@@ -105,17 +108,18 @@ class _DependencyFinder:
             case _:
                 pass
         if owner is None:
-            return Dependency(after=self._last)
+            return Dependency(after=self._last_client_message)
         if entry.answers is not None:
             self._open.pop(owner, None)
         needs = (owner, *self._client_replies.get(owner, ()))
-        # A subscription event may be caused by another client message, so it also waits for the latest one
-        # before it. The acknowledgement of the subscription does not.
+        # Another client message may have caused a subscription event, so the event also waits for the latest
+        # client message before it. The acknowledgement of the subscription does not wait.
         if entry.answers is None and entry.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
-            return Dependency(needs, self._last, owner)
+            return Dependency(needs, self._last_client_message, owner)
         return Dependency(needs, None, owner)
 
     def _owner(self, entry: SessionMessage) -> int | None:
+        """Return the client message to which a server message belongs; ``None`` if there is none."""
         if entry.answers is not None:
             return entry.answers
         match entry.message:
@@ -145,9 +149,9 @@ class _DependencyFinder:
 
     def _open_caller(self) -> int | None:
         """Return the latest open request during which a server may send requests."""
-        for place in reversed(self._open):
-            if self._open[place].method in _MAY_ASK_BACK:
-                return place
+        for index in reversed(self._open):
+            if self._open[index].method in _MAY_ASK_BACK:
+                return index
         return None
 
     def _is_listening(self, owner: int) -> bool:
@@ -158,9 +162,10 @@ _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 def _typed_id(params: "JSON | Absent", *path: str) -> TypedId | None:
-    found: JSON | Absent = params
+    """Return the id or token at ``path`` in params; ``None`` if there is none."""
+    value: JSON | Absent = params
     for name in path:
-        if not isinstance(found, Mapping):
+        if not isinstance(value, Mapping):
             return None
-        found = found.get(name)
-    return (type(found), found) if isinstance(found, int | str) and not isinstance(found, bool) else None
+        value = value.get(name)
+    return (type(value), value) if isinstance(value, int | str) and not isinstance(value, bool) else None

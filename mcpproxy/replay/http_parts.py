@@ -1,4 +1,4 @@
-"""Which parts of a recorded HTTP exchange a replay repeats, and which requests it refuses on loopback."""
+"""Helpers for replay over HTTP: which headers are replayed, and which requests a local server refuses."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,7 +16,7 @@ _NOT_REPLAYED: Final = frozenset(
         "server", "set-cookie", "www-authenticate", SESSION_ID,
     }
 )  # fmt: skip
-"""Response headers that are not replayed: they describe the connection or the moment, or hold credentials."""
+"""Response headers that are not replayed: they describe the connection or the time, or are secret."""
 
 
 def headers_of(exchange: Exchange | None) -> dict[str, str]:
@@ -38,7 +38,7 @@ def path_of(exchange: Exchange) -> str:
 
 
 def is_resumption(exchange: Exchange) -> bool:
-    """Whether it was a GET that resumes another stream."""
+    """Whether the exchange is a GET that resumes another stream."""
     return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
 
 
@@ -53,26 +53,27 @@ def uses_http_sse(replay_source: ReplaySource) -> bool:
 
 def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
     """Return the first unused exchange, or the last one if all are used; mark it as used."""
-    found = None
+    chosen = None
     for exchange in exchanges:
-        found = exchange
+        chosen = exchange
         if exchange.number not in used:
             break
-    if found is not None:
-        used.add(found.number)
-    return found
+    if chosen is not None:
+        used.add(chosen.number)
+    return chosen
 
 
 def foreign_site(origin: str, host: str) -> str | None:
-    """Return the foreign host that a request to loopback comes from or is addressed to, if any.
+    """Return the host in ``origin`` or ``host`` that is not loopback; ``None`` if both are loopback or empty.
 
-    A browser lets any page send requests to 127.0.0.1, and a name can be made to point there.
+    A request to a loopback server with such a host comes from a foreign web page: a browser lets any page
+    send requests to 127.0.0.1, and the owner of a domain can make its name resolve to that address.
     """
     for url in (origin, f"//{host}"):
         try:
-            name = urlsplit(url).hostname
+            hostname = urlsplit(url).hostname
         except ValueError:
             return url
-        if name and not is_loopback(name):
-            return name
+        if hostname and not is_loopback(hostname):
+            return hostname
     return None

@@ -1,6 +1,7 @@
 """Rewrites recorded server messages with the ids and progress tokens of the live client.
 
-A request of the server keeps its own id, unless an earlier request with that id is still unanswered.
+A request of the server is sent with its recorded id. If an earlier request with that id is still unanswered,
+the request gets a new id.
 """
 
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ from mcpproxy.replay.server.live_messages import LiveMessage
 class IdMap:
     """The ids of one live client.
 
-    ``answer_to`` holds the recorded response to each client request, by place. ``session_id`` replaces the
-    recorded session id in messages; if it is empty, a new one does.
+    ``answer_to`` maps the index of a recorded client request to its recorded response. ``session_id``
+    replaces the recorded session id in messages; if it is empty, a random id replaces it.
     """
 
     def __init__(
@@ -27,7 +28,7 @@ class IdMap:
     ) -> None:
         self._answer_to: Final = answer_to
         self._open_server_requests: Final[dict[TypedId, SessionMessage]] = {}
-        self._renamed = 0
+        self._new_ids = 0
         self._recorded_session: Final = session.issued_session_id.encode("latin-1", "replace")
         self._live_session: Final = (session_id or str(uuid4())).encode()
 
@@ -40,7 +41,11 @@ class IdMap:
         )
 
     def translated(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
-        """Return the bytes with live ids; ``None`` for progress that the live client did not request."""
+        """Return the bytes of a recorded message with live ids.
+
+        ``live`` is the live message to which the recorded message belongs, if any. The result is ``None`` for
+        a progress notification that the live client did not request.
+        """
         raw = self._with_live_ids(entry, live)
         if raw and self._recorded_session:
             return raw.replace(self._recorded_session, self._live_session)
@@ -55,7 +60,7 @@ class IdMap:
         return spliced(entry.raw, edits)
 
     def answered_request(self, id: "RequestId | Absent | None") -> SessionMessage | None:
-        """Remove and return the open server request that a response with this id answers."""
+        """Remove the open server request that a response with this id answers, and return it."""
         return self._open_server_requests.pop((type(id), id), None) if isinstance(id, int | str) else None
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
@@ -75,13 +80,14 @@ class IdMap:
                 return entry.raw
 
     def _server_request(self, entry: SessionMessage, id: RequestId) -> bytes:
+        """Return the bytes of a server request, with a new id if its own id is in use."""
         if (type(id), id) not in self._open_server_requests:
             self._open_server_requests[type(id), id] = entry
             return entry.raw
-        self._renamed += 1
-        fresh = f"{id}-{self._renamed}"
-        self._open_server_requests[str, fresh] = entry
-        return spliced(entry.raw, {ID: raw_json.written(fresh)})
+        self._new_ids += 1
+        new_id = f"{id}-{self._new_ids}"
+        self._open_server_requests[str, new_id] = entry
+        return spliced(entry.raw, {ID: raw_json.written(new_id)})
 
 
 def request_id(params: "JSON | Absent") -> TypedId | None:
@@ -91,6 +97,7 @@ def request_id(params: "JSON | Absent") -> TypedId | None:
 
 
 def _is_about(params: "JSON | Absent", entry: SessionMessage | None) -> bool:
+    """Whether the params of a cancellation name the request ``entry``."""
     if entry is None or not isinstance(entry.message, Request):
         return False
     return request_id(params) == (type(entry.message.id), entry.message.id)

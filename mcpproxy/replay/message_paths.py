@@ -1,7 +1,7 @@
-"""The paths in a message of values that differ from run to run: ids, progress tokens, cursors.
+"""The paths of the values in a message that differ in every run: ids, progress tokens, cursors.
 
-A replay replaces these values in the text of the message (``mcpproxy.protocol.raw_json``), so that the order
-of members, the spacing and the escapes stay as they were recorded.
+A replay replaces these values in the bytes of the message (``mcpproxy.protocol.raw_json``). So the order of
+members, the spacing and the escapes stay as they were recorded.
 """
 
 from typing import Final
@@ -13,6 +13,6 @@ CURSOR: Final[Path] = ("params", "cursor")
 PROGRESS_TOKEN: Final[Path] = ("params", "progressToken")
 REQUEST_ID: Final[Path] = ("params", "requestId")
 OWN_TOKEN: Final[Path] = ("params", "_meta", "progressToken")
-"""The progress token that a request asks for."""
+"""The progress token that a request chooses for its progress notifications."""
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 """The member of ``_meta`` that names the request which opened a subscription."""

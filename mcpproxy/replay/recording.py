@@ -1,7 +1,7 @@
 """A recording as sessions of messages, in order, with each response linked to its request.
 
-A trace holds frames. A replay works on messages (a batch has several) and, over HTTP, on the exchanges that
-carried them.
+A trace contains frames. A replay works on messages (a frame with a batch has several) and, over HTTP, on the
+exchanges in which the messages were sent.
 """
 
 import os
@@ -47,10 +47,10 @@ TypedId: TypeAlias = tuple[type, RequestId]
 class SessionMessage:
     """One message of a session, or one line that is not a JSON-RPC message.
 
-    ``index`` is its place: its position in the messages of the session, from 0. ``answers`` is the place of
-    the request that it answers. ``seq`` is the number of its frame, ``raw`` its bytes on the wire, ``batch``
-    the number of the frame again if that is a batch, else 0. ``exchange`` and ``event`` are those of the
-    frame.
+    ``index`` is its position in the messages of the session, from 0. ``answers`` is the index of the request
+    that the message answers. ``seq`` is the number of its frame, and ``raw`` are its bytes on the wire.
+    ``batch`` is the number of the frame if the frame is a batch, else 0. ``exchange`` and ``event`` are those
+    of the frame.
     """
 
     index: int
@@ -74,8 +74,8 @@ class SessionMessage:
 class Exchange:
     """One HTTP exchange of a session.
 
-    ``opened`` and ``ended`` are the numbers of messages in the session before the request and before the end
-    of the exchange. ``status`` is 0 until there is a response.
+    ``opened`` says how many messages the session had before the request, and ``ended`` how many it had when
+    the exchange ended. ``status`` is 0 until there is a response.
     """
 
     number: int
@@ -88,7 +88,7 @@ class Exchange:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it was answered with Server-Sent Events."""
+        """Whether the response is a stream of Server-Sent Events."""
         return any(
             name.lower() == "content-type" and value.lower().startswith("text/event-stream")
             for name, value in self.headers
@@ -138,8 +138,8 @@ class RecordedSession:
 class LoadedTrace:
     """All sessions of one trace, in the order in which they began.
 
-    ``notes`` says what cannot be replayed (a gap, a body too long to be recorded whole, a masked credential),
-    one sentence fragment each. ``complete`` is false if anything is missing.
+    Each of ``notes`` says in a clause what cannot be replayed: a gap, a message too long to be recorded
+    whole, a masked credential. ``complete`` is false if anything is missing in the trace.
     """
 
     path: str
@@ -165,36 +165,44 @@ def load(path: str | os.PathLike[str]) -> LoadedTrace:
 
 def from_trace(trace: Trace) -> LoadedTrace:
     """Do the same as ``load`` with an open trace."""
-    reader = _SessionReader({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
+    session_names = {
+        exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges
+    }
+    reader = _SessionReader(session_names)
     for event in trace.events():
-        reader.take(event)
+        reader.add(event)
     notes = [*trace.notes, *reader.notes()]
-    sessions = [s for s in reader.sessions.values() if s.messages or s.exchanges]
+    sessions = [session for session in reader.sessions.values() if session.messages or session.exchanges]
     return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
 
 
 class _SessionReader:
-    """Sorts the events of a trace into sessions. ``names`` has the session of each exchange."""
+    """Sorts the events of a trace into sessions.
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    ``session_names`` maps the number of an exchange to a session.
+    """
+
+    def __init__(self, session_names: Mapping[int, str]) -> None:
         self.sessions: Final[dict[str, RecordedSession]] = {}
-        self._names = names
+        self._session_names = session_names
         self._conversation = Conversation()
-        self._index_of: Final[dict[int, list[int]]] = {}
-        self._in_pieces: set[tuple[int, Sender]] = set()
-        self._pieces = 0
-        self._masked = False
+        self._indices_of: Final[dict[int, list[int]]] = {}  # number of a frame -> indices of its messages
+        self._in_pieces: set[tuple[int, Sender]] = set()  # streams in the middle of an overlong message
+        self._overlong_count = 0
+        self._has_masked_headers = False
         self._client_left = False
 
     def notes(self) -> list[str]:
-        found: list[str] = []
-        if self._pieces:
-            found.append(f"{self._pieces} messages were too long to be kept whole; they are left out")
-        if self._masked:
-            found.append("credentials are masked; they are not sent again")
-        return found
+        """Return clauses that say what cannot be replayed."""
+        notes: list[str] = []
+        if self._overlong_count:
+            notes.append(f"{self._overlong_count} messages were too long to be kept whole; they are left out")
+        if self._has_masked_headers:
+            notes.append("credentials are masked; they are not sent again")
+        return notes
 
-    def take(self, event: object) -> None:
+    def add(self, event: object) -> None:
+        """Add an event of the trace to its session."""
         if isinstance(event, Finding | Gap):
             return
         self._conversation.look(event)
@@ -204,7 +212,8 @@ class _SessionReader:
             case RequestHead():
                 session = self._session(event.exchange)
                 session.exchanges[event.exchange] = Exchange(event.exchange, event, len(session.messages))
-                self._masked = self._masked or any("masked(" in value for _, value in event.headers)
+                if any("masked(" in value for _, value in event.headers):
+                    self._has_masked_headers = True
             case ResponseHead() if event.status >= 200 and not event.by_proxy:
                 if exchange := self._session(event.exchange).exchanges.get(event.exchange):
                     exchange.status, exchange.headers = event.status, event.headers
@@ -220,20 +229,20 @@ class _SessionReader:
                 pass
 
     def _session(self, exchange: int) -> RecordedSession:
-        name = self._names.get(exchange, "")
+        name = self._session_names.get(exchange, "")
         return self.sessions.setdefault(name, RecordedSession(name))
 
     def _frame(self, frame: Frame) -> None:
         stream = (frame.exchange, frame.sender)
         if frame.continues or stream in self._in_pieces:
-            self._pieces += stream not in self._in_pieces
+            self._overlong_count += stream not in self._in_pieces
             self._in_pieces.add(stream) if frame.continues else self._in_pieces.discard(stream)
             return
         if frame.by_proxy or frame.refused:
             return
         session, message = self._session(frame.exchange), frame.message
         batch = frame.seq if isinstance(message, Batch) else 0
-        places: list[int] = []
+        indices: list[int] = []
         turns = self._conversation.turns(frame)
         for (single, raw), turn in zip(singles(message, frame.raw), turns, strict=True):
             answers = self._index_of_request(session, turn.answers, single)
@@ -252,18 +261,18 @@ class _SessionReader:
                     event=frame.event,
                 )
             )
-            places.append(index)
-        self._index_of[frame.seq] = places
+            indices.append(index)
+        self._indices_of[frame.seq] = indices
 
     def _index_of_request(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
-        """Return the place of the request in ``frame`` that has the id of this response."""
+        """Return the index of the request that ``answer`` answers: the request with its id in ``frame``."""
         if frame is None or not isinstance(answer, Response | ErrorResponse):
             return None
-        for place in self._index_of.get(frame, ()):
-            if place < len(session.messages):
-                request = session.messages[place].message
+        for index in self._indices_of.get(frame, ()):
+            if index < len(session.messages):
+                request = session.messages[index].message
                 if isinstance(request, Request) and request.id == answer.id:
-                    return place
+                    return index
         return None
 
 

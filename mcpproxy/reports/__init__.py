@@ -1,1 +1,1 @@
-"""The reports: one output format per file, written by pure functions that return lines of text."""
+"""The reports: each module has one output format, made by pure functions that return lines of text."""

@@ -1,9 +1,9 @@
 """A baseline: a file of accepted findings, each with how often it may occur in one recording.
 
-A baseline lets a project start with existing findings: these are known and do not count, new ones do.
-Findings are identified by their fingerprints. The file is sorted JSON that people can read. Each entry has
-the rule and the message of the finding, and a ``why`` that users may fill in and that is kept when the file
-is rewritten.
+A baseline lets a project start with existing findings: accepted findings are known and do not count, new
+findings do. Findings are identified by their fingerprints (see ``fingerprint``). The file is sorted JSON that
+people can read. Each entry has the rule and the message of the finding, and a ``why`` that users may fill in.
+When the file is rewritten, ``why`` is kept.
 """
 
 import json
@@ -30,8 +30,8 @@ _WRITE_ONE: Final = "--write-baseline writes one"
 class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
-    The other fields are for people: the finding as it was when accepted, the ``trace`` it was first seen in,
-    and ``why`` it is accepted, empty if no reason was given.
+    The other fields are for people: the finding as it was when accepted, the ``trace`` in which it occurred
+    first, and ``why`` it is accepted, empty if no reason was given.
     """
 
     fingerprint: str
@@ -52,34 +52,37 @@ class Baseline:
     path: str
     entries: Mapping[str, Entry]
 
-    def marked(self, found: Iterable[Located]) -> tuple[Located, ...]:
-        """Return the findings of one recording in their order, with the accepted ones marked as known."""
-        return tuple(self._marked(one) for one in found)
+    def marked(self, findings: Iterable[Located]) -> tuple[Located, ...]:
+        """Return the findings of one recording in their order, with the accepted findings marked as known."""
+        return tuple(self._marked(finding) for finding in findings)
 
-    def _marked(self, one: Located) -> Located:
-        entry = self.entries.get(one.fingerprint)
-        if entry is None or one.occurrence > entry.count:
-            return one
-        return replace(one, is_known=True, why=entry.why)
+    def _marked(self, finding: Located) -> Located:
+        entry = self.entries.get(finding.fingerprint)
+        if entry is None or finding.occurrence > entry.count:
+            return finding
+        return replace(finding, is_known=True, why=entry.why)
 
-    def fixed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> tuple[Entry, ...]:
-        """Return the entries that were not found. Entries of rules that were not ``judged`` are left out."""
-        seen = {one.fingerprint for one in found}
-        return tuple(e for e in self.entries.values() if e.fingerprint not in seen and judged(e.rule))
+    def fixed(self, findings: Iterable[Located], was_judged: Callable[[str], bool]) -> tuple[Entry, ...]:
+        """Return the entries whose findings did not occur. Entries of rules that were not judged are left
+        out."""
+        fingerprints = {finding.fingerprint for finding in findings}
+        return tuple(
+            e for e in self.entries.values() if e.fingerprint not in fingerprints and was_judged(e.rule)
+        )
 
-    def renewed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> "Baseline":
-        """Return a baseline that accepts all of ``found``.
+    def renewed(self, findings: Iterable[Located], was_judged: Callable[[str], bool]) -> "Baseline":
+        """Return a baseline that accepts all ``findings``.
 
-        Entries of rules that were not ``judged`` are kept, and so is the ``why`` of a finding.
+        Entries of rules that were not judged are kept, and so is the ``why`` of a finding.
         """
-        entries = {digest: e for digest, e in self.entries.items() if not judged(e.rule)}
-        for one in found:
-            before = entries.get(one.fingerprint)
-            if before is None:
-                known = self.entries.get(one.fingerprint)
-                entries[one.fingerprint] = _entry(one, known.why if known else "")
-            elif one.occurrence > before.count:
-                entries[one.fingerprint] = replace(before, count=one.occurrence)
+        entries = {digest: e for digest, e in self.entries.items() if not was_judged(e.rule)}
+        for finding in findings:
+            new_entry = entries.get(finding.fingerprint)
+            if new_entry is None:
+                old_entry = self.entries.get(finding.fingerprint)
+                entries[finding.fingerprint] = _entry(finding, old_entry.why if old_entry else "")
+            elif finding.occurrence > new_entry.count:
+                entries[finding.fingerprint] = replace(new_entry, count=finding.occurrence)
         ordered = sorted(entries.values(), key=lambda e: (e.rule, e.message, e.fingerprint))
         return Baseline(self.path, {e.fingerprint: e for e in ordered})
 
@@ -105,10 +108,10 @@ def as_object(entry: Entry) -> dict[str, object]:
 
 
 def read(path: str, *, may_be_missing: bool = False) -> Baseline:
-    """Read the baseline in ``path``; return an empty one if there is no file and it ``may_be_missing``.
+    """Read the baseline in ``path``. If there is no file and it ``may_be_missing``, return an empty baseline.
 
     Raises:
-        UsageError: it cannot be read, or is not a baseline.
+        UsageError: the file cannot be read, or is not a baseline.
     """
     try:
         text = files.read(path, _LIMIT_BYTES, follows=True)
@@ -166,16 +169,16 @@ def _text(value: JSONObject, name: str) -> str:
     return member(value, name, str, "")
 
 
-def _entry(one: Located, why: str) -> Entry:
-    finding = one.finding
+def _entry(located: Located, why: str) -> Entry:
+    finding = located.finding
     return Entry(
-        one.fingerprint,
+        located.fingerprint,
         finding.rule,
         finding.message,
-        one.occurrence,
+        located.occurrence,
         severity=finding.severity,
         blame=finding.blame,
         requirement=finding.requirement,
-        trace=one.path,
+        trace=located.path,
         why=why,
     )

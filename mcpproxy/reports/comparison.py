@@ -1,4 +1,5 @@
-"""The reports of a comparison: for people (text), programs (JSON) and build servers (JUnit).
+"""The reports of a comparison of two recordings: for people (text), programs (JSON) and build servers
+(JUnit).
 
 The text lists the items that differ and counts those that are the same. The other formats list every item.
 """
@@ -48,7 +49,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def as_json(comparison: Comparison) -> Iterator[str]:
-    """Return one object: both sides, the counts, every item with its changes, and the notes."""
+    """Return the comparison as one JSON object: both sides, the counts, every item, and the notes."""
     value = {
         "expected": comparison.expected,
         "found": comparison.found,
@@ -76,7 +77,8 @@ def _case(item: ComparedItem) -> Case:
 
 
 def _printed(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
-    """Return all that is printed of an item but its frame; consecutive items with the same are one line."""
+    """Return the parts of an item that its line shows, except the frame. Consecutive items with equal parts
+    share a line."""
     return (item.session, item.verdict, item.what, item.remark, item.changes)
 
 

@@ -1,9 +1,9 @@
 """The coverage of the specification: each requirement, its rules, and whether a recording can show
 that it was broken.
 
-A requirement is *decided* if a check reports that it was broken, a *permission* if it says MAY and only
-limits other rules, and *unobservable* if no recording can show that it was broken, for a reason that is
-given.
+A requirement is *decided* if a check reports when it is broken, a *permission* if it says MAY and only limits
+other rules, and *unobservable* if no recording can show that it was broken; then the catalogue gives the
+reason.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from mcpproxy.reports.text_table import table
 State = Literal["decided", "permission", "unobservable"]
 
 BEST_FIRST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
-"""The states, best first: a requirement of several rules has the best of their states."""
+"""The states, best first. If a requirement belongs to several rules, its best state counts."""
 
 SERIES: Final = {
     "R": "of MCP",
@@ -33,7 +33,8 @@ COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "u
 
 @dataclass(frozen=True, slots=True)
 class RequirementRow:
-    """One requirement. ``rules`` are the codes that rest on it; ``why`` is empty unless unobservable."""
+    """One requirement. ``rules`` are the codes of its rules; ``why`` says why it is unobservable, or is
+    empty."""
 
     id: str
     rules: tuple[str, ...]
@@ -43,7 +44,7 @@ class RequirementRow:
 
 
 def rows(catalogue: Catalogue) -> tuple[RequirementRow, ...]:
-    """Return every requirement once, sorted by id, however many rules rest on it."""
+    """Return every requirement once, sorted by id, even if it belongs to several rules."""
     by_id: dict[str, list[Requirement]] = {}
     for requirement in catalogue.requirements.values():
         by_id.setdefault(requirement.id, []).append(requirement)
@@ -51,7 +52,8 @@ def rows(catalogue: Catalogue) -> tuple[RequirementRow, ...]:
 
 
 def unaccounted(listed: Iterable[RequirementRow]) -> tuple[str, ...]:
-    """Return the ids that are missing between the first and the last of a series (``R-001`` … ``R-277``)."""
+    """Return the ids that ``listed`` lacks, in each series from number 1 to its last (``R-001`` …
+    ``R-277``)."""
     numbers: dict[str, set[int]] = {}
     for row in listed:
         series, _, number = row.id.rpartition("-")
@@ -78,12 +80,12 @@ def lines(listed: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[
 
     yield from table(cells, style, paint=paint)
     yield ""
-    for series, of in SERIES.items():
-        rows_of = [row for row in listed if row.id.startswith(f"{series}-")]
-        if rows_of:
-            totals = Counter(row.state for row in rows_of)
+    for series, description in SERIES.items():
+        rows_of_series = [row for row in listed if row.id.startswith(f"{series}-")]
+        if rows_of_series:
+            totals = Counter(row.state for row in rows_of_series)
             yield (
-                f"{count(len(rows_of), 'requirement')} {of}: {totals['decided']} decided, "
+                f"{count(len(rows_of_series), 'requirement')} {description}: {totals['decided']} decided, "
                 f"{totals['permission']} permissions, {totals['unobservable']} unobservable"
             )
     yield f"unaccounted for: {', '.join(unaccounted(listed)) or 'none'}"
@@ -98,7 +100,7 @@ def as_objects(listed: Iterable[RequirementRow]) -> list[dict[str, object]]:
 
 
 def _row(id: str, requirements: list[Requirement]) -> RequirementRow:
-    # Reversed, so that the first requirement of each state remains.
+    # Reversed, so that of several requirements with one state the first remains.
     by_state: dict[State, Requirement] = {
         _state(requirement): requirement for requirement in reversed(requirements)
     }

@@ -1,8 +1,9 @@
 """Fingerprints: hashes that identify the same flaw in different recordings.
 
-When a server is recorded again, the same flaw has another frame number, other ids and other times. None of
-these are part of a fingerprint, and neither is the trace. A fingerprint covers the rule and the requirement,
-the peer at fault, the method and its subject, the place in the message, and the sentence without these parts.
+When a server is recorded again, the same flaw has another frame number, other ids and other times. A
+fingerprint depends on none of these, nor on the name of the trace. It covers the rule and the requirement,
+the peer at fault, the method and its subject (the tool, say), the place in the message, and the finding's
+sentence without ids and times.
 """
 
 import re
@@ -15,7 +16,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.session.frame import Finding
 
 NAME: Final = "mcpproxyFinding/v1"
-"""The name of these fingerprints; a different computation gets a new version."""
+"""The name of these fingerprints. If the computation changes, the version in the name changes too."""
 
 _NAMES: Final = ("name", "uri", "uriTemplate")
 """The members that identify the entries of a list."""
@@ -34,14 +35,14 @@ _VARYING: Final = pattern(
 )
 _NUMBER: Final = pattern(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|\.\d)")
 _CODE: Final = pattern(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=with \d\d\d)")
-"""Numbers that say what went wrong: error codes of JSON-RPC, status codes of HTTP."""
+"""Numbers that are kept, because they say what went wrong: error codes of JSON-RPC, status codes of HTTP."""
 
 
 @slotted(frozen=True)
 class Subject:
-    """The subject of a frame: the method, the requested tool, prompt or resource, and its JSON value.
+    """The subject of a frame: the method, the ``name`` of the tool, prompt or resource, and the message.
 
-    A field is empty if its value is unknown.
+    ``value`` is the message as JSON. A field is empty if it is unknown.
     """
 
     method: str = ""
@@ -53,7 +54,7 @@ NOTHING: Final = Subject()
 
 
 def fingerprint(finding: Finding, subject: Subject = NOTHING) -> str:
-    """Return 32 hexadecimal digits: the same for the same flaw in every recording of the same server."""
+    """Return 32 hexadecimal digits, which are equal for the same flaw in all recordings of a server."""
     parts = (
         finding.rule,
         finding.requirement,
@@ -64,7 +65,7 @@ def fingerprint(finding: Finding, subject: Subject = NOTHING) -> str:
         stable_text(finding.message),
     )
     joined = "\0".join(parts).encode("utf-8", "backslashreplace")
-    from hashlib import sha256  # It loads OpenSSL, which only reports with places need.
+    from hashlib import sha256  # it loads OpenSSL, which only some reports need
 
     return sha256(joined).hexdigest()[:32]
 
@@ -86,15 +87,16 @@ def stable_pointer(pointer: str, value: JSON) -> str:
 
 
 def _named(tokens: Sequence[str], value: JSON) -> list[str]:
-    named: list[str] = []
+    """Return the tokens of a pointer into ``value``, with each list index replaced by the entry's name."""
+    parts: list[str] = []
     for token in tokens:
         if isinstance(value, dict):
-            named.append(token)
+            parts.append(token)
             value = value.get(token)
             continue
         value = _entry(value, token)
-        named.append(f"[{_name(value)}]" if token.isdigit() else token)
-    return named
+        parts.append(f"[{_name(value)}]" if token.isdigit() else token)
+    return parts
 
 
 def _entry(value: JSON, token: str) -> JSON:
@@ -111,5 +113,5 @@ def _name(entry: JSON) -> str:
     return "*"
 
 
-def _number(found: re.Match[str]) -> str:
-    return found[0] if _CODE.fullmatch(found.string, found.start(), found.end()) else "#"
+def _number(match: re.Match[str]) -> str:
+    return match[0] if _CODE.fullmatch(match.string, match.start(), match.end()) else "#"

@@ -1,7 +1,7 @@
 """Findings as annotations of GitHub Actions: one workflow command per line, in the log of a step.
 
-GitHub shows at most ten errors and ten warnings of a step. So the worst findings come first, and repeated
-findings share one annotation.
+GitHub shows at most ten errors and ten warnings of a step. So the worst findings come first, and findings
+with equal fingerprints share one annotation.
 
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -20,27 +20,27 @@ _WORST_FIRST: Final = tuple(COMMAND)
 
 
 def lines(
-    found: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str
+    findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str
 ) -> Iterator[str]:
     """Return a command for each finding that is not known, then one for each remark.
 
     File paths are relative to ``base``, the root of the repository.
     """
     groups: dict[tuple[str, str], list[Located]] = {}
-    for located in found:
+    for located in findings:
         if not located.is_known:
             groups.setdefault((located.path, located.fingerprint or str(located)), []).append(located)
     for group in sorted(groups.values(), key=lambda group: _WORST_FIRST.index(group[0].finding.severity)):
         finding = group[0].finding
         rule = catalogue.rules.get(finding.rule)
         title = f"{finding.rule} {rule.name}" if rule else finding.rule
-        where = f"frame {finding.frame}: " if finding.frame else ""
-        often = f" ({len(group)} times)" if len(group) > 1 else ""
-        said = f"{where}{visible(finding.message)}{often}"
+        place = f"frame {finding.frame}: " if finding.frame else ""
+        repeats = f" ({len(group)} times)" if len(group) > 1 else ""
+        message = f"{place}{visible(finding.message)}{repeats}"
         if finding.source:
-            said += f"\n{visible(finding.source)}"
+            message += f"\n{visible(finding.source)}"
         file = relative(group[0].path, base)
-        yield command(COMMAND[finding.severity], said, file=file, line=max(group[0].line, 1), title=title)
+        yield command(COMMAND[finding.severity], message, file=file, line=max(group[0].line, 1), title=title)
     for remark in remarks:
         file = relative(remark.path, base)
         if remark.is_fatal:
@@ -57,9 +57,11 @@ def command(name: str, message: str, **properties: object) -> str:
 
 
 def escape_commands(line: str) -> str:
-    """Return ``line`` in a form that the runner does not take for a command, even if a peer's text is in it.
+    """Return ``line`` changed so that the runner does not execute it as a command. It may contain a peer's
+    text.
 
-    The older form (``##[name]``) is recognised anywhere in a line, the newer one after leading spaces.
+    The runner recognises the older form (``##[name]``) anywhere in a line, the newer form (``::name``) after
+    leading spaces.
     """
     line = visible(line).replace("##[", "# #[")
     return f"- {line}" if line.lstrip().startswith("::") else line

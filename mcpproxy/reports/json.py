@@ -14,7 +14,9 @@ def lines(verdict: JudgedTraces) -> Iterator[str]:
     yield json.dumps(
         {
             "traces": [trace_object(trace) for trace in verdict.traces],
-            "unreadable": [{"path": one.path, "reason": one.reason} for one in verdict.unjudged],
+            "unreadable": [
+                {"path": unjudged.path, "reason": unjudged.reason} for unjudged in verdict.unjudged
+            ],
             "summary": {
                 "traces": len(verdict.traces),
                 "incomplete": sum(not trace.complete for trace in verdict.traces),
@@ -33,7 +35,7 @@ def lines(verdict: JudgedTraces) -> Iterator[str]:
 
 
 def _baseline(verdict: JudgedTraces) -> dict[str, object]:
-    """Return the result of the comparison with a baseline, if there is one; unknown findings are new."""
+    """Return the result of the comparison with a baseline, if there is one. Findings outside it are new."""
     if verdict.fixed is None:
         return {}
     return {
@@ -47,7 +49,8 @@ def _baseline(verdict: JudgedTraces) -> dict[str, object]:
 
 
 def trace_object(trace: JudgedTrace) -> dict[str, object]:
-    """Return one trace with its findings; those that a baseline accepts are separate, as ``known``."""
+    """Return one trace with its findings. Findings that a baseline accepts are in a separate member,
+    ``known``."""
     return {
         "path": trace.path,
         "complete": trace.complete,
@@ -55,8 +58,8 @@ def trace_object(trace: JudgedTrace) -> dict[str, object]:
         "frames": trace.frames,
         "findings": _findings(trace),
         "notes": list(trace.notes),
-        **({"more": [more_object(one) for one in trace.more]} if trace.more else {}),
-        **({"known": [_located(one) for one in trace.known]} if trace.known else {}),
+        **({"more": [more_object(entry) for entry in trace.more]} if trace.more else {}),
+        **({"known": [_located(entry) for entry in trace.known]} if trace.known else {}),
     }
 
 
@@ -66,7 +69,11 @@ def _findings(trace: JudgedTrace) -> list[dict[str, object]]:
     return [finding_object(finding) for finding in trace.findings]
 
 
-def _located(one: Located) -> dict[str, object]:
+def _located(located: Located) -> dict[str, object]:
     """Return a finding and its place: ``file`` and ``line`` of the frame's record, ``null`` if unknown."""
-    place: dict[str, object] = {"file": one.path, "line": one.line or None, "fingerprint": one.fingerprint}
-    return finding_object(one.finding) | place | ({"why": one.why} if one.is_known else {})
+    place: dict[str, object] = {
+        "file": located.path,
+        "line": located.line or None,
+        "fingerprint": located.fingerprint,
+    }
+    return finding_object(located.finding) | place | ({"why": located.why} if located.is_known else {})

@@ -1,4 +1,4 @@
-"""The result of a check run, independent of the output format."""
+"""The result of ``mcpproxy check``, independent of the output format."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ class JudgedTrace:
     are the findings with their places, if places were requested. It includes the findings that a baseline
     accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.
     ``journal_fault`` says why the journal of a killed session could not be read; then only a part was judged.
-    ``places`` gives the file and the line (from 1) of each frame with findings, where it is known; frame 0 is
-    the session.
+    ``places`` maps the number of each frame with findings to its file and line (from 1), if they are known;
+    frame 0 is the session.
     """
 
     path: str
@@ -54,10 +54,10 @@ class Unjudged:
 
 @dataclass(frozen=True)
 class JudgedTraces:
-    """A whole run: every trace in the requested order.
+    """The result of a whole run: every trace in the requested order.
 
-    ``fixed`` are the entries of the baseline that were not found, ``None`` if there is no baseline.
-    ``folders`` hold the user's own rules.
+    ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
+    ``folders`` are the folders of the user's own rules. With ``strict``, warnings count like errors.
     """
 
     traces: tuple[JudgedTrace, ...]
@@ -73,8 +73,8 @@ class JudgedTraces:
             finding.severity for trace in self.traces for finding in trace.findings
         )
         for trace in self.traces:
-            for one in trace.more:
-                total[one.severity] += one.count
+            for repeated in trace.more:
+                total[repeated.severity] += repeated.count
         return total
 
     @cached_property
@@ -93,14 +93,20 @@ class JudgedTraces:
 
     @property
     def remarks(self) -> "tuple[Remark, ...]":
-        """What recordings lack, which findings were only counted, and which traces were not judged."""
+        """The notes on incomplete recordings, findings that were only counted, and traces not judged."""
         from mcpproxy.reports.located import Remark
 
-        lacking = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
+        incomplete = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
         counted = (
-            Remark(trace.path, more_text(one), is_count=True) for trace in self.traces for one in trace.more
+            Remark(trace.path, more_text(repeated), is_count=True)
+            for trace in self.traces
+            for repeated in trace.more
         )
-        return (*lacking, *counted, *(Remark(one.path, one.reason, is_fatal=True) for one in self.unjudged))
+        return (
+            *incomplete,
+            *counted,
+            *(Remark(trace.path, trace.reason, is_fatal=True) for trace in self.unjudged),
+        )
 
     def does_count(self, finding: Finding) -> bool:
         """Whether a finding that is not known makes the run fail."""
@@ -114,6 +120,7 @@ class JudgedTraces:
         return 1 if self.counts["error"] or (self.strict and self.counts["warning"]) else 0
 
 
-def more_text(one: Repeated) -> str:
-    """Return a sentence that says how many more findings of a cause there are than are listed."""
-    return f"{one.count:,} more of {one.rule} {one.blame} ({one.severity}), like those before"
+def more_text(repeated: Repeated) -> str:
+    """Return a sentence that says how many findings of a cause are not listed."""
+    cause = f"{repeated.rule} {repeated.blame} ({repeated.severity})"
+    return f"{repeated.count:,} more of {cause}, like those before"

@@ -1,9 +1,9 @@
 """Test reports as JUnit XML, for build servers that show tests.
 
-The format has no standard, so the output is valid under two common schemas: the one of Jenkins and, unless a
-case is skipped, Windy Road's schema of the reports that Apache Ant writes. Only the latter needs the
+The format has no standard. The output is valid under two common schemas: that of Jenkins and, if no case is
+skipped, Windy Road's schema of the reports that Apache Ant writes. Only the second schema needs the
 ``properties``, ``hostname`` and ``timestamp`` of a suite and its empty ``system-err``. Characters that XML
-does not allow are written as the escapes of ``visible``.
+does not allow are written as the escapes of ``mcpproxy.base.visible``.
 """
 
 from collections import Counter
@@ -25,8 +25,8 @@ _ELEMENT: Final[dict[Status, str]] = {"failed": "failure", "error": "error"}
 class Case:
     """One test. A build server recognises it in the next run by ``classname`` and ``name``.
 
-    ``seconds`` is how long it took. For a test that did not pass, ``message`` says why in one line, ``text``
-    in full, and ``kind`` in one word.
+    ``seconds`` is the duration of the test. For a test that did not pass, ``message`` says why in one line,
+    ``text`` in full, and ``kind`` in one word.
     """
 
     classname: str

@@ -1,7 +1,8 @@
 """Findings with their places (the file and line of the frame's record) and their fingerprints.
 
-Build servers show a finding beside a line of a file, and distinguish new findings from known ones. Both
-require that the recording is read again, so this is done only if there are findings and the report needs it.
+Build servers show a finding beside a line of a file, and distinguish new findings from known findings. For
+both, the recording must be read again, so places are looked up only if there are findings and the report
+needs them.
 """
 
 import os
@@ -25,10 +26,10 @@ _NAMING_PARAMS: Final = ("name", "uri")
 
 @slotted(frozen=True)
 class Place:
-    """The record of a frame: its number, its file, and its line there, counted from 1.
+    """The place of a frame's record: the number of the frame, the file, and the line, counted from 1.
 
-    ``line`` is 0 if unknown: in recordings made by other programs, whose lines are different. A finding about
-    the whole session (``frame`` 0) is placed in the first line.
+    ``line`` is 0 in recordings of other programs, because their lines are not records. A finding about the
+    whole session (``frame`` 0) is placed in the first line.
     """
 
     frame: int
@@ -59,7 +60,7 @@ class Located:
 class Remark:
     """A sentence about a recording: it is incomplete, or it could not be judged (``is_fatal``).
 
-    With ``is_count`` the sentence says how many more findings there are than are listed.
+    With ``is_count`` the sentence says how many findings are not listed.
     """
 
     path: str
@@ -72,30 +73,30 @@ def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:
     """Return the ``findings`` of ``trace`` with their places, in the same order. This reads the trace again.
 
     Raises:
-        TraceError: it can no longer be read.
+        TraceError: the trace can no longer be read.
     """
     findings = tuple(findings)
     wanted = {number for finding in findings for number in (finding.frame, *finding.related)}
     places, subjects = _read_places(trace, wanted - {0}) if findings else ({}, {})
     counts: Counter[str] = Counter()
-    found: list[Located] = []
+    located: list[Located] = []
     for finding in findings:
         digest = fingerprint(finding, _subject(finding, subjects))
         counts[digest] += 1
         place = _place(places, finding.frame, trace)
         related = tuple(_place(places, number, trace) for number in finding.related)
-        found.append(Located(finding, place.path, place.line, related, digest, counts[digest]))
-    return tuple(found)
+        located.append(Located(finding, place.path, place.line, related, digest, counts[digest]))
+    return tuple(located)
 
 
 def relative(path: str, base: str) -> str:
     """Return ``path`` relative to ``base``, separated by ``/``; unchanged if it is not inside ``base``."""
-    whole = os.path.abspath(path)
+    absolute = os.path.abspath(path)
     try:
-        inside = os.path.commonpath([whole, os.path.abspath(base)]) == os.path.abspath(base)
+        is_inside = os.path.commonpath([absolute, os.path.abspath(base)]) == os.path.abspath(base)
     except ValueError:  # another drive
-        inside = False
-    return (os.path.relpath(whole, base) if inside else whole).replace(os.sep, "/")
+        is_inside = False
+    return (os.path.relpath(absolute, base) if is_inside else absolute).replace(os.sep, "/")
 
 
 def _place(places: Mapping[int, Place], number: int, trace: Trace) -> Place:
@@ -113,14 +114,19 @@ class _FrameSubjects:
     subjects: tuple[Subject, ...]
 
     def of(self, finding: Finding) -> Subject:
-        """Return the subject that a finding points into; the first if it has no pointer."""
-        first = (finding.pointer or "").split("/")[1:2]
-        index = int(first[0]) if len(self.subjects) > 1 and first and first[0].isdecimal() else 0
+        """Return the subject of the message that a finding points into; the first subject without a
+        pointer."""
+        first_token = (finding.pointer or "").split("/")[1:2]
+        index = (
+            int(first_token[0])
+            if len(self.subjects) > 1 and first_token and first_token[0].isdecimal()
+            else 0
+        )
         return self.subjects[index] if index < len(self.subjects) else NOTHING
 
 
 def _subject(finding: Finding, subjects: Mapping[int, _FrameSubjects]) -> Subject:
-    """Return the subject of a finding; for a response with a wrong id, that of the related request."""
+    """Return the subject of a finding. For a response with a wrong id, use that of the related request."""
     subject = subjects.get(finding.frame, _UNKNOWN).of(finding)
     if not subject.method and finding.related:
         request = subjects.get(finding.related[0], _UNKNOWN).subjects[0]
@@ -155,9 +161,10 @@ def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict
 
 
 def _requested_names(seq: int, turns: Iterable[Turn], open_requests: dict[int, str]) -> Iterator[str]:
-    """Return the name that each message requests; for a response, the name that its request has.
+    """Yield, for each message, the name of the requested tool, prompt or resource; empty if it names none.
 
-    ``open_requests`` holds the names that open requests contain, by frame number.
+    A response gets the name of its request. ``open_requests`` maps frame numbers of open requests to their
+    names.
     """
     for turn in turns:
         if turn.kind in ("response", "error"):
@@ -194,7 +201,7 @@ def _subjects_of(
 def _value(frame: Frame) -> JSON:
     """Return the frame's message as a JSON value; ``None`` if it is not JSON."""
     try:
-        # ``read_object`` takes only objects, and a message may be any JSON.
+        # ``read_object`` accepts only objects, and a message may be any JSON value.
         return read_object(b'{"value":%b}' % frame.raw).get("value")
     except NotARecordError:
         return None

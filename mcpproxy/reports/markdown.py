@@ -19,24 +19,26 @@ _WORST_FIRST: Final = ("error", "warning", "info")
 
 
 def lines(
-    heading: str, found: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
+    heading: str, findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
 ) -> Iterator[str]:
-    """Return a section: heading, a row per rule and peer at fault, remarks, number of known findings."""
-    found, remarks = tuple(found), tuple(remarks)
+    """Return the lines of a section: heading, a row per rule and peer at fault, remarks, count of known
+    findings."""
+    findings, remarks = tuple(findings), tuple(remarks)
     yield f"## {escaped(heading)}"
     yield ""
-    if rows := list(_rows([located for located in found if not located.is_known], catalogue)):
+    if rows := list(_rows([located for located in findings if not located.is_known], catalogue)):
         yield "| severity | rule | who | count | first | what |"
         yield "| --- | --- | --- | ---: | --- | --- |"
         yield from rows
         yield ""
     for remark in remarks:
-        what = "not judged" if remark.is_fatal else "more findings" if remark.is_count else "incomplete"
-        yield f"- {escaped(remark.path)}: **{what}**: {escaped(remark.text)}"
+        kind = "not judged" if remark.is_fatal else "more findings" if remark.is_count else "incomplete"
+        yield f"- {escaped(remark.path)}: **{kind}**: {escaped(remark.text)}"
     if remarks:
         yield ""
-    if known := sum(located.is_known for located in found):
-        yield f"{count(known, 'finding')} of the baseline {'is' if known == 1 else 'are'} not listed."
+    if known_count := sum(located.is_known for located in findings):
+        verb = "is" if known_count == 1 else "are"
+        yield f"{count(known_count, 'finding')} of the baseline {verb} not listed."
         yield ""
 
 
@@ -45,24 +47,28 @@ def escaped(text: str) -> str:
     return _PUNCTUATION.sub(r"\\\1", visible(text))
 
 
-def _rows(found: list[Located], catalogue: Catalogue) -> Iterator[str]:
+def _rows(findings: list[Located], catalogue: Catalogue) -> Iterator[str]:
     groups: dict[tuple[int, str, str], list[Located]] = {}
-    for located in found:
+    for located in findings:
         finding = located.finding
         key = (_WORST_FIRST.index(finding.severity), finding.rule, finding.blame)
         groups.setdefault(key, []).append(located)
     for (_, code, blame), group in sorted(groups.items(), key=lambda item: item[0]):
-        first = group[0].finding
+        first_finding = group[0].finding
         rule = catalogue.rules.get(code)
         name = escaped(f"{code} {rule.name}" if rule else code)
-        linked = f"[{name}]({_target(first.source)})" if first.source else name
-        message = first.message if len(first.message) <= _LONGEST else first.message[: _LONGEST - 1] + "…"
+        linked = f"[{name}]({_target(first_finding.source)})" if first_finding.source else name
+        message = (
+            first_finding.message
+            if len(first_finding.message) <= _LONGEST
+            else first_finding.message[: _LONGEST - 1] + "…"
+        )
         where = f"{group[0].path}:{group[0].line}" if group[0].line else group[0].path
-        place = f"frame {first.frame}, {where}" if first.frame else where
-        cells = (first.severity, linked, blame, str(len(group)), escaped(place), escaped(message))
+        place = f"frame {first_finding.frame}, {where}" if first_finding.frame else where
+        cells = (first_finding.severity, linked, blame, str(len(group)), escaped(place), escaped(message))
         yield f"| {' | '.join(cells)} |"
 
 
 def _target(url: str) -> str:
-    """Return a URL in a form that is valid in a link."""
-    return re.sub(r"[\s<>()|\\]", lambda found: f"%{ord(found[0]):02X}", url)
+    """Return a URL in a form that is valid in a Markdown link."""
+    return re.sub(r"[\s<>()|\\]", lambda match: f"%{ord(match[0]):02X}", url)

@@ -58,7 +58,7 @@ _LIMIT_BYTES: Final = 64 << 20
 class CollectedPins:
     """Pins from one or more recordings.
 
-    ``partial`` are the servers of which no complete list of tools was seen. ``contradictions`` are lines for
+    ``partial`` are the servers whose complete list of tools was not seen. ``contradictions`` are lines for
     people, one for each tool or text that the recordings define in two ways.
     """
 
@@ -66,27 +66,27 @@ class CollectedPins:
     partial: set[str] = field(default_factory=set[str])
     contradictions: list[str] = field(default_factory=list[str])
 
-    def add(self, other: "CollectedPins", where: str) -> None:
+    def add(self, collected: "CollectedPins", where: str) -> None:
         """Add the pins of another recording or frame; ``where`` names it in contradictions."""
-        for server, approved in other.pins.items():
-            known = self.pins.get(server)
-            if known is None:
+        for server, approved in collected.pins.items():
+            earlier = self.pins.get(server)
+            if earlier is None:
                 self.pins[server] = approved
-                self.partial |= {server} & other.partial
+                self.partial |= {server} & collected.partial
                 continue
-            if server not in other.partial:
+            if server not in collected.partial:
                 self.partial.discard(server)
-            self.contradictions += (f"{where}: {line}" for line in _contradictions(server, known, approved))
-            self.pins[server] = _merged(known, approved)
-        self.contradictions += other.contradictions
+            self.contradictions += (f"{where}: {line}" for line in _contradictions(server, earlier, approved))
+            self.pins[server] = _merged(earlier, approved)
+        self.contradictions += collected.contradictions
 
 
 def collect_pins(trace: Trace) -> CollectedPins:
     """Return the pins of a recording: the tools on all pages of all lists, and the instructions.
 
     Raises:
-        TraceError: the recording cannot be read or lists no tools, the name of a server was not seen, or a
-            definition is masked.
+        TraceError: the recording cannot be read, or it does not contain a list of tools, the name of a
+            server, or an unmasked definition.
     """
     answers: list[SeenTools] = []
     # ``collector`` comes first: it must see a page before ``tools.FAMILY`` adds the page to its state.
@@ -109,7 +109,7 @@ def collect_pins(trace: Trace) -> CollectedPins:
             raise TraceError(trace.path, None, fact, "record a session from its start")
         collected_pins.add(_pins_in(answer, answer.server, trace.path), f"frame {answer.seq}")
     with_list = {page.server for page in pages if page.server is not None}
-    with_whole_list = {page.server for page in pages if page.whole}
+    with_whole_list = {page.server for page in pages if page.ends_whole_list}
     collected_pins.partial = with_list - with_whole_list
     collected_pins.pins = {
         server: pins for server, pins in collected_pins.pins.items() if server in with_list
@@ -134,54 +134,55 @@ def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
     return pins
 
 
-def _merged(one: Approved, other: Approved) -> Approved:
-    """Return the tools of both; of a tool in both, the later fields replace the earlier ones."""
-    merged = dict(one.tools)
-    for name, tool in other.tools.items():
+def _merged(earlier: Approved, later: Approved) -> Approved:
+    """Return the tools of both. If both have a tool, the fields of ``later`` replace those of ``earlier``."""
+    merged = dict(earlier.tools)
+    for name, tool in later.tools.items():
         merged[name] = {**merged.get(name, {}), **tool}
-    revisions = tuple(r for r in REVISIONS if r in {*one.revisions, *other.revisions})
-    instructions = other.instructions if one.instructions is ABSENT else one.instructions
+    revisions = tuple(r for r in REVISIONS if r in {*earlier.revisions, *later.revisions})
+    instructions = later.instructions if earlier.instructions is ABSENT else earlier.instructions
     return Approved(revisions, instructions, merged)
 
 
-def _contradictions(server: str, one: Approved, other: Approved) -> list[str]:
-    """Return a line for each tool or text that differs; a tool that is in only one of them does not."""
-    names = one.tools.keys() & other.tools.keys()
-    was, now = (replace(side, tools={name: side.tools[name] for name in names}) for side in (one, other))
-    return differences({server: was}, {server: now})
+def _contradictions(server: str, earlier: Approved, later: Approved) -> list[str]:
+    """Return a line for each tool or text that differs. A tool that only one of them has is no
+    contradiction."""
+    names = earlier.tools.keys() & later.tools.keys()
+    old, new = (replace(side, tools={name: side.tools[name] for name in names}) for side in (earlier, later))
+    return differences({server: old}, {server: new})
 
 
-def differences(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> list[str]:
-    """Return one line for each difference between ``was`` and ``now``.
+def differences(old: Pins, new: Pins, partial: frozenset[str] = frozenset()) -> list[str]:
+    """Return one line for each difference between the pins ``old`` and ``new``.
 
-    Servers that are not in ``now`` are ignored, and so are tools that a ``partial`` list lacks.
+    Servers that are not in ``new`` are ignored, and so are tools that an incomplete list (``partial``) lacks.
     """
     lines: list[str] = []
-    for server, approved in sorted(now.items()):
-        before, place = was.get(server), _server(server)
-        if before is None:
+    for server, approved in sorted(new.items()):
+        old_server, place = old.get(server), _server(server)
+        if old_server is None:
             lines.append(f"{place} is new, with {count(len(approved.tools), 'tool')}")
             continue
-        instructions = _changed_instructions(before.instructions, approved.instructions)
+        instructions = _changed_instructions(old_server.instructions, approved.instructions)
         lines += (f"{place}: {change}" for change in instructions)
         for name, tool in sorted(approved.tools.items()):
-            known = before.tools.get(name)
-            if known is None:
+            old_tool = old_server.tools.get(name)
+            if old_tool is None:
                 lines.append(f"{place}: tool {visible(shown(name))} is new")
                 continue
             lines += (
                 f"{place}: tool {visible(shown(name))}: {change.field} {change.what}"
-                for change in changes(known, tool, approved.revisions, before.revisions)
+                for change in changes(old_tool, tool, approved.revisions, old_server.revisions)
             )
         if server not in partial:
-            gone = sorted(before.tools.keys() - approved.tools.keys())
-            lines += (f"{place}: tool {visible(shown(name))} is gone" for name in gone)
+            removed = sorted(old_server.tools.keys() - approved.tools.keys())
+            lines += (f"{place}: tool {visible(shown(name))} is gone" for name in removed)
     return lines
 
 
-def _changed_instructions(was: "str | Absent | None", now: "str | Absent | None") -> Iterator[str]:
-    if was != now and not isinstance(was, Absent) and not isinstance(now, Absent):
-        _, what = describe_difference(ABSENT if was is None else was, ABSENT if now is None else now)
+def _changed_instructions(old: "str | Absent | None", new: "str | Absent | None") -> Iterator[str]:
+    if old != new and not isinstance(old, Absent) and not isinstance(new, Absent):
+        _, what = describe_difference(ABSENT if old is None else old, ABSENT if new is None else new)
         yield f"instructions {what}"
 
 
@@ -189,15 +190,15 @@ def _server(name: str) -> str:
     return f"server {visible(shown(name))}" if name else "the server without a name"
 
 
-def updated(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> Pins:
-    """Return ``was`` with the servers in ``now`` replaced; tools that a ``partial`` list lacks are kept."""
-    pins = dict(was)
-    for server, approved in now.items():
-        before = was.get(server)
-        if before is not None and server in partial:
-            approved = replace(approved, tools={**before.tools, **approved.tools})
-        if before is not None and approved.instructions is ABSENT:
-            approved = replace(approved, instructions=before.instructions)
+def updated(old: Pins, new: Pins, partial: frozenset[str] = frozenset()) -> Pins:
+    """Return ``old`` with the servers in ``new`` replaced. Tools that a ``partial`` list lacks are kept."""
+    pins = dict(old)
+    for server, approved in new.items():
+        old_server = old.get(server)
+        if old_server is not None and server in partial:
+            approved = replace(approved, tools={**old_server.tools, **approved.tools})
+        if old_server is not None and approved.instructions is ABSENT:
+            approved = replace(approved, instructions=old_server.instructions)
         pins[server] = approved
     return pins
 
@@ -233,7 +234,7 @@ def read(path: str) -> Pins:
     """Return the pins in a file.
 
     Raises:
-        UsageError: it cannot be read, is not a file of pins, or was edited.
+        UsageError: the file cannot be read, is not a file of pins, or was edited.
     """
     try:
         text = files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8")
@@ -249,7 +250,7 @@ def loads(text: str, path: str) -> Pins:
     """Return the pins in the text of a file; ``path`` is its path, for error messages.
 
     Raises:
-        UsageError: it is not the text of a file of pins, or was edited.
+        UsageError: ``text`` is not that of a file of pins, or was edited.
     """
     try:
         document: JSON = json.loads(text)
@@ -282,15 +283,15 @@ def _approved(path: str, name: str, server: JSON) -> Approved:
 
 
 def _definition(path: str, name: str, pin: JSON) -> JSONObject:
-    found = pin.get("definition") if isinstance(pin, dict) else None
-    if not isinstance(pin, dict) or not isinstance(found, dict) or found.keys() - FIELDS.keys():
+    approved = pin.get("definition") if isinstance(pin, dict) else None
+    if not isinstance(pin, dict) or not isinstance(approved, dict) or approved.keys() - FIELDS.keys():
         raise _not_a_pin_file(
             path, f"tool {visible(shown(name))} has no definition, or one with other members than a pin has"
         )
-    if pin.get("sha256") != digest(found) or found.get("name") != name:
+    if pin.get("sha256") != digest(approved) or approved.get("name") != name:
         fact = f"the definition of tool {visible(shown(name))} does not match its hash: it was edited"
         raise UsageError(path, fact, "restore the file, or delete it and pin again")
-    return found
+    return approved
 
 
 def _not_a_pin_file(path: str, why: str) -> UsageError:

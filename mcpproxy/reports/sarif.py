@@ -1,9 +1,9 @@
 """Findings as SARIF 2.1.0, which code hosts and editors read.
 
 The log has one run, and a result for each finding. The location of a result is the line of the trace that
-records its frame. Only rules that have findings are listed, because the texts of all rules would be the
-larger part of every report. With a baseline, each result says whether it is new, unchanged or absent, and
-accepted findings are suppressed, with the reason.
+records its frame. Only rules that have findings are listed, because the texts of all rules would make up most
+of every report. With a baseline, each result says whether it is new, unchanged or absent, and accepted
+findings are marked as suppressed, with the reason.
 
 Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -32,7 +32,7 @@ LEVEL: Final = {"error": "error", "warning": "warning", "info": "note"}
 _PROBLEM_SEVERITY: Final = {"error": "error", "warning": "warning", "info": "recommendation"}
 """The values of GitHub's rule property ``problem.severity``."""
 _ROOT: Final = "%SRCROOT%"
-"""The symbol for the folder that relative paths start from."""
+"""The symbol for the folder to which paths are relative."""
 _INCOMPLETE: Final = "incomplete-recording"
 _UNJUDGED: Final = "recording-not-judged"
 _COUNTED: Final = "findings-not-listed"
@@ -44,7 +44,7 @@ _NOTIFICATIONS: Final = {
 
 
 def lines(
-    found: Iterable[Located],
+    findings: Iterable[Located],
     remarks: Iterable[Remark],
     catalogue: Catalogue,
     *,
@@ -54,15 +54,17 @@ def lines(
 ) -> Iterator[str]:
     """Return the log as one indented JSON object.
 
-    Paths inside the folder ``base`` are relative to it. ``fixed`` are the entries of the baseline that were
-    not found, ``None`` if there is no baseline.
+    Paths inside the folder ``base`` are relative to it. ``fixed`` are the entries of the baseline whose
+    findings did not occur, ``None`` without a baseline.
     """
-    found, remarks = tuple(found), tuple(remarks)
-    sources = {located.finding.rule: located.finding.source for located in reversed(found)}
+    findings, remarks = tuple(findings), tuple(remarks)
+    sources = {located.finding.rule: located.finding.source for located in reversed(findings)}
     codes = sorted(sources.keys() | {entry.rule for entry in fixed or ()})
-    paths = list(dict.fromkeys([*(located.path for located in found), *(remark.path for remark in remarks)]))
+    paths = list(
+        dict.fromkeys([*(located.path for located in findings), *(remark.path for remark in remarks)])
+    )
     objects = _RunObjects(codes, paths, base, is_compared=fixed is not None)
-    used = {_notification_id(remark): _NOTIFICATIONS[_notification_id(remark)] for remark in remarks}
+    notifications = {_notification_id(remark): _NOTIFICATIONS[_notification_id(remark)] for remark in remarks}
     driver: dict[str, object] = {
         "name": "mcpproxy",
         "version": mcpproxy.__version__,
@@ -70,9 +72,9 @@ def lines(
         "informationUri": INFORMATION_URI,
         "rules": [_descriptor(code, catalogue, sources.get(code, "")) for code in codes],
     }
-    if used:
+    if notifications:
         driver["notifications"] = [
-            {"id": id, "shortDescription": {"text": text}} for id, text in used.items()
+            {"id": id, "shortDescription": {"text": text}} for id, text in notifications.items()
         ]
     run = {
         "tool": {"driver": driver},
@@ -86,7 +88,7 @@ def lines(
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder that mcpproxy ran in."}}},
         "artifacts": [{"location": objects.artifact(path), "roles": ["analysisTarget"]} for path in paths],
         "results": [
-            *(objects.result(located) for located in found),
+            *(objects.result(located) for located in findings),
             *(objects.absent(entry) for entry in fixed or ()),
         ],
         "columnKind": "unicodeCodePoints",
@@ -105,18 +107,18 @@ class _RunObjects:
 
     def artifact(self, path: str) -> dict[str, object]:
         """Return the location of a trace."""
-        within = relative(path, self._base)
+        relative_path = relative(path, self._base)
         place: dict[str, object]
-        if os.path.isabs(within):
-            place = {"uri": Path(within).as_uri()}
+        if os.path.isabs(relative_path):
+            place = {"uri": Path(relative_path).as_uri()}
         else:
-            place = {"uri": quote(os.fsencode(within), safe="/"), "uriBaseId": _ROOT}
+            place = {"uri": quote(os.fsencode(relative_path), safe="/"), "uriBaseId": _ROOT}
         return place | ({"index": self._paths[path]} if path in self._paths else {})
 
-    def result(self, one: Located) -> dict[str, object]:
+    def result(self, located: Located) -> dict[str, object]:
         """Return the result for one finding."""
-        finding = one.finding
-        location: dict[str, object] = {"physicalLocation": self._physical(one.path, one.line)}
+        finding = located.finding
+        location: dict[str, object] = {"physicalLocation": self._physical(located.path, located.line)}
         frame = f"frame {finding.frame}" if finding.frame else "session"
         location["logicalLocations"] = [
             {"name": frame, "fullyQualifiedName": f"{frame}{finding.pointer or ''}", "kind": "frame"},
@@ -128,10 +130,10 @@ class _RunObjects:
             "level": LEVEL[finding.severity],
             "message": {"text": finding.message},
             "locations": [location],
-            "partialFingerprints": {fingerprint.NAME: f"{one.fingerprint}:{one.occurrence}"},
+            "partialFingerprints": {fingerprint.NAME: f"{located.fingerprint}:{located.occurrence}"},
         }
-        if one.related:
-            numbered = enumerate(one.related, start=1)
+        if located.related:
+            numbered = enumerate(located.related, start=1)
             result["relatedLocations"] = [self._related(id, place) for id, place in numbered]
         result["properties"] = {
             "frame": finding.frame,
@@ -142,15 +144,15 @@ class _RunObjects:
             "source": finding.source,
         }
         if self._is_compared:
-            # The standard wants this in all results of a run or in none; without it the state is unknown.
+            # The standard demands these members in all results of a run or in none.
             accepted = {"kind": "external", "status": "accepted"}
-            accepted |= {"justification": one.why} if one.why else {}
-            result["baselineState"] = "unchanged" if one.is_known else "new"
-            result["suppressions"] = [accepted] if one.is_known else []
+            accepted |= {"justification": located.why} if located.why else {}
+            result["baselineState"] = "unchanged" if located.is_known else "new"
+            result["suppressions"] = [accepted] if located.is_known else []
         return result
 
     def absent(self, entry: Entry) -> dict[str, object]:
-        """Return the result for an entry of the baseline that was not found."""
+        """Return the result for an entry of the baseline whose finding did not occur."""
         return {
             "ruleId": entry.rule,
             "ruleIndex": self._codes.index(entry.rule),
@@ -187,7 +189,7 @@ def _notification_id(remark: Remark) -> str:
 
 
 def _descriptor(code: str, catalogue: Catalogue, cited_source: str) -> dict[str, object]:
-    """Return a rule with its texts and the cited page; only its code if the rule no longer exists."""
+    """Return a rule with its texts and the cited page. If the rule no longer exists, return only its code."""
     rule = catalogue.rules.get(code)
     if rule is None:
         return {"id": code}
@@ -210,7 +212,7 @@ def _descriptor(code: str, catalogue: Catalogue, cited_source: str) -> dict[str,
 
 
 def _strongest(rule: Rule) -> tuple[Level, str]:
-    """Return the level of a rule in the newest revision that has it, and the page of that revision."""
+    """Return the level of a rule in the newest revision that has the rule, and the page of that revision."""
     for version in (*reversed(REVISIONS), *reversed(ACP)):
         for keyword in rule.keywords(version):
             severity = SEVERITY[keyword]

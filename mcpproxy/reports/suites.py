@@ -1,4 +1,4 @@
-"""A check run as tests: a suite for each recording, a case for each rule that has findings.
+"""The result of ``mcpproxy check`` as tests: a suite for each recording, a case for each rule with findings.
 
 A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
 findings that count. Findings that do not count (warnings unless strict, notes, accepted findings) are listed
@@ -16,7 +16,8 @@ from mcpproxy.session.frame import Finding
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """Return the suites in the order of the recordings; those not judged come last, as errors."""
+    """Return the suites in the order of the recordings. Recordings that were not judged come last, as
+    errors."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:
@@ -31,7 +32,9 @@ def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
 
 
 def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:
-    rules = sorted({finding.rule for finding in (*trace.findings, *(one.finding for one in trace.known))})
+    rules = sorted(
+        {finding.rule for finding in (*trace.findings, *(located.finding for located in trace.known))}
+    )
     if not rules:
         yield Case(_classname(trace.path), "no findings")
     for code in rules:
@@ -42,33 +45,37 @@ def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> I
 
 
 def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
-    first = findings[0]
-    rest = len(findings) - 1 + sum(one.count for one in trace.more if one.rule == first.rule)
-    more = f" ({rest} more)" if rest else ""
+    first_finding = findings[0]
+    others = (
+        len(findings)
+        - 1
+        + sum(repeated.count for repeated in trace.more if repeated.rule == first_finding.rule)
+    )
+    suffix = f" ({others} more)" if others else ""
     texts = [line for finding in findings for line in text.finding_lines(trace, finding)]
     return Case(
         _classname(trace.path),
         name,
         status="failed",
-        message=f"{first.message}{more}",
+        message=f"{first_finding.message}{suffix}",
         text="\n".join(texts),
-        kind=first.severity,
+        kind=first_finding.severity,
     )
 
 
 def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
     for note in trace.notes:
         yield f"{visible(trace.path)}: incomplete: {visible(note)}"
-    for one in trace.more:
-        yield f"{visible(trace.path)}: {visible(more_text(one))}"
+    for repeated in trace.more:
+        yield f"{visible(trace.path)}: {visible(more_text(repeated))}"
     for finding in trace.findings:
         if not verdict.does_count(finding):
             yield from text.finding_lines(trace, finding)
-    for one in trace.known:
-        (line, *_) = text.finding_lines(trace, one.finding)
-        yield f"{line} (known{': ' * bool(one.why)}{visible(one.why)})"
+    for located in trace.known:
+        (line, *_) = text.finding_lines(trace, located.finding)
+        yield f"{line} (known{': ' * bool(located.why)}{visible(located.why)})"
 
 
 def _classname(path: str) -> str:
-    """Return the path without its suffix, which would be taken for the name of a class."""
+    """Return the path without its suffix, which build servers would show as the name of a class."""
     return path.removesuffix(".jsonl")

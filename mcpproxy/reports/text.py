@@ -1,4 +1,5 @@
-"""Findings as a linter prints them: ``path:line: error PROTO-007 frame 12: server answered ...``."""
+"""Findings as text, one line each, like a linter: ``path:line: error PROTO-007 frame 12: server
+answered``."""
 
 import shlex
 from collections.abc import Iterator
@@ -45,10 +46,10 @@ def finding_lines(
 def finding_line(finding: Finding, style: Style = PLAIN, *, in_frame: bool = False) -> str:
     """Return one finding without its place: severity, rule, peer at fault, what happened.
 
-    With ``in_frame`` it names the frame, if it is about one.
+    With ``in_frame`` the line names the frame, if the finding is about a frame.
     """
     message = visible(finding.message)
-    # Most messages begin with the peer at fault; it is not printed twice.
+    # Most messages begin with the peer at fault, so it must not be printed twice.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
     frame = f"frame {finding.frame}: " if in_frame and finding.frame else ""
     return f"{finding_head(finding, style)} {frame}{words}"
@@ -72,23 +73,23 @@ def _evidence(finding: Finding) -> str:
 
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     """Return what was judged, what was found, and the next step if there is one."""
-    found = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
+    counts = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
     if verdict.known:
-        found += f", {verdict.known} known"
+        counts += f", {verdict.known} known"
     colour = "red" if verdict.exit_code else "green"
     judged = f"{count(len(verdict.traces), 'trace')}, {count(verdict.frames, 'frame')}"
     revisions = sorted({trace.revision for trace in verdict.traces if trace.revision})
     if len(revisions) == 1:
         judged += f", revision {visible(revisions[0])}"
-    yield f"{style.paint(found, 'bold', colour)} in {judged}"
+    yield f"{style.paint(counts, 'bold', colour)} in {judged}"
     if incomplete := sum(not trace.complete for trace in verdict.traces):
-        which = (
+        subject = (
             "The recording is" if len(verdict.traces) == 1 else f"{count(incomplete, 'recording')} of them"
         )
         verb = "" if len(verdict.traces) == 1 else " is" if incomplete == 1 else " are"
-        yield f"{which}{verb} incomplete: what was not recorded was not judged."
+        yield f"{subject}{verb} incomplete: what was not recorded was not judged."
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
-    if first := next((f for trace in verdict.traces for f in trace.findings), None):
+    if first_finding := next((f for trace in verdict.traces for f in trace.findings), None):
         rules = "".join(f" --rules {shlex.quote(folder)}" for folder in verdict.folders)
-        yield style.paint(f"What a rule means: mcpproxy explain {visible(first.rule + rules)}", "dim")
+        yield style.paint(f"What a rule means: mcpproxy explain {visible(first_finding.rule + rules)}", "dim")

@@ -14,7 +14,7 @@ def table(
 ) -> list[str]:
     """Return ``rows`` as lines; the columns in ``right`` are aligned to the right.
 
-    ``paint`` may colour a cell of the body: it gets the column, the cell and the padded text.
+    ``paint(column, cell, padded)`` returns a cell of the body in colour; ``padded`` is the cell with spaces.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []

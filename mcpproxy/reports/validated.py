@@ -1,7 +1,7 @@
 """Convert a validation for the reports to build servers: findings with places, suites of cases.
 
-A check that failed or gave a warning is a finding of its rule. Without a rule, the name of the check stands
-for it.
+A check that failed or gave a warning becomes a finding of its rule. If the check has no rule, its name is
+used instead.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,41 +27,47 @@ def is_bad(check: CheckResult) -> bool:
 
 
 def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
-    """Return the bad ones of ``checks`` as findings with places, in the same order."""
+    """Return the checks that are to be reported, as findings with places, in the same order."""
     bad = [check for check in checks if is_bad(check)]
-    found: dict[int, Located] = {}
+    by_check: dict[int, Located] = {}
     for path in dict.fromkeys(check.trace for check in bad):
-        here = [check for check in bad if check.trace == path]
-        for check, one in zip(here, _located(path, [_finding(check) for check in here]), strict=True):
-            found[id(check)] = replace(one, is_known=check.is_known)
-    return tuple(found[id(check)] for check in bad)
+        in_trace = [check for check in bad if check.trace == path]
+        for check, finding in zip(
+            in_trace, _located(path, [_finding(check) for check in in_trace]), strict=True
+        ):
+            by_check[id(check)] = replace(finding, is_known=check.is_known)
+    return tuple(by_check[id(check)] for check in bad)
 
 
 def marked(validation: Validation, accepted: Baseline) -> Validation:
     """Return the validation with the ``accepted`` findings marked as known."""
-    plain = tuple(replace(check, is_known=False) for check in validation.checks)
-    known = iter(accepted.marked(located(plain)))
+    unmarked = tuple(replace(check, is_known=False) for check in validation.checks)
+    marked_findings = iter(accepted.marked(located(unmarked)))
     checks = tuple(
-        replace(check, is_known=next(known).is_known) if is_bad(check) else check for check in plain
+        replace(check, is_known=next(marked_findings).is_known) if is_bad(check) else check
+        for check in unmarked
     )
     return replace(validation, checks=checks)
 
 
 def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return a test whether a rule, or a check without a rule, was tried; only then can it be fixed."""
+    """Return a function that says whether a rule, or a check without a rule, was tried.
+
+    The entry of a baseline counts as fixed only if its rule or check was tried.
+    """
     tried = {code for check in validation.checks if check.status != "skipped" for code in check.rules}
     names = {check.name for check in validation.checks if check.status != "skipped"}
     return lambda code: code in tried if is_rule(code) else code in names
 
 
 def remarks(validation: Validation) -> tuple[Remark, ...]:
-    """Return the remarks on the run: what was not done, and what failed in mcpproxy itself."""
+    """Return the remarks on the run: checks that were not done, and failures of mcpproxy itself."""
     notes = (*validation.notes, *validation.faults, *filter(None, [validation.untested]))
     return tuple(Remark(validation.traces[0].path, note) for note in notes if validation.traces)
 
 
 def suites(validation: Validation) -> Iterator[Suite]:
-    """Return a suite per revision and a case per check; warnings that do not count are listed beside them."""
+    """Return a suite per revision and a case per check. Warnings that do not count are notes of the suite."""
     server = str(validation.server.get("name") or validation.target)
     for revision in dict.fromkeys(check.revision for check in validation.checks):
         checks = [check for check in validation.checks if check.revision == revision]

@@ -1,6 +1,6 @@
 """A validation as text: the checks in order, each with a mark, followed by the verdict.
 
-The lines can be had one part after the other, so that a running validation prints them as they come.
+Separate functions return the parts, so that a running validation can print each check as it ends.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     for revision in validation.revisions or ("",):
         yield from revision_header(revision, validation.transport, style)
         checks = [check for check in validation.checks if check.revision == revision]
-        for before, check in zip((None, *checks), checks, strict=False):
-            yield from next_check(before, check, style)
+        for previous, check in zip((None, *checks), checks, strict=False):
+            yield from next_check(previous, check, style)
     yield from end(validation, style)
 
 
@@ -43,15 +43,15 @@ def revision_header(revision: str, transport: str, style: Style = PLAIN) -> Iter
     yield style.paint(visible(f"revision {revision}, {transport}"), "bold")
 
 
-def next_check(before: CheckResult | None, check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
-    """Return the lines of a check, after that of its category if the check ``before`` is of another one."""
-    if before is None or before.category != check.category:
+def next_check(previous: CheckResult | None, check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
+    """Return the lines of a check. If ``previous`` has another category, the first line is the category."""
+    if previous is None or previous.category != check.category:
         yield f"  {check.category}"
     yield from check_lines(check, style)
 
 
 def end(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """Return the lines after the checks: what was not done, and the summary."""
+    """Return the lines after the checks: notes on checks that were not done, and the summary."""
     yield ""
     for note in validation.notes:
         yield f"note: {visible(note)}"
@@ -59,10 +59,11 @@ def end(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """Return the counts, the verdict, and where to find more."""
+    """Return the counts, the verdict, and commands that show more."""
     counts = validation.counts
     counted = ", ".join(
-        count(counts[one], one) if one == "warning" else f"{counts[one]} {one}" for one in STATUSES
+        count(counts[status], status) if status == "warning" else f"{counts[status]} {status}"
+        for status in STATUSES
     )
     yield f"Summary: {counted}{f', {validation.known} known' if validation.known else ''}"
     if validation.is_interrupted:

@@ -1,8 +1,9 @@
 """Find and load the rule tables that ship with mcpproxy.
 
-They are TOML files: in a checkout in ``rules/`` beside the package, in an installed package in
-``mcpproxy/_rules``. Parsing all of them takes longer than starting Python and a command, so a file is read
-when a rule of its family is first needed. A session without findings reads none.
+The tables are TOML files, one for each family of rules. In a checkout they are in ``rules/`` beside the
+package, and in an installed package in ``mcpproxy/_rules``. Parsing all of them takes longer than starting
+Python and a command. So each file is read when a rule of its family is first needed, and a session without
+findings reads none.
 """
 
 import os
@@ -16,7 +17,7 @@ _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 _SUFFIX: Final = ".toml"
 
-_DAMAGED: Final = "the tables that ship with mcpproxy are damaged: install it again"
+_INSTALL_AGAIN: Final = "the tables that ship with mcpproxy are damaged: install it again"
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 def rules_folder() -> str:
     """Return the folder of the built-in rule tables.
 
-    ``importlib.resources`` would find it as well, but importing that takes longer than importing ``tomli``.
+    ``importlib.resources`` is not used, because importing it takes longer than importing ``tomli``.
     """
     installed = os.path.join(_PACKAGE, "_rules")
     return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_PACKAGE), "rules")
@@ -40,77 +41,80 @@ def load() -> Catalogue:
 
 
 def read(folder: str) -> Catalogue:
-    """Return the catalogue of ``folder``, which has one family per file (``proto.toml``: ``PROTO-001`` …)."""
-    tables = _Tables(folder)
-    return Catalogue(_TableValues(tables, "rules"), _TableValues(tables, "requirements"))
+    """Return the catalogue of ``folder``, which has one file for each family (such as ``proto.toml``)."""
+    files = _RuleFiles(folder)
+    return Catalogue(_LazyTable(files, "rules"), _LazyTable(files, "requirements"))
 
 
-class _Tables:
+class _RuleFiles:
     """The TOML files of a folder, each read at most once."""
 
     def __init__(self, folder: str) -> None:
         self._folder: Final = folder
-        self._read: Final[dict[str, Catalogue]] = {}
+        self._catalogues: Final[dict[str, Catalogue]] = {}  # by family, of the files read so far
 
     @cached_property
     def families(self) -> tuple[str, ...]:
         try:
             names = sorted(os.listdir(self._folder))
         except OSError as error:
-            raise RuleError(f"{self._folder}: {error.strerror}; {_DAMAGED}") from None
+            raise RuleError(f"{self._folder}: {error.strerror}; {_INSTALL_AGAIN}") from None
         return tuple(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def family(self, name: str) -> Catalogue | None:
-        """Return the rules of one file; ``None`` if there is no such file."""
-        if name not in self._read:
+        """Return the catalogue of one family; ``None`` if there is no such family."""
+        if name not in self._catalogues:
             if name not in self.families:
                 return None
             file = name + _SUFFIX
-            tables = _parsed(os.path.join(self._folder, file))
-            misplaced = [code for code in tables if _family(code) != name]
+            tables = _parse_toml(os.path.join(self._folder, file))
+            misplaced = [code for code in tables if _family_of(code) != name]
             if misplaced:
                 raise RuleError(f"{file}: rule {misplaced[0]} belongs in another table")
-            self._read[name] = Catalogue.from_tables(tables)
-        return self._read[name]
+            self._catalogues[name] = Catalogue.from_tables(tables)
+        return self._catalogues[name]
 
 
-def _parsed(file: str) -> Mapping[str, object]:
+def _parse_toml(file: str) -> Mapping[str, object]:
     import tomli  # Imported here: a session without findings does not need the parser.
 
     try:
-        with open(file, "rb") as opened:
-            return tomli.load(opened)
+        with open(file, "rb") as stream:
+            return tomli.load(stream)
     except ValueError as error:
-        raise RuleError(f"{file}: not readable as TOML: {error}; {_DAMAGED}") from None
+        raise RuleError(f"{file}: not readable as TOML: {error}; {_INSTALL_AGAIN}") from None
     except OSError as error:
-        raise RuleError(f"{file}: {error.strerror}; {_DAMAGED}") from None
+        raise RuleError(f"{file}: {error.strerror}; {_INSTALL_AGAIN}") from None
 
 
-class _TableValues(Mapping[str, T]):
-    """The entries of all tables, under keys that begin with the code of a rule."""
+class _LazyTable(Mapping[str, T]):
+    """The entries of one attribute of ``Catalogue`` from all files, which are read when they are needed.
 
-    def __init__(self, tables: _Tables, part: str) -> None:
-        self._tables: Final = tables
-        self._part: Final = part
+    Each key begins with the code of a rule, which shows the file.
+    """
+
+    def __init__(self, files: _RuleFiles, attribute: str) -> None:
+        self._files: Final = files
+        self._attribute: Final = attribute
 
     def __getitem__(self, key: str) -> T:
-        family = self._tables.family(_family(key))
+        family = self._files.family(_family_of(key))
         if family is None:
             raise KeyError(key)
-        return self._of(family)[key]
+        return self._entries(family)[key]
 
     def __iter__(self) -> Iterator[str]:
-        for name in self._tables.families:
-            if family := self._tables.family(name):
-                yield from self._of(family)
+        for name in self._files.families:
+            if family := self._files.family(name):
+                yield from self._entries(family)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _of(self, family: Catalogue) -> Mapping[str, T]:
-        return getattr(family, self._part)
+    def _entries(self, family: Catalogue) -> Mapping[str, T]:
+        return getattr(family, self._attribute)
 
 
-def _family(key: str) -> str:
-    """Return the file name of a rule's family: ``proto`` for ``PROTO-007`` and for ``PROTO-007/R-008``."""
+def _family_of(key: str) -> str:
+    """Return the family of a rule or requirement: ``proto`` for ``PROTO-007`` and for ``PROTO-007/R-008``."""
     return key.partition("-")[0].lower()

@@ -1,7 +1,7 @@
-"""Load custom rules from folders of the user.
+"""Load custom rules: rules of the user, from folders that the option ``--rules`` names.
 
-A folder contains tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Like the modules of
-``mcpproxy.checks``, each module ends with a ``FAMILY``.
+A folder contains rule tables (``*.toml``, as in ``rules/``) and modules with checks (``*.py``). Each module
+ends with ``FAMILY``, a ``RuleFamily`` that says which rules its checks report.
 """
 
 import importlib.util
@@ -21,7 +21,10 @@ from mcpproxy.ruleset.guards import CustomRuleError, OnFault, guarded
 def load(
     folders: Iterable[str | os.PathLike[str]], built_in: Catalogue, on_fault: OnFault | None
 ) -> tuple[Catalogue, list[RuleFamily]]:
-    """Return the rules in ``folders`` and the families of checks that report them, guarded (see ``guards``).
+    """Return the rules in ``folders`` and the families of checks that report them.
+
+    If a check fails later, during judging, it calls ``on_fault`` with the error. Without ``on_fault`` it
+    raises ``CustomRuleError``.
 
     Raises:
         CustomRuleError: a folder contains no rules, or something in it cannot be used.
@@ -33,27 +36,28 @@ def load(
             raise CustomRuleError(
                 str(folder), "there is no such folder", "name a folder with *.toml and *.py"
             )
-        found = _tables(folder)
-        if not found:
+        new_tables = _tables(folder)
+        if not new_tables:
             raise CustomRuleError(
                 str(folder), "no rule table (*.toml) in it", "see 'Rules of your own' in rules/README.md"
             )
-        _refuse_duplicates(folder, found, [*built_in.rules, *tables])
-        tables.update(found)
+        _refuse_duplicates(folder, new_tables, [*built_in.rules, *tables])
+        tables.update(new_tables)
         families += (_family(file) for file in sorted(folder.glob("*.py")))
-    own = _catalogue(tables)
-    _refuse_unmatched(own, families)
-    return own, [guarded(family, own, on_fault) for family in families]
+    custom_rules = _catalogue(tables)
+    _refuse_unmatched(custom_rules, families)
+    return custom_rules, [guarded(family, custom_rules, on_fault) for family in families]
 
 
 def _tables(folder: Path) -> Mapping[str, object]:
-    found: dict[str, object] = {}
+    """Return the content of all rule tables in ``folder``, by the codes of the rules."""
+    tables: dict[str, object] = {}
     for file in sorted(folder.glob("*.toml")):
         try:
-            found |= tomli.loads(file.read_text(encoding="utf-8"))
+            tables |= tomli.loads(file.read_text(encoding="utf-8"))
         except (tomli.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise CustomRuleError(str(file), f"not readable as TOML: {error}", "mend the table") from None
-    return found
+    return tables
 
 
 def _catalogue(tables: Mapping[str, object]) -> Catalogue:
@@ -72,7 +76,7 @@ def _family(file: Path) -> RuleFamily:
     module = importlib.util.module_from_spec(spec)
     try:
         with warnings.catch_warnings():
-            # An old name is shown as a warning and still works, even where warnings are errors.
+            # The use of an old name is a warning and never an error, even if Python makes warnings errors.
             warnings.filterwarnings("default", r"mcpproxy\.", DeprecationWarning)
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -85,15 +89,18 @@ def _family(file: Path) -> RuleFamily:
     return family
 
 
-def _refuse_duplicates(folder: Path, found: Mapping[str, object], known: Iterable[str]) -> None:
-    if duplicates := sorted(found.keys() & set(known)):
+def _refuse_duplicates(folder: Path, new_tables: Mapping[str, object], known_codes: Iterable[str]) -> None:
+    """Refuse a rule whose code another rule has."""
+    if duplicates := sorted(new_tables.keys() & set(known_codes)):
         raise CustomRuleError(str(folder), f"there is a rule {duplicates[0]} already", "choose another code")
 
 
-def _refuse_unmatched(own: Catalogue, families: Iterable[RuleFamily]) -> None:
-    """Refuse a check that reports a rule missing from the tables, and a rule that no check reports."""
+def _refuse_unmatched(custom_rules: Catalogue, families: Iterable[RuleFamily]) -> None:
+    """Refuse a check that reports a rule which no table has, and a rule that no check reports."""
     reported = Dispatch(families).rules
-    if unknown := sorted(reported - own.rules.keys()):
-        raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")
-    if unreported := sorted(own.rules.keys() - reported):
-        raise CustomRuleError(unreported[0], "no check reports it", "add it to a row of FAMILY")
+    if unknown_codes := sorted(reported - custom_rules.rules.keys()):
+        raise CustomRuleError(
+            unknown_codes[0], "a check reports it, but no table describes it", "add its table"
+        )
+    if unreported_codes := sorted(custom_rules.rules.keys() - reported):
+        raise CustomRuleError(unreported_codes[0], "no check reports it", "add it to a row of FAMILY")

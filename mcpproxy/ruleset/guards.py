@@ -1,8 +1,9 @@
-"""Guards around custom checks, so that a mistake in one affects only its own rules.
+"""Guards around custom checks, so that a mistake in a check affects only the rules of that check.
 
-Custom checks run in the recorder of a session, or in the relay that enforces rules, where an exception would
-stop everything. So if a check raises an exception or yields something other than a valid ``Violation``, that
-becomes a ``CustomRuleError`` with the line of the check, and the session continues without the rule.
+Custom checks are code of the user. They run in the process that records a session, or in the one that
+enforces rules, where an exception would stop everything. A guard is a wrapper around a check function. If the
+check raises an exception, or yields something that is not a valid ``Violation``, the guard raises a
+``CustomRuleError`` with the place of the check, or reports that error and leaves out the rules.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,46 +29,50 @@ class CustomRuleError(McpProxyError):
 
 
 OnFault: TypeAlias = Callable[[tuple[str, ...], CustomRuleError], None]
-"""Called once per mistake, with the codes of the rules that are left out from now on, and the error."""
+"""A function to call once for each mistake: with the codes of the rules that are left out, and the error."""
 
 
-def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
-    """Return ``family`` with each function guarded; its checks may report only requirements of ``own``.
+def guarded(family: RuleFamily, custom_rules: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
+    """Return ``family`` with a guard around each function. Checks may only report rules in ``custom_rules``.
 
-    If a function makes a mistake, it raises ``CustomRuleError``. With ``on_fault``, it calls that with the
-    error instead, and its rules are left out.
+    Without ``on_fault``, a mistake raises ``CustomRuleError``. With ``on_fault``, that function is called
+    with the error, and the rules of the check are left out from then on.
     """
-    all_rules = tuple(dict.fromkeys(code for row in _rows(family) for code in row.rules))
+    all_rules = tuple(dict.fromkeys(code for row in _check_rows(family) for code in row.rules))
     left_out: set[str] = set()
 
-    def check(
-        row: Check | HttpCheck | EventCheck, call: Callable[P, Iterable[Violation]]
+    def guard_check(
+        row: Check | HttpCheck | EventCheck, check: Callable[P, Iterable[Violation]]
     ) -> Callable[P, Iterator[Violation]]:
-        safe = _guard(call, own)
-        return safe if on_fault is None else _leaving_out(safe, row.rules, left_out, on_fault)
+        guarded_check = _guard(check, custom_rules)
+        if on_fault is None:
+            return guarded_check
+        return _leave_out_on_fault(guarded_check, row.rules, left_out, on_fault)
 
-    def write(row: StateUpdate) -> StateUpdate:
-        safe = _guard_update(row.write)
+    def guard_update(row: StateUpdate) -> StateUpdate:
+        guarded_write = _guard_update(row.write)
         if on_fault is not None:
             # All rules of a family may depend on its state, so a failed update leaves all of them out.
-            safe = _leaving_out_update(safe, all_rules, left_out, on_fault)
-        return replace(row, write=safe)
+            guarded_write = _stop_on_fault(guarded_write, all_rules, left_out, on_fault)
+        return replace(row, write=guarded_write)
 
     return replace(
         family,
-        # ``unless`` only saves time, and it could raise as well, so it is removed.
-        checks=tuple(replace(row, check=check(row, row.check), unless=None) for row in family.checks),
-        http=tuple(replace(row, check=check(row, row.check)) for row in family.http),
-        events=tuple(replace(row, check=check(row, row.check)) for row in family.events),
-        updates=tuple(write(row) for row in family.updates),
+        # ``unless`` could raise an exception too. It only saves time, so it is removed.
+        checks=tuple(replace(row, check=guard_check(row, row.check), unless=None) for row in family.checks),
+        http=tuple(replace(row, check=guard_check(row, row.check)) for row in family.http),
+        events=tuple(replace(row, check=guard_check(row, row.check)) for row in family.events),
+        updates=tuple(guard_update(row) for row in family.updates),
     )
 
 
-def _rows(family: RuleFamily) -> tuple[Check | HttpCheck | EventCheck, ...]:
+def _check_rows(family: RuleFamily) -> tuple[Check | HttpCheck | EventCheck, ...]:
     return (*family.checks, *family.http, *family.events)
 
 
-def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[P, Iterator[Violation]]:
+def _guard(
+    check: Callable[P, Iterable[Violation]], custom_rules: Catalogue
+) -> Callable[P, Iterator[Violation]]:
     """Wrap ``check`` so that its mistakes raise ``CustomRuleError`` with the line of the function."""
     where = _place(check)
 
@@ -75,7 +80,7 @@ def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[
     def guarded_check(*args: P.args, **kwargs: P.kwargs) -> Iterator[Violation]:
         try:
             for violation in check(*args, **kwargs):
-                _refuse_invalid(where, violation, own)
+                _refuse_invalid(where, violation, custom_rules)
                 yield violation
         except CustomRuleError:
             raise
@@ -86,6 +91,7 @@ def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[
 
 
 def _guard_update(write: Callable[P, None]) -> Callable[P, None]:
+    """Wrap ``write``, the function of a state update, so that its exceptions become ``CustomRuleError``."""
     where = _place(write)
 
     @wraps(write)
@@ -98,10 +104,13 @@ def _guard_update(write: Callable[P, None]) -> Callable[P, None]:
     return guarded_update
 
 
-def _leaving_out(
+def _leave_out_on_fault(
     check: Callable[P, Iterator[Violation]], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
 ) -> Callable[P, Iterator[Violation]]:
-    """Wrap ``check`` so that after a mistake its rules are left out and it yields nothing more."""
+    """Wrap a guarded check so that a mistake calls ``on_fault`` and adds ``rules`` to ``left_out``.
+
+    While one of ``rules`` is left out, the check is not called.
+    """
 
     @wraps(check)
     def guarded_call(*args: P.args, **kwargs: P.kwargs) -> Iterator[Violation]:
@@ -116,9 +125,13 @@ def _leaving_out(
     return guarded_call
 
 
-def _leaving_out_update(
+def _stop_on_fault(
     write: Callable[P, None], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
 ) -> Callable[P, None]:
+    """Wrap a guarded update so that a mistake calls ``on_fault`` and adds ``rules`` to ``left_out``.
+
+    After that, the update is not called any more.
+    """
     has_failed = False
 
     @wraps(write)
@@ -136,9 +149,9 @@ def _leaving_out_update(
     return guarded_call
 
 
-def _refuse_invalid(where: str, violation: Violation, own: Catalogue) -> None:
-    """Raise unless the violation can be recorded and reported: custom rules may not be type-checked."""
-    if f"{violation.rule}/{violation.requirement}" not in own.requirements:
+def _refuse_invalid(where: str, violation: Violation, custom_rules: Catalogue) -> None:
+    """Raise ``CustomRuleError`` if a violation has invalid fields. Custom code may not be type-checked."""
+    if f"{violation.rule}/{violation.requirement}" not in custom_rules.requirements:
         fact = f"it reported {violation.rule} {violation.requirement}, which no table describes"
         raise CustomRuleError(where, fact, "report a requirement of its own rule")
     is_valid = (

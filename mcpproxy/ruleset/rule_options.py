@@ -1,8 +1,9 @@
 """The options that select the rules by which a session is judged while it is recorded.
 
-They are stored in the START record and in the checkpoint of the journal, so that a later recovery judges as
-the recorder did. Custom rules are code, and a journal may come from a stranger. So recovery runs the rules
-that a journal names only if the seal shows that this user named them, and if they have not changed.
+The recorder stores the options in the journal of the session. If the recorder crashes, a later recovery reads
+the journal and judges by the same rules. But custom rules are code, and a journal may come from a stranger.
+So recovery runs custom rules only if they have not changed, and if the *seal* in the options proves that this
+user has named them.
 """
 
 import json
@@ -23,23 +24,24 @@ if TYPE_CHECKING:
     from mcpproxy.ruleset.ruleset import Ruleset
     from mcpproxy.ruleset.selection import Selection
 
-_KEY: Final = "journal.key"
+_KEY_FILE: Final = "journal.key"
 _KEY_BYTES: Final = 32
-_FAULT_CHARACTERS: Final = 400
+_MAX_FAULT_CHARACTERS: Final = 400
+"""The maximum length of the reason for leaving out a rule, in characters."""
 _MAX_FAULTS: Final = 16
 """The maximum number of left-out rules that the trace names."""
 
 
 class UnfitRuleOptionsError(McpProxyError):
-    """The session cannot be judged by the rules that its recording names."""
+    """A session cannot be judged by the custom rules that its recording names."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
     """The values of ``--rules``, ``--select``, ``--extend-select`` and ``--ignore``.
 
-    ``folders`` are absolute paths. ``digest`` is the hash of the rules in them. ``seal`` is a keyed hash that
-    proves which user named them, empty if there is no key.
+    ``folders`` are the absolute paths of folders with custom rules. ``digest`` is a hash of the files in
+    them. ``seal`` is a hash of all options with a secret key of the user; it is empty if there is no key.
     """
 
     folders: tuple[str, ...] = ()
@@ -50,31 +52,32 @@ class RuleOptions:
     seal: str = ""
 
     def sealed(self) -> "RuleOptions":
-        """Return the same options with ``digest`` and ``seal`` set, so that they can be verified later."""
+        """Return the same options with ``digest`` and ``seal``, so that ``refuse_unfit`` can verify them."""
         if not self.folders:
             return self
         options = replace(self, digest=_digest(self.folders))
         return replace(options, seal=options.expected_seal(may_make_key=True))
 
     def resolve(self, on_fault: "OnFault | None" = None) -> "tuple[Ruleset, Selection]":
-        """Return the rules and the selection of wanted ones. With ``folders``, this runs the user's code.
+        """Return the ruleset, and the selection of rules whose findings are wanted.
 
-        ``on_fault`` is as for ``mcpproxy.ruleset.ruleset.load``.
+        If there are ``folders``, this imports the code in them. ``on_fault`` is called for each custom check
+        that fails later, during judging.
 
         Raises:
             CustomRuleError: something in a folder cannot be used.
             UsageError: a name is not that of a rule.
         """
-        # Not at the top of the module: an invalid rule table must stop only the judging.
+        # Imported here, so that an invalid rule table stops only the judging and not the recording.
         from mcpproxy.ruleset import ruleset
         from mcpproxy.ruleset.selection import Selection
 
         rules = ruleset.load(self.folders, on_fault)
         selection = Selection.of(rules.catalogue, self.select, self.ignore, self.extend)
-        return rules.and_also(selection.wanted or ()), selection
+        return rules.extended(selection.wanted or ()), selection
 
     def refuse_unfit(self) -> None:
-        """Refuse to run the rules that a journal names, unless this user named them and they are unchanged.
+        """Check that the rules in ``folders`` were named by this user, and have not changed since.
 
         Raises:
             UnfitRuleOptionsError: the rules no longer exist, have changed, or were named by another user.
@@ -83,15 +86,15 @@ class RuleOptions:
             return
         import hmac
 
-        named = ", ".join(self.folders)
+        folders = ", ".join(self.folders)
         if not self.seal or not hmac.compare_digest(self.seal, self.expected_seal()):
             raise UnfitRuleOptionsError(
-                f"the rules in {named} are code that a journal from elsewhere names: not run"
+                f"the rules in {folders} are code that a journal from elsewhere names: not run"
             )
         if not all(map(os.path.isdir, self.folders)):
-            raise UnfitRuleOptionsError(f"the rules in {named} are gone")
+            raise UnfitRuleOptionsError(f"the rules in {folders} are gone")
         if _digest(self.folders) != self.digest:
-            raise UnfitRuleOptionsError(f"the rules in {named} have changed since")
+            raise UnfitRuleOptionsError(f"the rules in {folders} have changed since")
 
     def expected_seal(self, *, may_make_key: bool = False) -> str:
         """Return the seal of these options, which only this user can compute; empty without a key."""
@@ -124,10 +127,10 @@ class RuleOptions:
 
 
 class FilteredObserver:
-    """An observer that judges by ``options`` and returns only the findings that they select.
+    """An observer that judges by the rules in ``options`` and returns only the findings that they select.
 
-    If a custom rule fails, judging continues without it, and ``left_out`` says so. What a custom rule prints
-    goes to stderr.
+    If a custom rule fails, judging continues without the rule, and ``left_out`` says why. Text that a custom
+    rule prints goes to stderr, because stdout may belong to the protocol.
 
     Raises:
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
@@ -135,8 +138,8 @@ class FilteredObserver:
 
     def __init__(self, options: RuleOptions) -> None:
         self.left_out: list[str] = []
-        """One line per failed rule: its code, from which frame on it was left out, and why."""
-        self._event: Event | None = None
+        """One line for each failed check: the codes of its rules, the frame where it failed, and why."""
+        self._event: Event | None = None  # the event being judged
         self._runs_code = bool(options.folders)
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
             rules, self._selection = options.resolve(self._leave_out)
@@ -151,43 +154,45 @@ class FilteredObserver:
 
     @property
     def forgot(self) -> str:
-        """What the observer forgot, see ``Observer.forgot``."""
+        """What the observer had to forget: see ``Observer.forgot``."""
         return self._observer.forgot
 
     @property
     def more(self) -> tuple[Repeated, ...]:
-        """The number of findings beyond those given in full, for the rules that are wanted."""
+        """For each wanted rule, the number of findings that were only counted and not returned."""
         return tuple(repeated for repeated in self._observer.more if self._selection.takes(repeated.rule))
 
     def _leave_out(self, codes: Sequence[str], fault: "CustomRuleError") -> None:
         if len(self.left_out) < _MAX_FAULTS:
-            why = " ".join(str(fault).split())
-            named = ", ".join(codes) or "a state update"
+            reason = " ".join(str(fault).split())
+            rules = ", ".join(codes) or "a state update"
             where = f" from frame {self._event.seq} on" if isinstance(self._event, Frame) else ""
-            self.left_out.append(f"{named} left out{where}: {why[:_FAULT_CHARACTERS]}")
+            self.left_out.append(f"{rules} left out{where}: {reason[:_MAX_FAULT_CHARACTERS]}")
 
 
 def _digest(folders: Iterable[str]) -> str:
-    """Return a hash of all files that rules in ``folders`` are read from."""
+    """Return a hash of the names and contents of all files with rules in ``folders``."""
     import hashlib
 
-    taken = hashlib.sha256()
+    file_hash = hashlib.sha256()
     for folder in folders:
         for name in sorted(name for name in os.listdir(folder) if name.endswith((".toml", ".py"))):
             with open(os.path.join(folder, name), "rb") as file:
                 content = file.read()
-            taken.update(b"%d %d\n" % (len(os.fsencode(name)), len(content)) + os.fsencode(name) + content)
-    return taken.hexdigest()
+            file_hash.update(
+                b"%d %d\n" % (len(os.fsencode(name)), len(content)) + os.fsencode(name) + content
+            )
+    return file_hash.hexdigest()
 
 
-def _key(may_make: bool) -> bytes:
-    """Return the user's key, or empty if there is none. ``may_make`` creates a missing key."""
-    path = os.path.join(paths.state_dir(), _KEY)
+def _key(may_make_key: bool) -> bytes:
+    """Return the user's secret key, or empty bytes without one. ``may_make_key`` creates a missing key."""
+    path = os.path.join(paths.state_dir(), _KEY_FILE)
     for _ in range(2):
         try:
             key = files.read(path, _KEY_BYTES)
         except FileNotFoundError:
-            if not may_make:
+            if not may_make_key:
                 return b""
         except OSError:
             return b""
@@ -200,7 +205,7 @@ def _key(may_make: bool) -> bytes:
             with open(fd, "wb") as file:
                 file.write(os.urandom(_KEY_BYTES))
             try:
-                os.link(draft, path)  # if another process was faster, its key stays
+                os.link(draft, path)  # fails if another process has made a key meanwhile, which is then read
             finally:
                 os.unlink(draft)
         except FileExistsError:

@@ -1,6 +1,6 @@
 """A ruleset: the catalogue of rules, and the checks that report them.
 
-Its rules are the built-in ones that are on by default, the requested opt-in rules, and custom rules.
+A ruleset has the built-in rules that are on by default. Opt-in rules and custom rules can be added to it.
 """
 
 import os
@@ -37,13 +37,13 @@ class Ruleset:
             lists_all=lists_all,
         )
 
-    def and_also(self, wanted: Container[str], families: Iterable[RuleFamily] = ()) -> "Ruleset":
-        """Return this ruleset extended by the opt-in rules in ``wanted`` and by ``families``."""
-        more = (*_opted_in(wanted), *families)
-        return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *more))) if more else self
+    def extended(self, wanted: Container[str], families: Iterable[RuleFamily] = ()) -> "Ruleset":
+        """Return this ruleset with the opt-in rules whose codes are in ``wanted``, and with ``families``."""
+        added = (*_opt_in_families(wanted), *families)
+        return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *added))) if added else self
 
 
-def _opted_in(wanted: Container[str]) -> Iterator[RuleFamily]:
+def _opt_in_families(wanted: Container[str]) -> Iterator[RuleFamily]:
     """Yield the opt-in families that report a rule in ``wanted``."""
     if wanted:
         from mcpproxy.checks.opt_in import families as opt_in
@@ -56,8 +56,8 @@ def _opted_in(wanted: Container[str]) -> Iterator[RuleFamily]:
 def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | None = None) -> Ruleset:
     """Return the built-in rules and the custom rules in ``folders``.
 
-    A custom check that fails raises ``CustomRuleError`` during judging. With ``on_fault``, that function is
-    called instead, and judging continues without the rule.
+    If a custom check fails during judging, it raises ``CustomRuleError``. With ``on_fault``, that function is
+    called with the rules and the error instead, and judging continues without these rules.
 
     Raises:
         CustomRuleError: a folder contains no rules, or something in it cannot be used.
@@ -66,10 +66,9 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
     folders = tuple(folders)
     if not folders:
         return Ruleset(built_in)
-    from mcpproxy.ruleset import (
-        custom_rule_loader,
-    )  # imports ``importlib.util``, which is needed for custom rules only
+    # Imported here: it imports ``importlib.util``, which only custom rules need.
+    from mcpproxy.ruleset import custom_rule_loader
 
-    own, families = custom_rule_loader.load(folders, built_in, on_fault)
-    merged = Catalogue({**built_in.rules, **own.rules}, {**built_in.requirements, **own.requirements})
+    custom, families = custom_rule_loader.load(folders, built_in, on_fault)
+    merged = Catalogue({**built_in.rules, **custom.rules}, {**built_in.requirements, **custom.requirements})
     return Ruleset(merged, Dispatch((*FAMILIES, *families)))

@@ -1,4 +1,4 @@
-"""Select rules by code, name or family, as users write them."""
+"""Select rules by the codes, names or families that users write in options."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -14,7 +14,10 @@ _CODE: Final = pattern(r"[A-Z]+-\d+")
 
 @slotted(frozen=True)
 class Selection:
-    """The rules whose findings are reported. ``wanted`` is ``None`` for all that are on by default."""
+    """The rules whose findings are reported: the codes in ``wanted`` that are not in ``ignored``.
+
+    ``wanted`` is ``None`` for all rules that are on by default.
+    """
 
     wanted: frozenset[str] | None = None
     ignored: frozenset[str] = frozenset()
@@ -22,7 +25,7 @@ class Selection:
     @classmethod
     def of(
         cls,
-        known: Catalogue,
+        rule_catalogue: Catalogue,
         select: Iterable[str] | None = None,
         ignore: Iterable[str] | None = None,
         extend: Iterable[str] | None = None,
@@ -31,19 +34,20 @@ class Selection:
     ) -> "Selection":
         """Return the selection that ``--select``, ``--ignore`` and ``--extend-select`` make.
 
-        Their values are comma-separated lists. ``option`` is the prefix of their names in an error message.
+        Each value of these options is a comma-separated list. ``option`` is the prefix of the options' names
+        in an error message.
 
         Raises:
             UsageError: a name is neither a rule nor a family.
         """
-        ignored = _codes(known, f"{option}ignore", ignore or [])
+        ignored = _codes(rule_catalogue, f"{option}ignore", ignore or [])
         if select is None and not extend:
             return cls(None, ignored)
         if select is None:
-            chosen = frozenset(code for code, rule in known.rules.items() if not rule.opt_in)
+            selected = frozenset(code for code, rule in rule_catalogue.rules.items() if not rule.opt_in)
         else:
-            chosen = _codes(known, f"{option}select", select)
-        return cls(chosen | _codes(known, f"{option}extend-select", extend or []), ignored)
+            selected = _codes(rule_catalogue, f"{option}select", select)
+        return cls(selected | _codes(rule_catalogue, f"{option}extend-select", extend or []), ignored)
 
     def takes(self, code: str) -> bool:
         """Whether findings of the rule ``code`` are wanted."""
@@ -58,9 +62,8 @@ def known_rules(folders: list[str]) -> Catalogue:
     """
     if not folders:
         return catalogue.load()
-    from mcpproxy.ruleset import (
-        ruleset,
-    )  # imports all checks, which a list of the built-in rules does not need
+    # Imported here: it imports all checks, which the catalogue of the built-in rules does not need.
+    from mcpproxy.ruleset import ruleset
 
     return ruleset.load(folders).catalogue
 
@@ -70,33 +73,43 @@ def family(code: str) -> str:
     return code.rpartition("-")[0]
 
 
-def resolve(known: Catalogue, named: str) -> frozenset[str]:
+def resolve(rule_catalogue: Catalogue, name_or_code: str) -> frozenset[str]:
     """Return the rule codes for a code, a rule name or a family; empty if it is none of these."""
-    code = named.strip().upper()
-    if _CODE.fullmatch(code) and code in known.rules:
-        return frozenset((code,))  # without reading the tables of other families
-    wanted = code.casefold()
-    names = {c: r.name for c, r in known.rules.items()}
-    return frozenset(c for c, name in names.items() if wanted in (c.casefold(), name, family(c).casefold()))
-
-
-def unknown(where: str, known: Catalogue, named: str, *, hint: str = "") -> UsageError:
-    """Return the error for a name that is not a rule, with the nearest known name and then ``hint``."""
-    names: Mapping[str, None] = dict.fromkeys(
-        [*known.rules, *(r.name for r in known.rules.values()), *map(family, known.rules)]
+    code = name_or_code.strip().upper()
+    if _CODE.fullmatch(code) and code in rule_catalogue.rules:
+        return frozenset((code,))  # returned at once, so that the tables of other families are not read
+    folded = code.casefold()
+    return frozenset(
+        rule_code
+        for rule_code, rule in rule_catalogue.rules.items()
+        if folded in (rule_code.casefold(), rule.name, family(rule_code).casefold())
     )
-    guess = nearest(named.strip(), names)
+
+
+def unknown(where: str, rule_catalogue: Catalogue, name_or_code: str, *, hint: str = "") -> UsageError:
+    """Return the error for a name that no rule has. It suggests the nearest name, and ends with ``hint``."""
+    names: Mapping[str, None] = dict.fromkeys(
+        [
+            *rule_catalogue.rules,
+            *(r.name for r in rule_catalogue.rules.values()),
+            *map(family, rule_catalogue.rules),
+        ]
+    )
+    guess = nearest(name_or_code.strip(), names)
     next_step = f"did you mean {guess}?" if guess else "see mcpproxy rules"
-    return UsageError(where, f"{named.strip()!r} is neither a rule nor a family of rules", next_step + hint)
+    return UsageError(
+        where, f"{name_or_code.strip()!r} is neither a rule nor a family of rules", next_step + hint
+    )
 
 
-def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:
+def _codes(rule_catalogue: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:
+    """Return the codes of the rules that the comma-separated ``values`` of ``option`` name."""
     codes: set[str] = set()
-    for named in ",".join(values).split(","):
-        if not named.strip():
-            continue  # Resolving a name may read all rule tables.
-        found = resolve(known, named)
-        if not found:
-            raise unknown(option, known, named)
-        codes |= found
+    for name_or_code in ",".join(values).split(","):
+        if not name_or_code.strip():
+            continue
+        named_codes = resolve(rule_catalogue, name_or_code)
+        if not named_codes:
+            raise unknown(option, rule_catalogue, name_or_code)
+        codes |= named_codes
     return frozenset(codes)

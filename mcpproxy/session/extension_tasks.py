@@ -1,7 +1,7 @@
-"""The tasks that a server of a stateless revision runs, across requests.
+"""The tasks that a server of a stateless revision runs (the tasks extension).
 
-Over HTTP every stateless request is a session of its own, so tasks are remembered across sessions, by caller
-(server and credentials) and task id.
+Over HTTP every stateless request is a session of its own. So tasks are remembered across sessions, by caller
+(``History.caller``: server and credentials) and task id.
 """
 
 from datetime import datetime
@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.task_lifecycle import TaskState
-from mcpproxy.session.history import SentRequest, kept
+from mcpproxy.session.history import SentRequest, get_or_make
 
 MAX_REMEMBERED: Final = 4_096
 """How many tasks are remembered."""
@@ -21,10 +21,10 @@ MAX_QUESTIONS: Final = 256
 
 @slotted(eq=False)
 class Question:
-    """The request under one key of a task's inputRequests, first reported in frame ``seq``.
+    """The request under one key of a task's inputRequests. Frame ``seq`` was the first to contain it.
 
-    ``answered`` is set once the client has answered it. ``gone_seq`` is the frame of the later report that no
-    longer contained it, 0 while there is none.
+    ``answered`` is set once the client has answered the request. ``gone_seq`` is the first later frame whose
+    inputRequests lack the request, 0 while there is none.
     """
 
     value: JSON
@@ -35,16 +35,17 @@ class Question:
 
 @slotted(eq=False)
 class ExtensionTask:
-    """One task: the frame that created it (0 if that was not seen), and its latest reports.
+    """One task, and what the server reported about it.
 
-    ``state`` was reported in frame ``seq``, with the time ``updated``. ``fetched`` is set once tasks/get has
-    found the task, ``dropped`` once the client asked to cancel it. ``poll`` is the latest tasks/get,
-    ``poll_ms`` how long to wait after it.
+    ``created_seq`` is the frame that created the task, 0 if that was not seen. The latest ``state`` was
+    reported in frame ``seq``, with the timestamp ``updated``. ``fetched`` is set once tasks/get has returned
+    the task, ``dropped`` once the client has asked to cancel it. ``poll`` is the latest tasks/get, and
+    ``poll_ms`` is how long the client must wait before the next.
     """
 
     id: str
-    made_seq: int = 0
-    made_ns: int = 0
+    created_seq: int = 0
+    created_ns: int = 0
     ttl_ms: float | None = None
     state: TaskState = TaskState.UNSEEN
     seq: int = 0
@@ -54,12 +55,12 @@ class ExtensionTask:
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     poll: SentRequest | None = None
     poll_ms: float | None = None
-    hurried: bool = False  # polling it too often was reported already
+    hurry_reported: bool = False  # a poll that came too early was reported
 
 
 @slotted()
 class ExtensionTasks:
-    """The remembered tasks, by caller and id."""
+    """The tasks that are remembered, by caller and id."""
 
     by_id: dict[tuple[str, str], ExtensionTask] = field(default_factory=dict[tuple[str, str], ExtensionTask])
 
@@ -67,6 +68,6 @@ class ExtensionTasks:
         """Return the task with this id, ``None`` if it is unknown."""
         return self.by_id.get((caller, id)) if isinstance(id, str) else None
 
-    def known(self, caller: str, id: str) -> ExtensionTask:
-        """Return the task with this id; a new entry if it is unknown."""
-        return kept(self.by_id, (caller, id), lambda: ExtensionTask(id), MAX_REMEMBERED)
+    def get_or_add(self, caller: str, id: str) -> ExtensionTask:
+        """Return the task with this id; add a new entry if it is unknown."""
+        return get_or_make(self.by_id, (caller, id), lambda: ExtensionTask(id), MAX_REMEMBERED)

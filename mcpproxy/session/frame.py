@@ -1,8 +1,8 @@
 """Events, which an observer takes, and findings, which it returns.
 
-The recorder makes the same events while a session runs as the trace reader does later, so the findings are
-the same both times. Times are nanoseconds since the recording started, on the monotonic clock of the machine
-that recorded; the judge uses no clock of its own.
+The recorder makes events while a session runs, and the trace reader makes equal events from the recording
+later, so the findings are the same both times. Times are nanoseconds since the recording started, on the
+monotonic clock of the machine that recorded. The judge uses no clock of its own.
 
 Events are never changed. Only ``Frame`` is not frozen, because so many of them are made.
 """
@@ -27,11 +27,11 @@ def other(sender: Sender) -> Sender:
 
 @slotted(frozen=True)
 class SseEvent:
-    """The event that carried a frame in an SSE stream.
+    """The SSE event whose data is the content of a frame.
 
-    ``before`` and ``after`` are the bytes of the event around the frame's own, so that ``before +
-    raw + after`` is exactly what was sent; if the data was on several lines, ``before`` is the
-    whole event and ``after`` is ``None``. An absent field is ``None``; ``retry`` is milliseconds.
+    ``before`` and ``after`` are the bytes of the event around the data, so that ``before + raw + after`` is
+    exactly what was sent. If the data was on several lines, ``before`` is the whole event and ``after`` is
+    ``None``. ``id``, ``name`` and ``retry`` (in milliseconds) are ``None`` if the event lacks the field.
     """
 
     before: bytes
@@ -45,13 +45,13 @@ class SseEvent:
 class Frame:
     """One unit seen on the wire: a stdio line without its line feed, an HTTP body, an SSE event.
 
-    ``terminated`` is false for a last line, body or event that the end of its stream cut off.
-    ``continues`` is true for a piece of a line too long to hold: the next frame of the same sender
-    continues it, and neither is judged. Over HTTP, ``exchange`` and ``connection`` count from 1, and
-    ``event`` is set for a frame in an SSE stream; an event without data is a frame with empty ``raw``.
-    ``by_proxy`` marks a frame that mcpproxy sent in the place of ``sender``; it is not judged. ``refused``
-    marks a request that mcpproxy answered itself: it is judged, but it does not change the history, because
-    its receiver never saw it.
+    ``terminated`` is false if the end of the stream cut off the line, body or event. ``continues`` is true
+    for a piece of a line too long to hold in memory: the next frame of the same sender is the next piece, and
+    no piece is judged. Over HTTP, ``exchange`` and ``connection`` count from 1, and ``event`` is set for a
+    frame in an SSE stream. An event without data is a frame with empty ``raw``. ``by_proxy`` marks a frame
+    that mcpproxy sent in the place of ``sender``; such a frame is not judged. ``refused`` marks a request
+    that mcpproxy answered itself: it is judged, but it does not change the history, because the receiver
+    never saw it.
     """
 
     seq: int
@@ -88,8 +88,8 @@ Headers = tuple[tuple[str, str], ...]
 class RequestHead:
     """The head of an HTTP request, as the client wrote it.
 
-    ``target`` is the request target (path and query, or a URL). ``endpoint`` is whether it is the MCP
-    endpoint. Requests to other paths are forwarded and recorded, but only a few rules apply to them.
+    ``target`` is the request target (path and query, or a URL), ``endpoint`` whether that is the MCP
+    endpoint. Requests to other targets are forwarded and recorded, but only a few rules apply to them.
     """
 
     seq: int
@@ -105,7 +105,10 @@ class RequestHead:
 
 @slotted(frozen=True)
 class ResponseHead:
-    """The head of an HTTP response, or of an interim one (1xx). ``by_proxy``: mcpproxy sent it."""
+    """The head of an HTTP response, interim responses (1xx) included.
+
+    ``by_proxy`` marks a response that mcpproxy sent in the place of the server.
+    """
 
     seq: int
     exchange: int
@@ -120,7 +123,7 @@ class ResponseHead:
 
 @slotted(frozen=True)
 class ExchangeEnd:
-    """The end of an exchange. ``cut`` is whether it was incomplete; if so, ``by`` is who ended it."""
+    """The end of an exchange. ``cut`` is set if the exchange was incomplete; then ``by`` is who ended it."""
 
     exchange: int
     connection: int
@@ -142,7 +145,10 @@ class Opaque:
 
 @slotted(frozen=True)
 class Note:
-    """Something that mcpproxy itself did to a connection: refused a request, rewrote a head."""
+    """Something that mcpproxy itself did on a connection, such as refusing a request or rewriting a head.
+
+    ``what`` is the kind of action, as one word; ``why`` is the reason, for people.
+    """
 
     connection: int
     what: str
@@ -161,7 +167,7 @@ class Stderr:
 
 @slotted(frozen=True)
 class Eof:
-    """A peer closed its sending side: the client the server's stdin, the server its stdout."""
+    """A peer on stdio closed its sending side: the client the server's stdin, the server its own stdout."""
 
     sender: Sender
     observed_at_ns: int = 0
@@ -179,7 +185,7 @@ class Signal:
 class Gap:
     """Bytes that were forwarded but not recorded. Their content is unknown.
 
-    ``reason`` is a sentence fragment for people ("the disk was full"); the counts are bytes.
+    ``reason`` is a clause for people ("the disk was full").
     """
 
     reason: str
@@ -196,9 +202,9 @@ Ending = Literal["exited", "signalled", "not started", "cut"]
 class Close:
     """How the recording ended.
 
-    ``exited``: the server process ended with ``exit_code``. ``signalled``: a signal (``signal``, a
-    number) ended it. ``not started``: the command could not be run. ``cut``: the recording stops here because
-    the proxy was killed; how the session ended is unknown.
+    ``exited``: the server process ended with ``exit_code``. ``signalled``: the signal with the number
+    ``signal`` ended the process. ``not started``: the command could not be run. ``cut``: the recording stops
+    here because the proxy was killed, and how the session ended is unknown.
     """
 
     ending: Ending
@@ -213,13 +219,14 @@ Event = Frame | HttpEvent | Stderr | Eof | Signal | Gap | Close
 
 @slotted(frozen=True)
 class Finding:
-    """One occurrence of a broken requirement, or of something worth a note.
+    """One occurrence of a broken requirement, or of something else that a user wants to know.
 
-    ``frame`` is the sequence number of the frame, 0 if the finding is about the whole session. ``related``
-    are the numbers of other frames that belong to the evidence. ``pointer`` is a JSON Pointer (RFC 6901) into
-    the frame's message. ``revision`` is the protocol revision by which it was judged, ``None`` if that was
-    not known. ``source`` is the URL of the page and section with the requirement. ``data`` becomes the
-    ``data`` of the JSON-RPC error if the message is refused; reports do not show it.
+    ``rule`` and ``requirement`` are ids in the catalogue. ``frame`` is the sequence number of the frame, 0 if
+    the finding is about the whole session. ``related`` are the numbers of other frames that belong to the
+    evidence. ``pointer`` is a JSON Pointer (RFC 6901) into the frame's message. ``revision`` is the protocol
+    revision that the message was judged by, ``None`` if that is unknown. ``source`` is the URL of the
+    requirement. If mcpproxy refuses the message, ``data`` becomes the ``data`` of the JSON-RPC error; reports
+    do not show it.
     """
 
     rule: str
@@ -237,7 +244,7 @@ class Finding:
 
 @slotted(frozen=True)
 class Repeated:
-    """The number of findings of one cause beyond those that are given in full."""
+    """The number of findings of one cause in addition to those that are given in full."""
 
     rule: str
     severity: Severity

@@ -1,8 +1,8 @@
 """The state of one session: what rules may need to know about its messages so far.
 
-There are two separate id spaces: requests of the client and requests of the server. An id keeps its JSON type
-(``1`` and ``"1"`` are two ids). Checks read this state as it was *before* the frame they judge; only the
-observer changes it.
+The client's request ids and the server's are independent of each other. An id keeps its JSON type (``1`` and
+``"1"`` are two ids). Checks read this state as it was *before* the frame that they judge. Only the observer
+changes the state.
 """
 
 import typing
@@ -25,35 +25,36 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
-"""How many ids are remembered together with the frame that used them first."""
+"""How many ids are remembered together with the frame that first used them."""
 
 CRASHES: Final = frozenset({4, 6, 7, 8, 11})
-"""The signals by which a program ends itself, mostly: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
+"""Signals that usually come from a program's own fault: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
 
 RECENT_ANSWERS: Final = 1024
-"""How many answered requests are remembered, the latest ones."""
+"""How many of the latest answered requests are remembered."""
 
 
 @typing.runtime_checkable
 class KeepsFinished(typing.Protocol):
-    """State of a family that remembers requests beyond their answers."""
+    """The state of a family of checks that remembers requests after their answers."""
 
     def forget_finished(self) -> None:
-        """Forget them. No finding may follow from their absence."""
+        """Forget answered requests. No finding may follow from the fact that they are forgotten."""
 
 
 @slotted()
 class SentRequest:
     """One request and its outcome.
 
-    ``candidates`` are the revisions that it may belong to, only one once that is settled; a ``stateless``
-    request names its revision itself. An ``early`` one was sent before the handshake was complete.
-    ``answers_due`` is above one if its id was reused while it was pending; if that was for another method,
-    ``method`` is empty, because an answer may be to either request. ``answered_seq`` is the frame of its
-    latest answer, 0 while there is none, and ``answered_ns`` the time of that frame. ``taken_back`` is set
-    when HTTP refused the frame, so that the request counts as never sent. A request is ``familiar`` if its
-    ``_meta`` was found correct in an earlier request (``History.familiar_meta``).
-    ``noted`` is what the checks of its method remember about it until it is answered.
+    ``candidates`` are the revisions that the request may belong to. A ``stateless`` request names its
+    revision itself. An ``early`` request was sent before the handshake was complete. ``answers_due`` is the
+    number of answers to come: more than one if the same id was used again while the first request was
+    pending. If the two requests have different methods, ``method`` is empty, because an answer may be to
+    either. ``answered_seq`` is the frame of the latest answer, 0 while there is none, and ``answered_ns`` the
+    time of that frame. ``refused_by_http`` is set when the server refused the frame with an HTTP status, so
+    that the request counts as never sent. ``has_familiar_meta`` is set if an equal ``_meta`` was found
+    correct in an earlier request (``History.familiar_meta``). ``check_memory`` is what the checks of the
+    method remember about the request until it is answered.
     """
 
     seq: int
@@ -61,7 +62,7 @@ class SentRequest:
     id: RequestId
     method: str
     params: "JSON | Absent"
-    at_ns: int
+    sent_ns: int
     candidates: tuple[str, ...]
     stateless: bool
     early: bool = False
@@ -69,19 +70,18 @@ class SentRequest:
     answers_due: int = 1
     answered_seq: int = 0
     answered_ns: int = 0
-    taken_back: bool = False
-    familiar: bool = False
-    noted: object = None
+    refused_by_http: bool = False
+    has_familiar_meta: bool = False
+    check_memory: object = None
     weight: int = 0
-    """About how many bytes it takes to remember it."""
+    """About how many bytes of memory the request takes."""
 
 
-def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
+def keep_latest(table: dict[K, V], key: K, value: V, most: int) -> None:
     """Put ``value`` into ``table``, which keeps its latest ``most`` entries and up to an eighth more.
 
-    The oldest are removed in batches. To find its first key, a dict visits every place that was emptied
-    before it, so removing one entry at a time would cost more than everything else that is done with a
-    message.
+    The oldest entries are removed in batches. To find its first key, a dict visits every slot in front of it
+    that was emptied before, so removing one entry at a time would take longer than judging a message.
     """
     table.pop(key, None)
     table[key] = value
@@ -90,20 +90,21 @@ def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
             del table[oldest]
 
 
-def kept(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
-    """Return the value of ``key`` in ``table``, which ``make`` returns if it is missing."""
-    found = table.get(key)
-    if found is None:
-        found = make()
-        keep(table, key, found, most)
-    return found
+def get_or_make(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
+    """Return the value of ``key`` in ``table``. If it is missing, put the value that ``make`` returns."""
+    value = table.get(key)
+    if value is None:
+        value = make()
+        keep_latest(table, key, value, most)
+    return value
 
 
 class UsedIds:
     """Every id that one side has used, in little memory for sessions of any length.
 
-    For the last ``RECENT_IDS`` ids, and up to an eighth more, the frame is remembered. Older integers are
-    merged into ranges, because ids mostly count up; older strings are not changed.
+    The latest ``RECENT_IDS`` ids, and up to an eighth more, are remembered with the frame that first used
+    them. Older ids are remembered without it: integers as ranges, because ids mostly count up, and strings
+    one by one.
     """
 
     __slots__ = ("_ends", "_recent", "_starts", "_texts", "size")
@@ -126,12 +127,12 @@ class UsedIds:
             self._shrink()
 
     def discard(self, id: RequestId, seq: int) -> None:
-        """Forget that frame ``seq`` was the first to use ``id``, if that is still remembered."""
+        """Forget ``id``, if it is remembered that frame ``seq`` used it first."""
         if self._recent.get(id) == seq:
             del self._recent[id]
 
     def first_use(self, id: RequestId) -> int | None:
-        """Return the frame that used ``id`` first, 0 if that is no longer known, ``None`` if none did."""
+        """Return the frame that first used ``id``: 0 if no longer known, ``None`` if no frame used ``id``."""
         seq = self._recent.get(id)
         if seq is not None:
             return seq
@@ -144,7 +145,7 @@ class UsedIds:
         return id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
 
     def _shrink(self) -> None:
-        """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep`` does."""
+        """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep_latest`` does."""
         for oldest in tuple(islice(self._recent, len(self._recent) - RECENT_IDS)):
             del self._recent[oldest]
             if isinstance(oldest, str):
@@ -153,26 +154,28 @@ class UsedIds:
                 self._add_number(oldest)
 
     def _has_number(self, number: int) -> bool:
-        at = bisect_right(self._starts, number) - 1
-        return at >= 0 and number <= self._ends[at]
+        """Whether one of the ranges contains ``number``."""
+        index = bisect_right(self._starts, number) - 1
+        return index >= 0 and number <= self._ends[index]
 
     def _add_number(self, number: int) -> None:
+        """Add ``number`` to the ranges, and join ranges that touch."""
         if self._has_number(number):
             return
-        at = bisect_right(self._starts, number)
-        joins_left = at > 0 and self._ends[at - 1] == number - 1
-        joins_right = at < len(self._starts) and self._starts[at] == number + 1
+        index = bisect_right(self._starts, number)
+        joins_left = index > 0 and self._ends[index - 1] == number - 1
+        joins_right = index < len(self._starts) and self._starts[index] == number + 1
         if joins_left and joins_right:
-            self._ends[at - 1] = self._ends.pop(at)
-            del self._starts[at]
+            self._ends[index - 1] = self._ends.pop(index)
+            del self._starts[index]
         elif joins_left:
-            self._ends[at - 1] = number
+            self._ends[index - 1] = number
         elif joins_right:
-            self._starts[at] = number
+            self._starts[index] = number
         else:
-            self.size += 100
-            self._starts.insert(at, number)
-            self._ends.insert(at, number)
+            self.size += 100  # for the two numbers of a new range
+            self._starts.insert(index, number)
+            self._ends.insert(index, number)
 
 
 @slotted()
@@ -180,29 +183,34 @@ class Side:
     """What one peer has sent."""
 
     pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
-    used: UsedIds = field(default_factory=UsedIds)
-    withdrawn: UsedIds = field(default_factory=UsedIds)  # the ids of requests that were taken back
-    held: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
-    closed_ns: int | None = None  # when it closed its stream
-    notified_seq: int = 0  # its latest frame if that is a notification, otherwise 0
-    last_answered_seq: int = 0  # the frame of its latest request that was answered
-    unreadable: bool = False  # it sent something meant as a message that could not be read
-    in_pieces: bool = False  # more pieces of a line too long to hold are to come
+    used_ids: UsedIds = field(default_factory=UsedIds)
+    # The ids of requests that never reached the receiver's program, because mcpproxy refused them or the
+    # server refused them with an HTTP status.
+    refused_ids: UsedIds = field(default_factory=UsedIds)
+    held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
+    closed_ns: int | None = None  # when this side closed its stream
+    notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
+    last_answered_seq: int = 0  # the frame of this side's latest request that was answered
+    # The frame of the latest error without an id that this side received. It may answer any earlier request.
+    refused_seq: int = 0
+    sent_unreadable: bool = False  # this side sent a message that could not be read
+    in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
 
     @property
-    def was_read(self) -> bool:
-        """Whether everything it sent could be read. A message that could not be read may contain any id."""
-        return not self.unreadable and not self.held.frames
+    def fully_read(self) -> bool:
+        """Whether all messages of this side could be read. A message that could not may contain any id."""
+        return not self.sent_unreadable and not self.held_lines.frames
 
 
 @slotted()
 class History:
     """The state of one session.
 
-    ``protocol`` is recognised by its first messages. ``candidates`` are the revisions that it may speak: all
-    at first, the stateful ones after initialize, one after the negotiation. ``blind`` is set after a gap:
-    from then on nothing is concluded from missing messages.
-    ``masked`` is set if values may be masked; otherwise a text that looks like a mask was written by a peer.
+    ``protocol`` is recognised by the first messages. ``candidates`` are the revisions that the session may
+    use: all at first, the stateful ones after initialize, one after the negotiation. ``has_gap`` is set if
+    messages are missing, such as the start of the session: nothing is then concluded from the absence of a
+    message. ``masked`` is set if values in messages may be masked. Otherwise a text that looks like a mask
+    was written by a peer.
     """
 
     client: Side = field(default_factory=Side)
@@ -211,124 +219,134 @@ class History:
     state: State = State.IDLE
     candidates: tuple[str, ...] = REVISIONS
     negotiated: str | None = None
-    blind: bool = False
+    has_gap: bool = False
     masked: bool = False
     over_http: bool = False
-    is_signalled: bool = False  # somebody sent the server a signal that may have ended it
-    scattered: bool = False  # over HTTP: some of its messages may be attributed to another session
-    caller: str = ""  # for a stateless request over HTTP: server, a space, Authorization
+    is_signalled: bool = False  # the server received a signal that may have ended it
+    may_lack_messages: bool = False  # over HTTP: messages of this session may be attributed to another one
+    caller: str = ""  # who sent a stateless request over HTTP: the server, a space, Authorization
 
     initialize: SentRequest | None = None  # the latest initialize request
     initialize_answered: bool = False
     initialized: bool = False
     initialized_seq: int | None = None
-    answered: deque[SentRequest] = field(
+    answered_requests: deque[SentRequest] = field(
         default_factory=lambda: deque[SentRequest](maxlen=RECENT_ANSWERS)
-    )  # the latest
-    eager: SentRequest | None = None  # the first client request between the result and initialized
-    unconfirmed_seq: int | None = None  # what the client sent after the result instead of initialized
-    facts: int = 0  # the facts (see checks.engine.rows) that are true of every message from now on
+    )
+    # The client's first request after the result of initialize and before notifications/initialized.
+    request_before_initialized: SentRequest | None = None
+    # The first frame that the client sent when notifications/initialized was due.
+    instead_of_initialized_seq: int | None = None
+    facts: int = 0  # the facts (see ``checks.engine.rows``) that are true of every message from now on
 
     client_capabilities: JSONObject | None = None
-    unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
+    unmet_needs: dict[tuple[Sender, str], tuple[Need, ...]] = field(
         default_factory=dict[tuple[Sender, str], tuple[Need, ...]]
-    )  # the undeclared capabilities that each peer would need for its methods
-    unmet_for_tasks: frozenset[tuple[Sender, str]] = frozenset()  # those of them that need one for tasks only
-    unserved: frozenset[str] = (
-        frozenset()
-    )  # methods of the client that need a capability the server did not declare
+    )  # by sender and method: the capabilities that the method needs and that were not declared
+    # The keys of ``unmet_needs`` whose method needs the capabilities only if the request becomes a task.
+    unmet_for_tasks_only: frozenset[tuple[Sender, str]] = frozenset()
+    # The client's methods that need a capability which the server did not declare.
+    unserved_methods: frozenset[str] = frozenset()
     server_capabilities: JSONObject | None = None
 
     stateful_seq: int | None = None  # the frame of the first initialize
-    stateless_seq: int | None = None  # the first request with its own protocol version
-    stateless_revision: str | None = None  # the version that the latest of them named
+    stateless_seq: int | None = None  # the frame of the first stateless request
+    stateless_revision: str | None = None  # the version that the latest stateless request named
     familiar_meta: bytes | None = None  # a ``_meta`` (as JSON) of a stateless request that was found correct
-    familiar_candidates: tuple[str, ...] = ()  # the revision that it names
+    familiar_candidates: tuple[str, ...] = ()  # the revision that ``familiar_meta`` names
     modern_answer: "ModernAnswer | None" = None
-    supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
+    supported_versions: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # by version: the frame in which the server listed it
 
+    # The state of each family of checks, by its class.
     _memories: dict[type, object] = field(default_factory=dict[type, object])
-    lasting: dict[type, object] | None = None  # over HTTP: what is remembered across stateless requests
+    # In a stateless session over HTTP: the state that families of checks share with all such sessions.
+    stateless_memories: dict[type, object] | None = None
 
     @property
     def in_both_eras(self) -> bool:
         """Whether the session has seen both a handshake and stateless requests."""
         return self.stateless_seq is not None and self.stateful_seq is not None
 
-    def own_end(self, close: Close) -> str:
-        """How the server ended of its own accord, on stdio; empty if somebody may have ended it."""
-        ended_ns, left_ns = self.server.closed_ns, self.client.closed_ns
-        if ended_ns is None or self.over_http or self.is_signalled:
+    def unprovoked_end(self, close: Close) -> str:
+        """Say how the server ended by itself, on stdio; empty if the client or a signal may have ended it."""
+        server_closed_ns, client_closed_ns = self.server.closed_ns, self.client.closed_ns
+        if server_closed_ns is None or self.over_http or self.is_signalled:
             return ""
-        if left_ns is not None and left_ns <= ended_ns:
+        if client_closed_ns is not None and client_closed_ns <= server_closed_ns:
             return ""
         if close.ending == "signalled":
             return f"crashed with signal {close.signal}" if close.signal in CRASHES else ""
-        # A shell exits with 128 and the number of the signal that ended its command.
+        # If a signal ends the command of a shell, the shell exits with 128 plus the number of the signal.
         code = close.exit_code or 0
-        killed = code > 128 and code - 128 not in CRASHES
-        return f"exited with {close.exit_code}" if close.ending == "exited" and not killed else ""
+        was_killed = code > 128 and code - 128 not in CRASHES
+        return f"exited with {close.exit_code}" if close.ending == "exited" and not was_killed else ""
 
     def side(self, sender: Sender) -> Side:
         """Return what ``sender`` has sent."""
         return self.client if sender == CLIENT else self.server
 
     def capabilities(self, of: Sender) -> JSONObject | None:
-        """Return what ``of`` declared in the handshake; ``None`` before that, or if it was not an object."""
+        """Return the capabilities of ``of``; ``None`` before the handshake or if they are not an object."""
         return self.client_capabilities if of == CLIENT else self.server_capabilities
 
-    def pending(self, asker: Sender, id: RequestId) -> SentRequest | None:
-        """Return the unanswered request of ``asker`` with this id."""
-        return self.side(asker).pending.get(id)
+    def pending(self, requestor: Sender, id: RequestId) -> SentRequest | None:
+        """Return the unanswered request of ``requestor`` with this id, ``None`` if there is none."""
+        return self.side(requestor).pending.get(id)
 
     def of(self, memory: type[Memory]) -> Memory:
-        """Return the session's instance of the class in which a family of checks keeps its state.
+        """Return the session's one instance of ``memory``, a class with the state of a family of checks.
 
-        It is made on first use.
+        The instance is made on first use.
         """
-        found = self._memories.get(memory)
-        if found is None:
-            found = self._memories[memory] = memory()
-        return found  # pyright: ignore[reportReturnType] # each is stored under its own type
+        instance = self._memories.get(memory)
+        if instance is None:
+            instance = self._memories[memory] = memory()
+        return instance  # pyright: ignore[reportReturnType] # each instance is stored under its own type
 
     def forget_finished(self) -> None:
-        """Forget requests that were answered. What checks say about them needs their presence."""
-        self.answered.clear()
+        """Forget requests that were answered. Fewer findings may follow from that, but no false ones."""
+        self.answered_requests.clear()
         for memory in self._memories.values():
             if isinstance(memory, KeepsFinished):
                 memory.forget_finished()
 
-    def forget_families(self) -> None:
+    def forget_memories(self) -> None:
         """Forget the state of all families of checks."""
         self._memories.clear()
 
-    def beyond(self, memory: type[Memory]) -> Memory:
-        """Like ``of``, but over HTTP all stateless requests share the instance: key it by ``caller``."""
-        memories = self._memories if self.lasting is None else self.lasting
-        found = memories.get(memory)
-        if found is None:
-            found = memories[memory] = memory()
-        return found  # pyright: ignore[reportReturnType] # each is stored under its own type
+    def across_requests(self, memory: type[Memory]) -> Memory:
+        """Like ``of``, but over HTTP all stateless requests share one instance.
+
+        The entries of such a class are keyed by ``caller``, because the requests may be of many clients.
+        """
+        memories = self._memories if self.stateless_memories is None else self.stateless_memories
+        instance = memories.get(memory)
+        if instance is None:
+            instance = memories[memory] = memory()
+        return instance  # pyright: ignore[reportReturnType] # each instance is stored under its own type
 
 
 @slotted(frozen=True)
 class ModernAnswer:
-    """Proof that the server speaks a stateless revision: a DiscoverResult or a modern error.
+    """An answer that only a server of a stateless revision gives: a DiscoverResult or certain errors.
 
-    ``request_candidates`` are the revisions that the answered request may belong to.
+    ``versions`` are the protocol versions that the answer lists. ``refused`` is set if the answer is an
+    error. ``request_candidates`` are the revisions that the answered request may belong to.
     """
 
     seq: int
-    versions: tuple[str, ...]  # what it listed, if it listed any
-    refused: bool = False  # it was an error
+    versions: tuple[str, ...]
+    refused: bool = False
     request_candidates: tuple[str, ...] = ()
 
     @property
     def stateless_versions(self) -> tuple[str, ...]:
-        """The stateless revisions among the versions that it listed."""
-        return tuple(v for v in self.versions if v in STATELESS)
+        """The stateless revisions among ``versions``."""
+        return tuple(version for version in self.versions if version in STATELESS)
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The stateless revisions that the server may speak: those it listed, or else those it answered."""
+        """The stateless revisions that the server may support: the listed ones, or else the request's."""
         return stateless_of(self.stateless_versions or self.request_candidates)

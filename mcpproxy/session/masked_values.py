@@ -1,8 +1,8 @@
-"""Masks of credentials: what a recording contains in place of their values.
+"""Masks: the texts that a recording contains in place of credentials.
 
-By default a recording masks the values of credential headers. A mask has what a rule may need: the length in
+By default a recording masks the values of credential headers. A mask contains what rules need: the length in
 bytes, whether all bytes are visible ASCII, and a hash, so that equal values have equal masks within one
-recording. ``as_mask`` returns the same for a value that was not masked.
+recording. ``as_mask`` makes the mask of a value that was not masked, so that rules treat both alike.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ _INVISIBLE: Final = pattern(r"[^\x21-\x7E]")
 
 @slotted(frozen=True)
 class Mask:
-    """What is known about a credential. Its ``str`` is what a recording contains in place of the value."""
+    """What is known about a masked credential. Its ``str`` is the text in the recording."""
 
     length: int
     visible: bool  # all bytes are within 0x21 to 0x7E
@@ -48,8 +48,8 @@ def mask(value: str, key: bytes = b"") -> Mask:
 
 def as_mask(value: str) -> Mask:
     """Return the mask of ``value``, which is a credential or already a mask."""
-    if found := _MASK.fullmatch(value):
-        return Mask(int(found[1]), found[2] == "yes", found[3])
+    if match := _MASK.fullmatch(value):
+        return Mask(int(match[1]), match[2] == "yes", match[3])
     return mask(value)
 
 
@@ -80,6 +80,6 @@ def holds_mask(value: JSON) -> bool:
 
 
 def credential(authorization: str) -> tuple[str, str]:
-    """Return the scheme of an Authorization value in lower case, and what follows it (masked or not)."""
-    scheme, _, rest = authorization.strip(" \t").partition(" ")
-    return scheme.lower(), rest.strip(" \t")
+    """Return the scheme of an Authorization value in lower case, and the credential (masked or not)."""
+    scheme, _, value = authorization.strip(" \t").partition(" ")
+    return scheme.lower(), value.strip(" \t")

@@ -1,8 +1,8 @@
-"""Join the lines of pretty-printed JSON, so that it is reported once and not once per line.
+"""Join the lines of a pretty-printed message, so that it is reported once and not once for each line.
 
-A peer that writes one message on several lines breaks the framing, and no line is a message by itself. Lines
-that may begin a message are held until the message is complete, cannot become one, or exceeds a limit. Only
-the judge waits; the lines have been forwarded already.
+A peer that writes one message on several lines breaks the framing, because no line is a message by itself.
+Lines that may be parts of one message are held until that message is complete, until the lines cannot form a
+message, or until a limit is reached. Only the judge waits: the lines have already been forwarded.
 """
 
 from typing import Final
@@ -13,8 +13,9 @@ from mcpproxy.protocol.jsontext import unclosed
 from mcpproxy.session.frame import Frame
 
 MAX_BYTES: Final = 1 << 20
-MAX_ATTEMPTS: Final = 256
 MAX_LINES: Final = 65_536
+MAX_ATTEMPTS: Final = 256
+"""The limits: how many bytes and lines are held, and how often the held lines are parsed."""
 
 
 @slotted()
@@ -29,9 +30,12 @@ class SplitMessage:
         """Hold ``frame`` if it begins or may continue a split message; return whether it is held."""
         message = frame.message
         if self.frames:
-            fits = self.size + len(frame.raw) <= MAX_BYTES and self.attempts <= MAX_ATTEMPTS
-            fits = fits and len(self.frames) < MAX_LINES
-            if not fits or not isinstance(message, Malformed):
+            is_within_limits = (
+                self.size + len(frame.raw) <= MAX_BYTES
+                and len(self.frames) < MAX_LINES
+                and self.attempts <= MAX_ATTEMPTS
+            )
+            if not is_within_limits or not isinstance(message, Malformed):
                 return False
         elif not (
             isinstance(message, Malformed)
@@ -53,6 +57,6 @@ class SplitMessage:
         return None if isinstance(message, Malformed) else message
 
     def release(self) -> list[Frame]:
-        """Return the held lines, which are no longer held."""
+        """Return the held lines and hold them no longer."""
         frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
         return frames

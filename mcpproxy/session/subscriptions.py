@@ -1,6 +1,7 @@
-"""The subscriptions of a session of a stateless revision: what each asked for, and its state.
+"""The subscriptions of a session of a stateless revision.
 
-A subscription is identified by the id of the request that opened it; ``1`` and ``"1"`` are different ids.
+A subscription is a subscriptions/listen request that stays open while the server sends notifications. It is
+identified by the id of the request; ``1`` and ``"1"`` are different ids.
 """
 
 from typing import Final
@@ -15,12 +16,13 @@ MAX_REMEMBERED: Final = 1_024
 
 @slotted(eq=False)
 class Subscription:
-    """One subscription, from the request that opens it to its end.
+    """One subscription.
 
-    ``wanted`` is the filter that the client asked for, ``acknowledged`` the one that the server agreed to;
-    each is ``None`` while it is unknown, or if it is not an object. ``begun`` is set once the server has sent
-    anything with the subscription's id. ``cancelled_ns`` is when the client cancelled it, ``closed_seq`` the
-    frame in which the server ended it, other than by its answer.
+    ``asked`` is the request that opened the subscription. ``wanted`` is the filter in that request, and
+    ``acknowledged`` the filter that the server agreed to; each is ``None`` while it is unknown or if it is
+    not an object. ``begun`` is set once the server has sent a message with the subscription's id.
+    ``cancelled_ns`` is when the client cancelled the subscription. ``closed_seq`` is the frame in which the
+    server ended it otherwise than by answering the request.
     """
 
     asked: SentRequest
@@ -32,20 +34,20 @@ class Subscription:
 
     @property
     def ended_seq(self) -> int:
-        """The frame by which the server ended it, 0 while it is open."""
+        """The frame in which the server ended the subscription, 0 while it is open."""
         return self.asked.answered_seq or self.closed_seq
 
 
 @slotted()
 class Subscriptions:
-    """The subscriptions by id; if several have the same id, the latest.
+    """The subscriptions by id. Of several with the same id, the latest.
 
-    ``forgetful`` is set when one was not seen or had to be forgotten, so that an unknown id may be valid.
-    ``modern`` is set once the server has shown that it speaks a revision that has subscriptions.
+    ``forgot_some`` is set if a subscription was not seen or had to be forgotten, so that an unknown id may be
+    valid. ``modern`` is set once the server has shown that it supports a revision that has subscriptions.
     """
 
     by_id: dict[RequestId, Subscription] = field(default_factory=dict[RequestId, Subscription])
-    forgetful: bool = False
+    forgot_some: bool = False
     modern: bool = False
 
     def add(self, subscription: Subscription) -> None:
@@ -54,12 +56,12 @@ class Subscriptions:
         self.by_id[subscription.asked.id] = subscription
         if len(self.by_id) > MAX_REMEMBERED:
             del self.by_id[next(iter(self.by_id))]
-            self.forgetful = True
+            self.forgot_some = True
 
     def retyped(self, id: JSON) -> Subscription | None:
-        """Return the subscription that ``id`` would name if it had the other JSON type."""
+        """Return the subscription whose id differs from ``id`` only in the JSON type (``1`` and ``"1"``)."""
         if isinstance(id, str):
             return next(
-                (s for known, s in self.by_id.items() if type(known) is int and str(known) == id), None
+                (entry for key, entry in self.by_id.items() if type(key) is int and str(key) == id), None
             )
         return self.by_id.get(str(id)) if type(id) is int else None

@@ -1,8 +1,8 @@
-"""The tasks of a session, as far as the messages of both peers show them.
+"""The tasks of a session of revision 2025-11-25, as the messages of both peers show them.
 
-Client and server may both run tasks, and each chooses its own task ids. Reports of one task may overtake each
-other: a report is later than another only if it was requested after the other had come, or if its own
-timestamp is later.
+Client and server may both run tasks, and each chooses the ids of its own tasks. A report is a message with
+the state of a task. Reports of one task may overtake each other on the way. So one report is certainly newer
+than another only if it was requested after the other one came, or if its timestamp is later.
 """
 
 from datetime import datetime
@@ -19,13 +19,14 @@ MAX_REMEMBERED: Final = 4_096
 
 @slotted(eq=False)
 class Task:
-    """One task, and its latest reports.
+    """One task, and what its runner reported about it.
 
-    ``made_by`` is the request that was answered with the task, ``None`` if that was not seen. ``state`` was
-    reported in frame ``seq``, with the timestamp ``updated``; ``created`` is the creation time that was
-    reported first. ``expires_ns`` is when it may be deleted, ``None`` for never or not known. ``poll`` is the
-    latest tasks/get with no other report since, ``poll_ms`` how long to wait after it. ``first_got_seq`` is
-    the first answer to tasks/get. ``deleted`` is set when the task was not found any more.
+    ``made_by`` is the request that became the task, ``None`` if that was not seen. The latest ``state`` was
+    reported in frame ``seq``, with the timestamp ``updated``. ``created`` is the first creation time that was
+    reported. ``expires_ns`` is when the runner may delete the task, ``None`` if that is never or unknown.
+    ``poll`` is the latest tasks/get, ``None`` if another report came since. ``poll_ms`` is how long the other
+    peer must wait before the next poll. ``first_got_seq`` is the frame of the first answer to tasks/get.
+    ``deleted`` is set once the runner has answered that it does not know the task.
     """
 
     id: str
@@ -38,40 +39,45 @@ class Task:
     poll: SentRequest | None = None
     poll_ms: float | None = None
     first_got_seq: int = 0
-    hurried: bool = False  # polling it too often was reported already
-    unmarked: bool = False  # its unmarked progress was reported already
+    hurry_reported: bool = False  # a poll that came too early was reported
+    unmarked_reported: bool = False  # progress without the mark of this task was reported
     deleted: bool = False
 
 
-def is_later(asked: SentRequest | None, at: datetime | None, seq: int, updated: datetime | None) -> bool:
-    """Whether a report was certainly made after the one in frame ``seq`` with the timestamp ``updated``.
+def is_later(
+    request: SentRequest | None, timestamp: datetime | None, seq: int, updated: datetime | None
+) -> bool:
+    """Whether a report was certainly made after the report in frame ``seq`` with the timestamp ``updated``.
 
-    It was if it answers ``asked``, which was sent after that frame, or if its own timestamp ``at`` is later.
+    It was if it answers ``request`` and that was sent after frame ``seq``, or if its ``timestamp`` is later.
     """
-    if asked is not None and asked.seq > seq:
+    if request is not None and request.seq > seq:
         return True
-    return at is not None and updated is not None and at > updated
+    return timestamp is not None and updated is not None and timestamp > updated
 
 
 @slotted(eq=False)
 class TaskListing:
-    """One traversal of tasks/list, from its first request to the last page, in frame ``end_seq``."""
+    """One listing of all tasks with tasks/list, which may take several pages.
+
+    ``start_seq`` is the frame of the first request, ``end_seq`` the frame of the last page.
+    """
 
     start_seq: int
     ids: set[str] = field(default_factory=set[str])
-    next: str | None = None
+    next: str | None = None  # the cursor of the next page
     end_seq: int = 0
     end_ns: int = 0
 
 
 @slotted()
 class Tasks:
-    """The tasks of a session, by the peer that runs them and their id.
+    """The tasks of a session, by their runner (the peer that runs them) and their id.
 
-    ``support`` is the task support that each tool was last listed with, ``None`` if its listings disagree.
-    ``listing`` is the unfinished traversal of tasks/list, by the peer that lists, ``listed`` the last
-    finished one. ``tokens`` are the progress tokens of requests that became tasks, with their JSON type, by
-    the peer that reports progress.
+    ``support`` is the taskSupport of each tool, ``None`` if the tool was listed with different values.
+    ``listing`` is the unfinished listing of each runner's tasks, ``listed`` the latest finished one.
+    ``tokens`` has the tasks by runner, type of the progress token, and token of the request that became the
+    task.
     """
 
     by_id: dict[tuple[Sender, str], Task] = field(default_factory=dict[tuple[Sender, str], Task])
@@ -94,13 +100,13 @@ class Tasks:
             del self.by_id[next(iter(self.by_id))]
 
     def unlisted(self, runner: Sender) -> list[Task]:
-        """Return the tasks that tasks/get had found before all were listed, and that were left out."""
+        """Return the tasks that tasks/get returned before the latest full listing, which lacks them."""
         listing = self.listed.get(runner)
         if listing is None:
             return []
-        known = [task for (by, id), task in self.by_id.items() if by == runner and id not in listing.ids]
-        return [task for task in known if 0 < task.first_got_seq < listing.start_seq]
+        unlisted = [task for (by, id), task in self.by_id.items() if by == runner and id not in listing.ids]
+        return [task for task in unlisted if 0 < task.first_got_seq < listing.start_seq]
 
     def open(self, runner: Sender) -> list[Task]:
-        """Return the tasks of ``runner`` that are not known to be over."""
+        """Return the tasks of ``runner`` whose latest state is not final."""
         return [task for (by, _), task in self.by_id.items() if by == runner and not task.state.final]

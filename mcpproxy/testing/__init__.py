@@ -1,7 +1,8 @@
-"""Recordings in tests: replace a server by its recording, record it, and report what went wrong.
+"""Recordings in tests: record a server, replace it by its recording, and report misses and findings.
 
-The pytest plugin is a thin layer over this module. Each session of a test runs behind its own mcpproxy, with
-the real server or its replay behind that, so that misses and findings can be reported at the end.
+The pytest plugin is a thin layer over this module. Each session of a test runs through an mcpproxy of its
+own. Behind it is the real server or a replay of the recording. A miss is a request that the recording does
+not answer. Misses and findings are reported when the test ends.
 """
 
 import os
@@ -40,7 +41,7 @@ Action: TypeAlias = Literal["record", "replay", "extend"]
 _MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
-"""How long a session may take to end after its client."""
+"""How long a session may take to end after its client has ended."""
 _POLL_S: Final = 0.02
 
 
@@ -64,10 +65,10 @@ def action_for(mode: Mode, exists: bool) -> Action:
 class McpRecording:
     """One recording in one test: the value of the fixture ``mcp_recording``.
 
-    ``path`` is the recording. ``action`` is what happens to it: ``record``, ``replay`` or ``extend`` (replay
-    it and record what is missing). ``folder`` gets the traces of this test. ``command`` or ``url`` is the
-    real server. With ``adds``, an earlier test of this run wrote the recording, and new requests are added to
-    it.
+    ``path`` is the recording. ``action`` says what the test does with the recording: ``record`` it,
+    ``replay`` it, or ``extend`` it, which replays it and records the requests that it lacks. The traces of
+    this test are written to ``folder``. ``command`` or ``url`` is the real server. ``adds`` is true if an
+    earlier test of this run wrote the recording: then new requests are added to it, and it is not replaced.
     """
 
     def __init__(
@@ -133,13 +134,13 @@ class McpRecording:
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
 
     def is_over(self) -> bool:
-        """Whether the client has ended every session; wait for a session that is ending."""
+        """Whether the client has ended every session. Waits for sessions that are about to end."""
         return not self._running and all(
             _relay_has_exited(trace) and _finish_within(trace, _END_S) for trace in self.sessions
         )
 
     def finish(self) -> None:
-        """Stop what is running and keep what was recorded. A second call does nothing.
+        """Stop the processes of the test and keep what was recorded. A second call does nothing.
 
         Raises:
             McpProxyError: the client has not ended its session, or the recording cannot be kept.
@@ -165,12 +166,13 @@ class McpRecording:
                 ) from None
 
     def trouble(self) -> str:
-        """Describe the requests that were not recorded; empty if there were none."""
-        missed = [line for process in self._running for line in process.lines]
+        """Describe the requests that the recording does not answer; empty if there were none."""
+        stderr_lines = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
-            events = opening.open_trace(trace).events()
-            missed += [event.raw.decode("utf-8", "replace") for event in events if isinstance(event, Stderr)]
-        misses = [found[1] for line in missed if (found := _MISS.match(line))]
+            for event in opening.open_trace(trace).events():
+                if isinstance(event, Stderr):
+                    stderr_lines.append(event.raw.decode("utf-8", "replace"))
+        misses = [match[1] for line in stderr_lines if (match := _MISS.match(line))]
         if not misses:
             return ""
         return "\n".join(
@@ -183,7 +185,7 @@ class McpRecording:
         )
 
     def _server_command(self, kind: Literal["command", "url"]) -> list[str]:
-        """Return the command to record: the real server, or the replay of the recording."""
+        """Return the command of the server behind the proxy: the real server, or a replay."""
         if self.action == "record":
             if not self._server:
                 raise self._cannot_record(kind)
@@ -202,20 +204,20 @@ class McpRecording:
         fact = f"cannot be recorded: the mark gives no {kind} of a server"
         return UsageError(str(self.path), fact, f"@pytest.mark.mcp_recording(..., {needed})")
 
-    def _start(self, command: list[str], address: str) -> str:
-        """Start a command and return the group of the pattern ``address``, which it prints."""
+    def _start(self, command: list[str], address_pattern: str) -> str:
+        """Start a command and return its address: the group of the pattern, found in its stderr."""
         process = Background(command)
         self._running.append(process)
-        return process.wait_for(address)
+        return process.wait_for(address_pattern)
 
     def _keep(self, sessions: Sequence[str]) -> None:
-        """Make the first session the recording, unless one is being extended; later sessions add to it."""
+        """Make the first session the recording, unless a recording is kept; add each other session to it."""
         path = str(self.path)
-        is_new = self.action == "record" and not self._adds
+        replaces = self.action == "record" and not self._adds
         for trace in sessions:
-            if is_new or not self.path.exists():
-                is_new = False  # the sessions after this one are added to it
-            elif _on_stdio(path) and _on_stdio(trace):
+            if replaces or not self.path.exists():
+                replaces = False  # the later sessions are added to the recording
+            elif _is_on_stdio(path) and _is_on_stdio(trace):
                 join(path, trace, path)
                 continue
             elif not lacks(path, trace):
@@ -263,31 +265,32 @@ class McpFindings:
     def trouble(self) -> str:
         """Describe the findings that count; empty if there are none."""
         lines: list[str] = []
-        rule = ""
-        found = 0
+        first_rule = ""
+        total = 0
         for report in self.reports():
             counted = [finding for finding in report.findings if finding.severity in self._counted]
             for finding in counted:
-                at = f", at {visible(finding.pointer)}" if finding.pointer else ""
-                place = f" (frame {finding.frame}{at})" if finding.frame else ""
+                pointer = f", at {visible(finding.pointer)}" if finding.pointer else ""
+                place = f" (frame {finding.frame}{pointer})" if finding.frame else ""
                 lines += [f"  {text.finding_line(finding)}{place}", f"    {visible(finding.source)}"]
-                rule = rule or finding.rule
-            found += len(counted)
+                first_rule = first_rule or finding.rule
+            total += len(counted)
             lines += [f"  the messages: mcpproxy show {report.path}"] if counted else []
-        if not found:
+        if not total:
             return ""
-        head = f"mcp_findings: {count(found, 'finding')} in what this test's client and server said"
-        return "\n".join([head, *lines, f"what a rule means: mcpproxy explain {rule}"])
+        head = f"mcp_findings: {count(total, 'finding')} in what this test's client and server said"
+        return "\n".join([head, *lines, f"what a rule means: mcpproxy explain {first_rule}"])
 
 
 def _header(trace: str) -> reader.Header | None:
+    """Return the header of a trace; ``None`` if the header is not written yet."""
     try:
         return reader.read_trace(trace, is_recording=True).header
     except TraceError:
-        return None  # it is about to be written
+        return None
 
 
-def _on_stdio(trace: str) -> bool:
+def _is_on_stdio(trace: str) -> bool:
     header = _header(trace)
     return header is not None and header.transport == "stdio"
 
@@ -301,7 +304,10 @@ def _relay_has_exited(trace: str) -> bool:
 
 
 def _finish_within(trace: str, seconds: float) -> bool:
-    """Whether the trace is complete within ``seconds``; if its recorder has died, it is completed here."""
+    """Wait until the trace is complete, and return whether that took less than ``seconds``.
+
+    If the recorder of the trace has died, the trace is completed here.
+    """
     deadline = time.monotonic() + seconds
     while os.path.isdir(journal.folder(trace)):
         with suppress(OSError, TraceError):

@@ -10,7 +10,9 @@ from typing import Final
 from mcpproxy.errors import McpProxyError
 
 _START_S: Final = 30.0
+"""How long a command may take to print its address."""
 _END_S: Final = 10.0
+"""How long a command may take to exit after SIGTERM."""
 
 
 class Background:
@@ -18,8 +20,8 @@ class Background:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.lines: Final[list[str]] = []
-        self._news: Final = threading.Condition()
-        self._is_silent = False
+        self._has_news: Final = threading.Condition()  # notified of each new line and of the end of stderr
+        self._is_at_end = False
         self._process: Final = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -38,18 +40,18 @@ class Background:
             McpProxyError: the command ends first, or prints no such line within 30 seconds.
         """
         deadline = time.monotonic() + _START_S
-        seen = 0
-        with self._news:
+        searched = 0
+        with self._has_news:
             while True:
-                for line in self.lines[seen:]:
-                    if found := re.search(pattern, line):
-                        return found[1]
-                seen = len(self.lines)
-                if self._is_silent or not self._news.wait(deadline - time.monotonic()):
+                for line in self.lines[searched:]:
+                    if match := re.search(pattern, line):
+                        return match[1]
+                searched = len(self.lines)
+                if self._is_at_end or not self._has_news.wait(deadline - time.monotonic()):
                     break
-        last = self.lines[-1].removeprefix("mcpproxy: ") if self.lines else "it said nothing"
+        last_line = self.lines[-1].removeprefix("mcpproxy: ") if self.lines else "it said nothing"
         self.end()
-        raise McpProxyError(last)
+        raise McpProxyError(last_line)
 
     def end(self) -> None:
         """End the command and wait until it has exited."""
@@ -65,9 +67,9 @@ class Background:
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
-                with self._news:
+                with self._has_news:
                     self.lines.append(line.rstrip("\n"))
-                    self._news.notify_all()
-        with self._news:
-            self._is_silent = True
-            self._news.notify_all()
+                    self._has_news.notify_all()
+        with self._has_news:
+            self._is_at_end = True
+            self._has_news.notify_all()

@@ -1,1 +1,1 @@
-"""The trace, the recording that people keep: its format, its only writer, its only reader."""
+"""The trace, the file of a recording that people keep: its format, its only writer, its only reader."""

@@ -7,8 +7,7 @@ The last record of a file names the next file, whose header names the previous o
 import os
 
 from mcpproxy.base.files import open_regular
-from mcpproxy.trace.decode import decode
-from mcpproxy.trace.records import Continued, Header
+from mcpproxy.trace.records import Continued, Header, Record
 
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10
@@ -16,36 +15,37 @@ _TAIL_BYTES = 16 << 10
 
 def files_of(path: str) -> list[str]:
     """Return, in order, all existing files of the recording to which ``path`` belongs."""
-    first = first_of(path)
-    files = [first]
+    first_file = first_of(path)
+    files = [first_file]
     while (following := _file_after(files[-1])) is not None and following not in files:
         files.append(following)
     return files if path in files else [path]
 
 
 def first_of(path: str) -> str:
-    """Return the first existing file of the recording."""
-    seen = {path}
-    while (before := _file_before(path)) is not None and before not in seen:
-        seen.add(before)
-        path = before
+    """Return the first existing file of the recording to which ``path`` belongs."""
+    visited = {path}
+    while (previous := _file_before(path)) is not None and previous not in visited:
+        visited.add(previous)
+        path = previous
     return path
 
 
-def next_name(first: str, last: str) -> str:
-    """Return the name of the file after ``last`` in the chain of ``first``; never an existing file."""
-    stem, suffix = os.path.splitext(first)
-    number = 2 if last == first else int(os.path.splitext(last)[0].rpartition(".")[2]) + 1
+def next_name(first_file: str, last_file: str) -> str:
+    """Return the name of the file after ``last_file`` in the chain of ``first_file``; never an existing
+    file."""
+    stem, suffix = os.path.splitext(first_file)
+    number = 2 if last_file == first_file else int(os.path.splitext(last_file)[0].rpartition(".")[2]) + 1
     while os.path.lexists(name := f"{stem}.{number}{suffix}"):
         number += 1
     return name
 
 
 def _file_before(path: str) -> str | None:
-    """The file that ``path`` continues, by its header."""
+    """Return the file that ``path`` continues, which the header of ``path`` names."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
-            header = decode(file.readline(_HEADER_BYTES))
+            header = _decoded(file.readline(_HEADER_BYTES))
     except (OSError, ValueError):
         return None
     if not isinstance(header, Header) or not header.continues:
@@ -54,25 +54,31 @@ def _file_before(path: str) -> str | None:
 
 
 def _file_after(path: str) -> str | None:
-    """The file that continues ``path``, by its last record."""
+    """Return the file that continues ``path``, which the last record of ``path`` names."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)
             line = file.read().rstrip(b"\n").rpartition(b"\n")[2]
         if not line.startswith(b'{"type":"continued"'):
             return None
-        last = decode(line)
+        record = _decoded(line)
     except (OSError, ValueError):
         return None
-    return _beside(path, last.file) if isinstance(last, Continued) else None
+    return _beside(path, record.file) if isinstance(record, Continued) else None
+
+
+def _decoded(line: bytes) -> Record:
+    from mcpproxy.trace.decode import decode  # a recorder names files and reads none
+
+    return decode(line)
 
 
 def _beside(path: str, name: str) -> str | None:
-    """Return the file ``name`` in the folder of ``path``; never one outside it."""
+    """Return the file ``name`` in the folder of ``path``; never a file outside that folder."""
     if not is_name(name):
         return None
-    found = os.path.join(os.path.dirname(path), name)
-    return found if os.path.isfile(found) else None
+    sibling = os.path.join(os.path.dirname(path), name)
+    return sibling if os.path.isfile(sibling) else None
 
 
 def is_name(name: str) -> bool:

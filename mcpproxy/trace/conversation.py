@@ -1,8 +1,8 @@
-"""Frames as a conversation: who asked what, which answer belongs to which request, how long it took.
+"""Frames as a conversation: which answer belongs to which request, and how long the answer took.
 
-This helps readers and judges nothing: an answer may match no open request. Open requests are kept in a table
+This is for display and judges nothing: an answer may match no request. Open requests are kept in a table
 keyed by the sending peer and the typed id, so memory grows only with unanswered requests. Over HTTP many
-sessions use the same ids: an answer belongs to the request of its own exchange, or else to one of its
+sessions use the same ids: an answer belongs to the request of its own exchange, or else to a request of its
 session.
 """
 
@@ -27,17 +27,17 @@ from mcpproxy.session.frame import Frame, Sender, other
 from mcpproxy.trace.session_labels import SessionNames
 
 _Scope: TypeAlias = int | str
-"""An exchange number or a session name; stdio has one session with an empty name."""
+"""Where an id identifies a request: the number of an exchange, or the name of a session (empty on stdio)."""
 
 
 @slotted(frozen=True)
 class Turn:
     """One message of a frame, in its place in the conversation.
 
-    ``method`` is that of the message or, for an answer, that of the request. For an answer, ``answers`` is
-    the frame number of the request and ``latency_ns`` the time since then. All three are ``None`` for an
-    answer that matches no request. ``body`` is the params, result or error; for a value that is not a
-    message, ``body`` is the value and ``flaw`` says what is wrong.
+    ``method`` is the method of the message or, for an answer, of the request. For an answer, ``answers`` is
+    the frame number of the request, and ``latency_ns`` the time between the two. All three are ``None`` for
+    an answer that matches no request. ``body`` is the params, result or error; for a value that is not a
+    message, ``body`` is the value and ``flaw`` says what is wrong with it.
     """
 
     kind: Kind
@@ -51,7 +51,7 @@ class Turn:
 
 @slotted(frozen=True)
 class _OpenRequest:
-    """A request without an answer yet, and the scopes in which an answer may match it."""
+    """A request that has no answer yet, and the scopes in which an answer may match it."""
 
     seq: int
     method: str
@@ -60,7 +60,8 @@ class _OpenRequest:
 
 
 class Conversation:
-    """Matches the answers of one recording to its requests. Feed it the events and frames in order."""
+    """Matches the answers of one recording to its requests. Pass all events to ``look`` and all frames to
+    ``turns``, in order."""
 
     def __init__(self) -> None:
         self._open_requests: Final[dict[tuple[_Scope, Sender, RequestId], _OpenRequest]] = {}

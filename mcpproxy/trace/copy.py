@@ -1,4 +1,4 @@
-"""Write a new trace made from another one, which is never changed."""
+"""Write a new trace from the records of another trace, which is not changed."""
 
 import os
 from collections.abc import Iterable
@@ -12,10 +12,11 @@ from mcpproxy.trace.writer import TraceWriter
 
 
 def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding | Encoded, bytes]]) -> Tally:
-    """Write ``header`` and ``lines`` (pairs of record and line), and return the counts of what was written.
+    """Write ``header`` and ``lines`` (pairs of record and line), and return the counts of the written
+    records.
 
-    The close record is rewritten so that its counts match the content. An existing file is never touched,
-    and an unfinished file is removed.
+    The close record gets the counts of the new trace. An existing file is never changed, and an unfinished
+    file is removed.
 
     Raises:
         TraceError: the file cannot be written, or ``lines`` cannot be read to the end.

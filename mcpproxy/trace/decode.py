@@ -1,8 +1,9 @@
 """Lines to records: the inverse of ``mcpproxy.trace.encode``.
 
-Each line is parsed once, as one JSON object. The bytes of an embedded frame are the exact text of the last
-member in the line. Most peers write JSON as orjson does. For them, encoding the parsed value again gives the
-same bytes, so the line is not searched for them, and the frame's message is not parsed a second time.
+Each line is parsed once, as one JSON object. The bytes of an embedded frame are the exact text of the line's
+last member, ``message``. Most peers write JSON as orjson does. Then encoding the parsed value again gives the
+frame's bytes, so the line need not be searched for them, and the frame's message need not be parsed a second
+time.
 """
 
 import binascii
@@ -54,7 +55,7 @@ __all__ = ["decode", "header_format"]
 
 _SENDERS: Final[Mapping[JSON, Sender]] = {CLIENT: CLIENT, SERVER: SERVER}
 _PLAIN_FRAME_MEMBERS: Final = 5
-"""A frame over stdio without unusual properties has five members: type, seq, t, from, message."""
+"""How many members the record of a usual frame on stdio has: type, seq, t, from, message."""
 
 _ANY_FRAME: Final = pattern(rb'\s*\{\s*"type"\s*:\s*"frame"\s*,')
 _MESSAGE: Final = b'"message":'
@@ -86,7 +87,7 @@ def decode(line: bytes) -> Record:
         raw = orjson.dumps(message)
     except orjson.JSONEncodeError:  # nested deeper than orjson can write
         return _frame_from_text(members, line)
-    # No object's text is a suffix of another object's text, so a match is the whole member.
+    # The text of a JSON object is never the end of another object's text, so a match is the whole member.
     if line[-2 - len(raw) : -2] != raw:
         return _frame_from_text(members, line)
     meaning = classify(message, message, repeats=False)
@@ -103,7 +104,7 @@ def decode(line: bytes) -> Record:
 
 
 def header_format(line: bytes) -> int:
-    """Return the format number in the header line. Nothing else in a newer header can be relied on.
+    """Return the format number in the header line. In a newer format, all other members may have changed.
 
     Raises:
         NotARecordError: the line is not a header.
@@ -121,10 +122,10 @@ def _decode_leniently(line: bytes) -> Record:
         NotARecordError: the line is not a record.
     """
     line = line.rstrip(b" \t\r\n")
-    if not _ANY_FRAME.match(line) or (at := line.find(_MESSAGE)) < 0:
+    if not _ANY_FRAME.match(line) or (start := line.find(_MESSAGE)) < 0:
         return _decode_object(read_object(line))
-    members = read_object(line[:at].rstrip(b" ,") + b"}")
-    frame = _whole(_frame(members, line[at + len(_MESSAGE) : -1]))
+    members = read_object(line[:start].rstrip(b" ,") + b"}")
+    frame = _whole(_frame(members, line[start + len(_MESSAGE) : -1]))
     if not line.endswith(b"}"):
         raise NotARecordError(_DAMAGED)
     return frame
@@ -145,7 +146,8 @@ def _frame_from_text(members: JSONObject, line: bytes) -> Frame:
 
 
 def _whole(frame: Frame) -> Frame:
-    """Return ``frame`` if its message is intact; a damaged one is a fault of the trace, not of the peer.
+    """Return ``frame`` if its message is JSON. If not, the trace is damaged, because the peer's text was
+    JSON.
 
     Raises:
         NotARecordError: the message is not JSON.

@@ -1,8 +1,8 @@
 """Records to lines. ``mcpproxy.trace.decode`` is the inverse.
 
-A JSON frame is embedded unchanged as the last member of its record. It is never re-encoded, so its bytes
-survive: spacing, member order, number notation, a trailing carriage return. A frame of other text becomes
-a JSON string; any other bytes become base64.
+A frame that is JSON is embedded unchanged as the last member of its record. It is never re-encoded, so all
+its bytes are kept: spacing, member order, number notation, a trailing carriage return. A frame of other text
+becomes a JSON string; any other bytes become base64.
 
 HTTP adds these records:
 
@@ -13,11 +13,11 @@ HTTP adds these records:
     {"type":"opaque","t":..,"connection":1,"from":"client","bytes":517,"reason":".."}
     {"type":"note","t":..,"connection":1,"what":"refused","why":".."}
 
-``session`` appears as soon as it is known. It repeats information from the heads (see
-``mcpproxy.trace.session_labels``) for use with grep and jq; it is never read back.
+``session`` appears as soon as the session is known. It repeats information from the heads (see
+``mcpproxy.trace.session_labels``) for use with grep and jq; the reader ignores it.
 
-The bytes of a body are those of its frames in order, each with the surrounding bytes of its event. If that
-side of the exchange has ``encoded`` records, the body is made of their bytes instead.
+The bytes of a body are the bytes of its frames in order, each with the surrounding bytes of its event. If
+that side of the exchange has ``encoded`` records, the bytes of the body are those of these records instead.
 
 Frequent records (frames, heads, ends of exchanges) are formatted directly as bytes, without a dictionary.
 """
@@ -141,7 +141,7 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
 
 
 def _http_frame(frame: Frame, session: str) -> bytes:
-    """Return the line of an HTTP frame that is one line of JSON and has no unusual properties."""
+    """Return the line of an HTTP frame that is one line of JSON and has no rare properties."""
     return b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b"message":%b}\n' % (
         frame.seq,
         frame.observed_at_ns,
@@ -192,12 +192,13 @@ def _event_member(
 
 
 def _text_or_base64(raw: bytes) -> object:
+    """Return bytes as a JSON value: a string, or ``{"base64": ...}`` if they are not UTF-8."""
     written = read_object(b"{%b}" % text_or_base64(raw))
     return written.get("text", written)
 
 
 def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
-    # Every exchange has one of each of these three, so they are tested first.
+    # Every exchange has an event of each of the first three types, so these are tested first.
     if type(event) is ExchangeEnd:
         by = b',"by":"%b"' % event.by.encode("ascii") if event.by is not None else b""
         cut = b"true" if event.cut else b"false"
@@ -236,12 +237,12 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
             event.sender.encode("ascii"),
             binascii.b2a_base64(event.data, newline=False),
         )
-    place = {"t": event.observed_at_ns, "connection": event.connection}
+    common_members = {"t": event.observed_at_ns, "connection": event.connection}
     if type(event) is Opaque:
         size = {"from": event.sender, "bytes": event.size, "reason": event.reason}
-        return object_line({"type": "opaque", **place, **size})
+        return object_line({"type": "opaque", **common_members, **size})
     assert type(event) is Note
-    return object_line({"type": "note", **place, "what": event.what, "why": event.why})
+    return object_line({"type": "note", **common_members, "what": event.what, "why": event.why})
 
 
 def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
@@ -317,7 +318,7 @@ def encode_continued(continued: Continued) -> bytes:
 
 
 def _counts(tally: Tally) -> dict[str, object]:
-    """Return the counts of frames and findings (also those without a record) for a last record."""
+    """Return the counts of frames and of all findings, with or without a record, for a last record."""
     more = [more_object(repeated) for repeated in tally.more]
     counts: dict[str, object] = {"frames": tally.frames, "findings": tally.found}
     return counts | {"judge_error": tally.judge_error} | ({"more": more} if more else {})
@@ -329,11 +330,11 @@ def is_embeddable(frame: Frame) -> bool:
     JSON's grammar allows the escape of a lone surrogate, but jq and others reject a line with one.
     """
     message = frame.message
-    # Most frames were parsed as a message and are therefore JSON: one comparison is enough for them.
+    # Most frames are messages and therefore JSON: for them, one comparison is enough.
     if type(message) is Malformed and message.flaw in _UNPARSED:
         return False
     raw = frame.raw
-    # Searching for one byte costs a tenth of searching for two.
+    # Searching for one byte takes a tenth of the time of searching for two.
     if _BACKSLASH in raw and not _is_read_by_all(raw):
         return False
     return _LINE_FEED not in raw
@@ -346,6 +347,7 @@ _LINE_FEED: Final = 0x0A
 
 
 def _is_read_by_all(raw: bytes) -> bool:
+    """Whether JSON text has no escape of a lone surrogate, which some readers reject."""
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Read record members with type checks, and write whole records on one line."""
+"""Read the members of a record's JSON object with type checks, and write a whole record on one line."""
 
 import binascii
 import json
@@ -32,7 +32,7 @@ def read_object(text: bytes) -> JSONObject:
     """Parse a line as a JSON object.
 
     Raises:
-        NotARecordError: it is not a JSON object.
+        NotARecordError: the line is not a JSON object.
     """
     value: JSON
     try:
@@ -43,7 +43,7 @@ def read_object(text: bytes) -> JSONObject:
             value = cast("JSON", json.loads(text.decode("utf-8"), parse_int=integer))
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
-        # Only values from a peer may be that long; our own times and counts never are.
+        # Only values from a peer may be that long; times and counts of mcpproxy never are.
         if isinstance(value, dict) and any(
             type(item) is int and item.bit_length() > 64 for item in value.values()
         ):
@@ -57,7 +57,7 @@ def member(members: JSONObject, name: str, kind: type[T], default: object = _MIS
     """Return the member ``name``, which must be of type ``kind``, or ``default`` if it is absent.
 
     Raises:
-        NotARecordError: it is of another type, or absent without a default.
+        NotARecordError: the member has another type, or is absent without a default.
     """
     value = members.get(name, default)
     if type(value) is not kind:
@@ -68,9 +68,9 @@ def member(members: JSONObject, name: str, kind: type[T], default: object = _MIS
 
 
 def members_reader(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
-    """Return a function that reads these members in this order; it raises as ``member`` does.
+    """Return a function that reads these members in this order, and raises the same errors as ``member``.
 
-    For frequent records: it takes a quarter of the time of separate calls.
+    It is for frequent records: it takes a quarter of the time of separate calls of ``member``.
     """
     take, types = itemgetter(*kinds), tuple(kinds.values())
 
@@ -108,26 +108,27 @@ def one_of(members: JSONObject, name: str, choices: tuple[str, ...]) -> str:
 
 
 def text_or_base64(raw: bytes) -> bytes:
-    """Return the member that holds ``raw``: as text unless JSON would make it much longer, else as base64."""
+    """Return ``raw`` as a member ``text`` or, if it is not UTF-8 or JSON would make it much longer,
+    ``base64``."""
     try:
         text = orjson.dumps(raw.decode("utf-8"))
     except UnicodeDecodeError:
         text = None
-    # A control character takes six bytes as JSON text; base64 takes at most one and a half per byte.
+    # A control character needs six bytes as JSON text; base64 needs at most one and a half per byte.
     if text is None or len(text) > 5 * len(raw) // 2 + _SHORT_TEXT_BYTES:
         return b'"base64":"%b"' % binascii.b2a_base64(raw, newline=False)
     return b'"text":' + text
 
 
 _SHORT_TEXT_BYTES: Final = 32
-"""How many bytes more than that factor allows the text may take, so that short lines stay readable."""
+"""How many bytes the text may be longer than the factor of 2.5 allows, so that short lines stay readable."""
 
 
 def text_or_base64_of(members: JSONObject) -> bytes:
     """Return the bytes that ``text_or_base64`` wrote.
 
     Raises:
-        NotARecordError: there is no such member.
+        NotARecordError: the object has no such member, or it is damaged.
     """
     try:
         if "base64" in members:

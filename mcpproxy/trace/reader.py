@@ -1,7 +1,7 @@
 """The only reader of traces. It streams a trace in constant memory, any number of times.
 
-Any fault of a file raises ``TraceError``. A fault of the *recording* (cut off, a gap, still being written)
-is not an error: it is read as far as possible, and ``Trace.notes`` says what is missing.
+A damaged file raises ``TraceError``. An incomplete *recording* (cut off, with a gap, still being written) is
+not an error: it is read as far as possible, and ``Trace.notes`` says what is missing.
 """
 
 import errno
@@ -22,15 +22,15 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import ARGUMENTS_MASKED, CloseRecord, Continued, Encoded, Header, Recorded, Tally
 from mcpproxy.trace.short_lines import Lines
 
-# JSON writes a control character in six bytes; nothing else makes a frame grow more.
+# A frame grows at most sixfold in its record: JSON writes a control character in six bytes.
 _LINE_LIMIT: Final = 6 * (64 << 20) + (64 << 10)
-"""Older versions allowed frames of up to 64 MiB."""
+"""The longest line that is read. Older versions wrote frames of up to 64 MiB."""
 
 _HEADER_LIMIT: Final = 16 << 20
 
 _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
-"""The type of a record is within this many bytes from the start of its line."""
+"""The type of a record is within the first bytes of its line, at most this many."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
 ENDLESS: Final = "it names itself, or no file, as the next file"
@@ -41,8 +41,8 @@ class Trace:
     """An open trace; see ``read_trace``.
 
     ``complete``, ``notes`` and ``tally`` describe the last full iteration over ``events()``. ``complete`` is
-    true if nothing is known to be missing. ``notes`` says what is missing, one sentence fragment each.
-    ``tally`` holds the counts of the close record, if there was one.
+    true if nothing is known to be missing. Each of ``notes`` is a sentence fragment about something missing.
+    ``tally`` has the counts of the close record, if there was one.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Trace:
 
     @property
     def place(self) -> tuple[str, int]:
-        """While iterating: the file and line number (from 1) of the current record."""
+        """During an iteration: the file and line number (from 1) of the current record."""
         return self._path, self._number
 
     @property
     def read_bytes(self) -> int:
-        """While iterating: the number of bytes read so far."""
+        """During an iteration: the number of bytes read so far."""
         return self._passed_bytes + (self._file.tell() if self._file is not None else 0)
 
     def events(self) -> Iterator[Event | Finding]:
@@ -100,7 +100,7 @@ class Trace:
         return cast("Iterator[Event | Finding]", self._read(with_encoded=False))
 
     def records(self) -> Iterator[Event | Finding | Encoded]:
-        """Yield ``events`` and, among them, the bytes of compressed bodies as sent.
+        """Like ``events``, but also yield the ``Encoded`` records: the bytes of compressed bodies as sent.
 
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
@@ -108,7 +108,7 @@ class Trace:
         return self._read()
 
     def lines(self) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
-        """Yield ``records``, each with its line in the current format.
+        """Like ``records``, but yield pairs of a record and its line in the current format.
 
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
@@ -120,7 +120,7 @@ class Trace:
     def findings(self) -> Iterator[Finding]:
         """Yield only the findings that were recorded, in a tenth of the time of ``events``.
 
-        Faults of the recording are reported by ``events`` only.
+        Unlike ``events``, this does not report damaged lines.
 
         Raises:
             TraceError: the file cannot be read.
@@ -145,21 +145,21 @@ class Trace:
         self._passed_bytes = 0
         self._is_torn = False
         frames: dict[Sender, int] = {CLIENT: 0, SERVER: 0}
-        last = None
+        closing = None
         for path in self.files:
-            last = yield from self._read_file(path, frames, with_encoded=with_encoded)
+            closing = yield from self._read_file(path, frames, with_encoded=with_encoded)
             if self._is_torn:
                 break
-        self.notes += self.notes_at_end(last, frames)
+        self.notes += self.notes_at_end(closing, frames)
         self.complete = not self.notes
 
     def _read_file(
         self, path: str, frames: dict[Sender, int], *, with_encoded: bool
     ) -> Generator[Event | Finding | Encoded, None, CloseRecord | Continued | None]:
         """Yield the content of one file; return its closing record if it has one."""
-        last: CloseRecord | Continued | None = None
+        closing: CloseRecord | Continued | None = None
         upgrade_steps = self.upgrade_steps
-        seen = {os.path.basename(file) for file in self.files[: self.files.index(path) + 1]}
+        earlier_names = {os.path.basename(file) for file in self.files[: self.files.index(path) + 1]}
         self._path, self._number = path, 0
         with self._lines() as lines:
             # The hot loop of every reader: only lines that are not records are examined for faults.
@@ -171,28 +171,28 @@ class Trace:
                 except NotARecordError as fault:
                     self._skip(path, number, line, fault)
                     continue
-                if last:
+                if closing:
                     refuse(path, number, "a record after the close record")
                 self._line = line
-                if type(record) is Frame:  # nearly all are frames
+                if type(record) is Frame:  # nearly all records are frames
                     frames[record.sender] += 1
                     yield record
                     continue
                 match record:
                     case Lines():
                         self._line = b""
-                        for one in record.events():
-                            if type(one) is Frame:
-                                frames[one.sender] += 1
-                            yield one
+                        for event in record.events():
+                            if type(event) is Frame:
+                                frames[event.sender] += 1
+                            yield event
                     case CloseRecord():
-                        last = record
+                        closing = record
                         self.tally = record.tally
                         yield record.close
                     case Continued():
-                        if not chain.is_name(record.file) or record.file in seen:
+                        if not chain.is_name(record.file) or record.file in earlier_names:
                             refuse(path, number, ENDLESS)
-                        last = record
+                        closing = record
                         self.tally, self.continued_ns = record.tally, record.observed_at_ns
                     case Header():
                         refuse(path, number, SECOND_HEADER)
@@ -203,11 +203,11 @@ class Trace:
                         pass
                     case _:
                         yield record
-        return last
+        return closing
 
     @contextmanager
     def _lines(self) -> Generator[Iterator[bytes]]:
-        """The lines after the header of the current file."""
+        """Open the current file and yield its lines after the header."""
         with open_file(_path_in(self._copy_folder, self._path)) as file:
             lines = iter(partial(file.readline, _LINE_LIMIT), b"")
             self._file = file
@@ -236,17 +236,17 @@ class Trace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether a copy is read because we may not complete the recording itself."""
+        """Whether a copy is read, because this user may not complete the recording itself."""
         return bool(self._copy_folder)
 
     @property
     def journal_fault(self) -> str:
-        """Why the journal beside it could not be read; empty if it was read or does not exist."""
+        """Why the journal beside the trace could not be read; empty if it was read or does not exist."""
         return "" if self._copy_folder else self._trouble
 
     @property
     def joined_late(self) -> bool:
-        """Whether the beginning or other parts are missing, so that absence proves nothing."""
+        """Whether the beginning or other parts are missing, so that a missing message proves nothing."""
         return bool(self.header.continues or self.header.partial)
 
     @property
@@ -258,17 +258,17 @@ class Trace:
         """Skip a line that is not a record: a blank line, or a torn last line.
 
         Raises:
-            TraceError: it is neither.
+            TraceError: the line is neither.
         """
         if line.isspace():
             return
         if len(line) == _LINE_LIMIT:
-            what = "a line longer than any record"
-            raise TraceError(path, number, what, "the file is damaged: record again")
+            fact = "a line longer than any record"
+            raise TraceError(path, number, fact, "the file is damaged: record again")
         if line.endswith(b"\n"):
             refuse(path, number, str(fault))
         self._is_torn = True
-        if not self._is_recording:  # a line still being written is not torn
+        if not self._is_recording:  # a recorder may still be writing the line
             self.notes.append(f"line {number}: cut off mid-record; {number - 1} records read")
 
     def notes_at_start(self) -> list[str]:
@@ -309,16 +309,17 @@ def read_trace(
     files: Sequence[str] = (),
     copy_folder: str = "",
 ) -> Trace:
-    """Open the file as it is, ignoring any journal, or all ``files`` of one recording.
+    """Open the file ``path``, or all ``files`` of one recording, without regard to a journal.
 
-    With ``copy_folder``, the files are read from that folder, which is deleted with the trace.
+    With ``copy_folder``, the files are read from that folder, which is deleted together with the `Trace`.
+    ``trouble`` becomes the first note of the trace.
 
     Raises:
         TraceError: the file does not exist, or this mcpproxy cannot read it.
     """
-    first = files[0] if files else path
-    with open_file(_path_in(copy_folder, first)) as file:
-        header, upgrade_steps = _read_header(first, file, is_recording)
+    first_file = files[0] if files else path
+    with open_file(_path_in(copy_folder, first_file)) as file:
+        header, upgrade_steps = _read_header(first_file, file, is_recording)
     return Trace(
         path,
         header,
@@ -338,7 +339,7 @@ def open_file(path: str) -> BinaryIO:
     """Open the file of a trace; the caller closes it.
 
     Raises:
-        TraceError: it cannot be opened, or is not a regular file.
+        TraceError: the file cannot be opened, or is not a regular file.
     """
     try:
         if os.path.isdir(path):
@@ -377,8 +378,8 @@ def _read_header(
     except LookupError as fault:
         raise TraceError(path, 1, str(fault.args[0]), "please update") from None
     assert isinstance(header, Header)
-    before = header.continues
-    if before and (not chain.is_name(before) or before == os.path.basename(path)):
+    previous = header.continues
+    if previous and (not chain.is_name(previous) or previous == os.path.basename(path)):
         raise TraceError(path, 1, "it names itself, or no file, as the previous file", "record again")
     return header, upgrade_steps
 

@@ -34,13 +34,13 @@ ARGUMENTS_MASKED: Final = "arguments"
 
 @slotted(frozen=True)
 class Header:
-    """What is known before the first byte.
+    """The facts about a recording that are known before the first byte.
 
     ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of
-    all other times in the trace. ``pid`` is that of the wrapper. ``redaction`` is ``none``, or what is
-    masked: ``credentials`` or ``arguments``. Over HTTP ``command`` is empty; instead there are the ``mode``
-    (``reverse`` or ``forward``), the URL on which we listened, the path of its MCP endpoint, and the server's
-    URL in ``upstream`` (empty in forward mode).
+    all other times in the trace. ``pid`` is the process id of mcpproxy. ``redaction`` says what is masked:
+    ``none``, ``credentials`` or ``arguments``. Over HTTP ``command`` is empty; instead there are the ``mode``
+    (``reverse`` or ``forward``), the URL on which the proxy listened, the path of its MCP endpoint, and the
+    server's URL in ``upstream`` (empty in forward mode).
     """
 
     format: int = FORMAT
@@ -62,7 +62,7 @@ class Header:
     partial: str = ""
     """What was removed on purpose, as a phrase ("trimmed to frames 1-5,12 of 80"); empty if nothing was."""
     imported: str = ""
-    """Which tool made the recording, and what that tool does not keep; empty for our own recordings."""
+    """The program that made the recording, and what it does not record; empty for recordings by mcpproxy."""
     boot: str = ""
     """Linux: the boot id at recording time. After a reboot, ``pid`` belongs to another process."""
     ppid: int = 0
@@ -79,8 +79,8 @@ OMITTED_IF_EMPTY: Final = HEADER_MEMBERS[HEADER_MEMBERS.index("mode") :]
 class Tally:
     """The counts of a trace's content, stored in the close record.
 
-    ``findings`` counts the findings that have a record, ``more`` those that were only counted.
-    ``judge_error`` is set if the judge itself failed, which is a bug in mcpproxy.
+    ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
+    ``judge_error`` is set if judging failed.
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
@@ -99,7 +99,7 @@ class Tally:
 
 @slotted(frozen=True)
 class CloseRecord:
-    """The last record: how the recording ended, and the expected counts (``None``: not stated)."""
+    """The last record: how the recording ended, and its counts (``None`` if the record has none)."""
 
     close: Close
     tally: Tally | None = None
@@ -107,7 +107,7 @@ class CloseRecord:
 
 @slotted(frozen=True)
 class Continued:
-    """The last record of a file that continues in ``file``; its counts start at the first file."""
+    """The last record of a file that continues in ``file``. Its counts include those of all earlier files."""
 
     file: str
     tally: Tally
@@ -116,7 +116,7 @@ class Continued:
 
 @slotted(frozen=True)
 class Encoded:
-    """Body bytes as sent with a content coding; the frames hold the decoded text."""
+    """Bytes of a body as they were sent, with a content coding. The frames have the decoded text."""
 
     exchange: int
     connection: int
@@ -134,7 +134,7 @@ Record: TypeAlias = Header | Recorded | Lines | Finding | Continued | CloseRecor
 def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
     """Return the exact bytes of one body, without its transfer coding, from the records of a trace.
 
-    Credentials in non-MCP bodies are masked, unless the recording kept them.
+    Credentials in bodies that are not MCP messages are masked, unless the recording kept them.
     """
     encoded: list[bytes] = []
     framed: list[bytes] = []

@@ -1,9 +1,9 @@
-"""Names of HTTP sessions in a recording: eight digits derived from the session id.
+"""Names of HTTP sessions in a recording: eight digits of a hash of the session id.
 
 The id itself is a credential and usually masked, but a mask contains the hash of the masked value. A name
-depends only on the events, so it is the same during recording and afterwards. The initialize request has
-no name, as the session has no id yet; ``SessionNames`` names the exchange once the answer gives the id.
-``exchanges_of`` looks at a whole recording.
+depends only on the events, so it is the same during recording and afterwards. When the initialize request
+comes, the session has no id and so no name; ``SessionNames`` names the exchange when the answer gives the id.
+``exchanges_of`` reads a whole recording.
 """
 
 import re
@@ -18,7 +18,8 @@ from mcpproxy.session.masked_values import as_mask
 _HEADER: Final = "mcp-session-id"
 _LENGTH: Final = len(_HEADER)
 _ID_IN_URL: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
-"""The HTTP+SSE transport has no session header; its servers put the id into the URL for POST requests."""
+"""Matches a session id in a URL. The HTTP+SSE transport has no session header: its servers put the id into
+the URL for POST requests."""
 
 
 class SessionNames:
@@ -29,7 +30,7 @@ class SessionNames:
 
     def of(self, event: object) -> str:
         """Return the name of the session of ``event``; empty if unknown."""
-        # Every event of a recording passes here; the first three kinds are the most frequent.
+        # Every event of a recording passes here; the first three types are the most frequent.
         if type(event) is Frame:
             if event.event is not None and event.event.name == "endpoint":
                 self._note(event.exchange, _name_in_url(event.raw.decode("latin-1")))
@@ -49,13 +50,13 @@ class SessionNames:
 
 
 def exchanges_of(events: Iterable[object]) -> dict[str, set[int]]:
-    """Return, per session, the numbers of its exchanges, including the one that opened it."""
+    """Return, per session, the numbers of its exchanges, including the exchange that opened the session."""
     names = SessionNames()
-    found: dict[str, set[int]] = {}
+    exchanges: dict[str, set[int]] = {}
     for event in events:
         if isinstance(event, Frame | RequestHead | ResponseHead) and (name := names.of(event)):
-            found.setdefault(name, set()).add(event.exchange)
-    return found
+            exchanges.setdefault(name, set()).add(event.exchange)
+    return exchanges
 
 
 def session_name(id: str) -> str:
@@ -79,5 +80,5 @@ def _name_in_headers(head: RequestHead | ResponseHead) -> str:
 
 
 def _name_in_url(url: str) -> str:
-    found = _ID_IN_URL.search(url) if "=" in url else None
-    return session_name(found[1]) if found else ""
+    match = _ID_IN_URL.search(url) if "=" in url else None
+    return session_name(match[1]) if match else ""

@@ -2,10 +2,10 @@
 
     {"type":"lines","seq":7,"count":4,"t":1200,"from":"server","text":"y\\ny\\n\\ny"}
 
-A separate record takes about eighty bytes for any line. A peer that writes only line feeds would produce a
-trace eighty times the size of its output. So ``SHORTEST_RUN`` or more consecutive lines of at most
-``SHORT_BYTES`` from one read share a record. It holds the number of the first line, the count, the time of
-the read, and the lines, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
+A separate record needs about eighty bytes for any line. If a peer wrote only line feeds, the trace would have
+eighty times the size of the peer's output. So ``SHORTEST_RUN`` or more consecutive lines of at most
+``SHORT_BYTES`` from one read share a record. The record has the number of the first line, the count, the time
+of the read, and the lines, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
 server's stderr have no number.
 
 Nothing is lost: all lines were read at that time, and each becomes a frame again when the trace is read.
@@ -23,10 +23,10 @@ from mcpproxy.session.frame import CLIENT, SERVER, Frame, Stderr
 from mcpproxy.trace.members import NotARecordError, member, one_of, text_or_base64, text_or_base64_of
 
 SHORTEST_RUN: Final = 4
-"""How many lines a run has at least."""
+"""The smallest number of lines in a run."""
 
 SHORT_BYTES: Final = 7
-"""No message is this short: ``{"id":1}`` is one byte longer."""
+"""The greatest length of a short line. No message is so short: ``{"id":1}`` is one byte longer."""
 
 Source = Literal["client", "server", "stderr"]
 SOURCES: Final[tuple[Source, Source, Source]] = (CLIENT, SERVER, "stderr")
@@ -37,7 +37,8 @@ parse_short_line: Final = lru_cache(maxsize=4096)(parse)
 
 @slotted(frozen=True)
 class Lines:
-    """A run of short lines, without their line feeds. ``seq`` is the number of the first, 0 on stderr."""
+    """A run of short lines, without their line feeds. ``seq`` is the number of the first line, 0 on
+    stderr."""
 
     seq: int
     source: Source
@@ -56,13 +57,13 @@ class Lines:
 def encode_lines(run: Lines) -> bytes:
     """Return a run as a line of the trace."""
     seq = b'"seq":%d,' % run.seq if run.seq else b""
-    held = text_or_base64(b"\n".join(run.raws))
-    head = (seq, len(run.raws), run.at_ns, run.source.encode("ascii"), held)
-    return b'{"type":"lines",%b"count":%d,"t":%d,"from":"%b",%b}\n' % head
+    lines_member = text_or_base64(b"\n".join(run.raws))
+    values = (seq, len(run.raws), run.at_ns, run.source.encode("ascii"), lines_member)
+    return b'{"type":"lines",%b"count":%d,"t":%d,"from":"%b",%b}\n' % values
 
 
 def decode_lines(members: JSONObject) -> Lines:
-    """The inverse of ``encode_lines``.
+    """Return the run that ``encode_lines`` has written as an object with these members.
 
     Raises:
         NotARecordError: the members are not those of a run.
@@ -96,7 +97,7 @@ def is_run(lines: list[Line]) -> bool:
 
 
 def has_run(lines: list[Line]) -> bool:
-    """Whether some of ``lines`` may share a record: a quick test, because most lines do not."""
+    """Whether ``lines`` may contain a run: a quick test, which usually says no."""
     return len(lines) >= SHORTEST_RUN and any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
 
 

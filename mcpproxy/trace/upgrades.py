@@ -1,8 +1,8 @@
 """Upgrades from old trace formats to the current one.
 
 A step is a function that converts the line of a record from format n to format n + 1. The reader applies the
-steps to a line before decoding it, so only this file knows the old formats. Format 1 is the first, so there
-are no steps yet.
+steps to a line before decoding it, so only this module knows old formats. The current format is the first, so
+there are no steps yet.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ def upgrade_steps(
 
 
 def upgrade_line(line: bytes, steps: tuple[UpgradeStep, ...]) -> bytes:
-    """Return ``line`` after applying every step."""
+    """Return ``line`` after all ``steps``."""
     for step in steps:
         line = step(line)
     return line

@@ -1,7 +1,7 @@
-"""The only writer of traces. It appends records, several per write.
+"""The only writer of traces. It appends records, several with each system call.
 
-A full disk raises no exception: unwritten records stay pending, ``fault`` says why, and the next
-``flush`` tries again.
+A full disk raises no exception: the records stay pending, ``fault`` says why, and the next ``flush`` tries
+again.
 """
 
 import os
@@ -20,14 +20,14 @@ _BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # keeps Windows from turning l
 class TraceWriter:
     """Appends to the trace at ``path``, which is created on the first write, readable by its owner only.
 
-    ``resume_at`` continues an existing trace and discards its content beyond that size. Without it an
-    existing file is never touched.
+    ``resume_at`` continues an existing trace and discards its content beyond that size. Without
+    ``resume_at``, an existing file is never changed.
     """
 
     def __init__(self, path: str, resume_at: int | None = None) -> None:
         self.path = path
         self.size = resume_at or 0
-        """Bytes in the file; after a successful flush these are whole records."""
+        """The size of the file in bytes; after a successful flush the file ends with a whole record."""
         self.fault: str | None = None
         """The system's message for the failure of the last flush; ``None`` if it succeeded."""
         self._is_new = resume_at is None
@@ -39,18 +39,18 @@ class TraceWriter:
 
     @property
     def position(self) -> int:
-        """Bytes in the last file, including pending ones."""
+        """The size of the last file in bytes, including pending records."""
         return sum(map(len, self._later[-1][1])) if self._later else self.size + self._pending_bytes
 
     def continue_in(self, path: str) -> None:
-        """Direct later writes to another file, once all pending records are in this one."""
+        """Write later records to the new file ``path``. Pending records still go to the current file."""
         self._later.append((path, []))
 
     def write(self, record: bytes) -> None:
-        """Take one record. It is on disk after the next flush that succeeds.
+        """Take one record. It is in the file after the next flush that succeeds.
 
         Raises:
-            TraceError: the file already exists, and we may not continue it.
+            TraceError: the file already exists, and is not to be continued.
         """
         (self._later[-1][1] if self._later else self._pending).append(record)
         self._pending_bytes += len(record)
@@ -58,10 +58,10 @@ class TraceWriter:
             self.flush()
 
     def write_large(self, parts: Sequence[bytes]) -> None:
-        """Like ``write``, for a record in parts, which are written without a copy.
+        """Like ``write``, for a record in several parts, which are written without copying them.
 
         Raises:
-            TraceError: the file already exists, and we may not continue it.
+            TraceError: the file already exists, and is not to be continued.
         """
         if self._pending and not self.fault:
             self.flush()
@@ -72,10 +72,10 @@ class TraceWriter:
             self.flush()
 
     def flush(self) -> bool:
-        """Write pending records; return whether all of them are written.
+        """Write the pending records. Return whether all of them are written.
 
         Raises:
-            TraceError: the file already exists, and we may not continue it.
+            TraceError: the file already exists, and is not to be continued.
         """
         while self._later:
             if not self._flush_file():
@@ -91,33 +91,33 @@ class TraceWriter:
         parts = self._pending
         if self._pending_bytes < 2 * BATCH_BYTES:
             parts = [b"".join(parts)]
-        rest = memoryview(b"")
+        remaining = memoryview(b"")
         written = 0
         self.fault = None
         try:
             fd = self._open()
             for part in parts:
-                rest = memoryview(part)
-                while rest:
-                    count = os.write(fd, rest)
+                remaining = memoryview(part)
+                while remaining:
+                    count = os.write(fd, remaining)
                     self.size += count
                     self._pending_bytes -= count
-                    rest = rest[count:]
+                    remaining = remaining[count:]
                 written += 1
         except FileExistsError:
             raise TraceError(self.path, None, "exists already", "name another file") from None
         except OSError as fault:
             self.fault = fault.strerror or str(fault)
-            unwritten = parts[written + 1 :] if rest else parts[written:]
-            self._pending = [bytes(rest), *unwritten] if rest else unwritten
+            unwritten = parts[written + 1 :] if remaining else parts[written:]
+            self._pending = [bytes(remaining), *unwritten] if remaining else unwritten
             return False
         self._pending = []
         return True
 
     def rewind(self, reserve: int = 0) -> int:
-        """Drop pending records, then whole ones until ``reserve`` bytes are free; return the new size.
+        """Discard the pending records, and the last records of the file until ``reserve`` bytes are free.
 
-        For a disk that stays full. Afterwards the file ends with a whole record.
+        Return the new size. This is for a disk that stays full. Afterwards the file ends with a whole record.
 
         Raises:
             OSError: the file cannot be shortened.
@@ -132,17 +132,17 @@ class TraceWriter:
         return self.size
 
     def outside_changes(self) -> str:
-        """Describe, as a fragment, what others did to the files; empty if they are as written.
+        """Describe, as a sentence fragment, what other programs did to the files; empty if they did nothing.
 
-        Somebody may delete, move or shorten a file while it is written, and no write fails because of that.
-        Call this before the last file is closed.
+        A program may delete, move or shorten a file while it is written, and no write fails because of that.
+        Call this method before the last file is closed.
         """
-        found = [
-            f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _outside_change(*each))
+        changes = [
+            f"{os.path.basename(file[0])} {what}" for file in self._files if (what := _outside_change(*file))
         ]
         if self._fd >= 0 and (what := _outside_change(self.path, self.size, os.fstat(self._fd))):
-            found.append(f"{os.path.basename(self.path)} {what}" if self._files else what)
-        return ", ".join(found)
+            changes.append(f"{os.path.basename(self.path)} {what}" if self._files else what)
+        return ", ".join(changes)
 
     def close(self) -> None:
         """Close the file. Pending records are lost."""
@@ -165,24 +165,25 @@ class TraceWriter:
             start = max(0, end - _BLOCK_BYTES)
             os.lseek(self._fd, start, os.SEEK_SET)
             block = os.read(self._fd, end - start)
-            if (found := block.rfind(b"\n")) >= 0:
-                return start + found + 1
+            if (line_feed := block.rfind(b"\n")) >= 0:
+                return start + line_feed + 1
             end = start
         return 0
 
 
-def _outside_change(path: str, size: int, was: os.stat_result) -> str:
-    """Describe what happened to ``path`` after ``size`` bytes were written; ``was`` is its known status."""
+def _outside_change(path: str, size: int, written: os.stat_result) -> str:
+    """Describe what happened to ``path`` after ``size`` bytes were written to a file with the given
+    status."""
     try:
-        now = os.stat(path)
+        current = os.stat(path)
     except FileNotFoundError:
-        if was.st_nlink:
+        if written.st_nlink:
             return "is not there any more: it was moved or deleted while the session ran"
         return "was deleted while the session ran: nothing of it is left"
     except OSError as fault:
         return f"cannot be found any more ({fault.strerror})"
-    if not os.path.samestat(was, now):
+    if not os.path.samestat(written, current):
         return "was replaced by another file while the session ran"
-    if now.st_size < size:
+    if current.st_size < size:
         return "was cut short while the session ran: what is missing is lost"
     return ""

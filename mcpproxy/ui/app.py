@@ -26,7 +26,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.send import Sender, recorded_call, refusal
-from mcpproxy.view.calls import FoundRule, Progress
+from mcpproxy.view.calls import Progress
 from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.view import View
 
@@ -34,14 +34,11 @@ _T = TypeVar("_T")
 
 STATIC: Final = Path(__file__).parent / "static"
 
-_LIMIT: Final = 500
-"""The most rows in one answer."""
 _SPANS: Final = 1500
 _POINTS: Final = 20_000
 _LIVE_S: Final = 0.25
 _FOLDER_S: Final = 1.0
 _SEARCH_STEP_S: Final = 0.2
-_FINDINGS: Final = 20
 _SILENCE_S: Final = 15
 
 
@@ -139,25 +136,15 @@ class Page:
         entry = await self._library.entry(id)
 
         def answer(view: View) -> JSONObject:
-            sessions = view.sessions
-            return {
-                "recording": json_rows.recording(id, entry),
-                "running": view.running,
-                "rows": view.count(),
-                "errors": sum(session.errors for session in sessions),
-                "findings": sum(group.count for group in view.findings_by_rule()),
-                "notes": [*view.notes, *([view.not_judged] if view.not_judged else [])],
-                "sessions": [json_rows.session(session) for session in sessions],
-                "target": " ".join(view.header.command) or view.header.upstream,
-                "may_send": self._sender is not None and not refusal(view.header),
-            }
+            may_send = self._sender is not None and not refusal(view.header)
+            return {**json_rows.summary(view, json_rows.recording(id, entry)), "may_send": may_send}
 
         return _json(await self._ask(request, answer))
 
     async def calls(self, request: Request) -> Response:
         """Return a window of the rows that pass a filter."""
         query = request.query_params
-        start, limit = _number(query.get("start"), 0), min(_number(query.get("limit"), 200), _LIMIT)
+        start, limit = _number(query.get("start"), 0), min(_number(query.get("limit"), 200), json_rows.WINDOW)
         text = query.get("filter")
         rows = await self._ask(request, lambda view: view.calls(text, start, limit))
         return _json({"start": start, "rows": [json_rows.call(row) for row in rows]})
@@ -208,15 +195,7 @@ class Page:
     async def findings(self, request: Request) -> Response:
         """Return the findings, grouped by rule."""
 
-        def answer(view: View) -> JSON:
-            of_rule: dict[str, list[FoundRule]] = {}
-            for found in view.findings():
-                group = of_rule.setdefault(found.finding.rule, [])
-                if len(group) < _FINDINGS:
-                    group.append(found)
-            return [json_rows.rule(group, of_rule.get(group.rule, [])) for group in view.findings_by_rule()]
-
-        return _json(await self._ask(request, answer))
+        return _json(await self._ask(request, json_rows.findings))
 
     async def tools(self, request: Request) -> Response:
         """Return the tools that the servers listed, with what their definitions cost."""

@@ -8,13 +8,18 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
 from mcpproxy.view.folder import RecordingEntry
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
 from mcpproxy.view.view import View
+
+WINDOW: Final = 500
+"""The most rows in one answer."""
+
+_FINDINGS: Final = 20
 
 TEXT_LIMIT: Final = 200_000
 """Characters of a record that are sent with a call; the page asks for the others."""
@@ -231,3 +236,29 @@ def quoted(text: str) -> str:
     """Return a value of a filter that means exactly this text."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def summary(view: View, entry: JSONObject) -> JSONObject:
+    """Return what a recording is, its sessions, and what is missing from it. ``entry``: see ``recording``."""
+    sessions = view.sessions
+    return {
+        "recording": entry,
+        "running": view.running,
+        "rows": view.count(),
+        "errors": sum(session.errors for session in sessions),
+        "findings": sum(group.count for group in view.findings_by_rule()),
+        "notes": [*view.notes, *([view.not_judged] if view.not_judged else [])],
+        "sessions": [session(each) for each in sessions],
+        "target": " ".join(view.header.command) or view.header.upstream,
+        "may_send": False,
+    }
+
+
+def findings(view: View) -> list[JSON]:
+    """Return the findings, grouped by rule; of each rule the first ones."""
+    of_rule: dict[str, list[FoundRule]] = {}
+    for found in view.findings():
+        group = of_rule.setdefault(found.finding.rule, [])
+        if len(group) < _FINDINGS:
+            group.append(found)
+    return [rule(group, of_rule.get(group.rule, [])) for group in view.findings_by_rule()]

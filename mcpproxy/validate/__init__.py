@@ -5,7 +5,7 @@
         result = await client.call("echo", {"text": "hi"})
         assert not client.wire.recording.findings
 
-``connected_stdio`` and ``connected_http`` yield a ``Client`` whose server is running and whose session is not
+``connected_stdio`` and ``connected_http`` yield a ``Client``. Its server is running, and its session is not
 open yet. All messages are recorded.
 """
 
@@ -34,13 +34,14 @@ async def connected_stdio(
     start_s: float = START_S,
     trace: str = "",
 ) -> AsyncGenerator[Client]:
-    """A client of the server that ``command`` runs; at the end the server and all that it started are ended.
+    """Yield a client of the server that ``command`` runs.
 
-    ``timeout_s`` limits the wait for each response; the first may take ``start_s`` if that is longer. The
-    session is recorded in ``trace``; without it, in a temporary file that is deleted at the end.
+    At the end, the server and every process that it started are ended. ``timeout_s`` limits the wait for each
+    response; the first response may take ``start_s`` if that is longer. The session is recorded in the file
+    ``trace``, by default in a temporary file that is deleted at the end.
 
     Raises:
-        CouldNotStartError: it cannot be started.
+        CouldNotStartError: the command cannot be started.
     """
     options = ValidateOptions(timeout_s=timeout_s, start_s=start_s)
     async with _connected(Target(tuple(command), env or {}), revision, options, trace) as client:
@@ -56,7 +57,7 @@ async def connected_http(
     timeout_s: float = TIMEOUT_S,
     trace: str = "",
 ) -> AsyncGenerator[Client]:
-    """A client of the server at ``url``; otherwise as ``connected_stdio``."""
+    """Yield a client of the server at ``url``; the other arguments are as for ``connected_stdio``."""
     options = ValidateOptions(timeout_s=timeout_s)
     async with _connected(Target(url=url, headers=headers), revision, options, trace) as client:
         yield client

@@ -1,6 +1,7 @@
-"""Counts the messages of a server by what they are about, so that only rules that saw some can pass.
+"""Counts the messages of a server by feature, such as ``tools``.
 
-A message is about its own method or, if it is a response, about the method of the request that it answers.
+A rule counts as passed only if the server sent messages that the rule is about. The feature of a message
+follows from its method; for a response, from the method of the request that it answers.
 """
 
 from collections import Counter
@@ -9,16 +10,17 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, RequestId, Response, Single
 from mcpproxy.session.frame import CLIENT, Frame, ResponseHead
 
-_MOST_REQUESTS: Final = 10_000
+_MAX_OPEN_REQUESTS: Final = 10_000
 """Unanswered requests beyond this number are forgotten."""
 
 
 class AnsweredMethods:
     """The messages of the server in one recording.
 
-    ``messages`` is their number, ``errors`` that of the error responses among them. ``by_feature`` counts
-    them by the feature that their method belongs to: ``tools`` for ``tools/list``, ``notifications/tools``
-    for ``notifications/tools/list_changed``. ``challenges`` is how often HTTP asked for credentials.
+    ``messages`` is the number of messages, and ``errors`` is the number of error responses among them.
+    ``by_feature`` counts the messages by the feature of their method: ``tools`` for ``tools/list``,
+    ``notifications/tools`` for ``notifications/tools/list_changed``. ``challenges`` is the number of HTTP
+    responses that ask for credentials.
     """
 
     def __init__(self) -> None:
@@ -29,7 +31,7 @@ class AnsweredMethods:
         self._requests: Final[dict[RequestId, str]] = {}
 
     def add(self, frame: Frame) -> None:
-        """Count the messages in ``frame``; those of the client are remembered until they are answered."""
+        """Count the server's messages in a frame; remember the client's requests until they are answered."""
         message = frame.message
         for single in message.items if isinstance(message, Batch) else (message,):
             if frame.sender == CLIENT:
@@ -42,7 +44,11 @@ class AnsweredMethods:
         self.challenges += head.status in (401, 403)
 
     def _remember(self, message: Single) -> None:
-        if isinstance(message, Request) and message.id is not None and len(self._requests) < _MOST_REQUESTS:
+        if (
+            isinstance(message, Request)
+            and message.id is not None
+            and len(self._requests) < _MAX_OPEN_REQUESTS
+        ):
             self._requests[message.id] = message.method
 
     def _count(self, message: Single) -> None:
@@ -59,6 +65,6 @@ class AnsweredMethods:
 
 
 def _feature(method: str) -> str:
-    """The part of a method that names its feature."""
+    """Return the part of a method that names its feature."""
     parts = method.split("/", 2)
     return "/".join(parts[:2]) if parts[0] == "notifications" else parts[0]

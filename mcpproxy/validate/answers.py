@@ -29,23 +29,23 @@ class Answer:
 
     @property
     def members(self) -> JSONObject:
-        """The result if it is an object, else an empty one."""
+        """The result if it is an object, else an empty object."""
         return self.result if isinstance(self.result, dict) else {}
 
     @property
     def is_error(self) -> bool:
-        """Whether it is a JSON-RPC error."""
+        """Whether the response is a JSON-RPC error."""
         return isinstance(self.message, ErrorResponse)
 
     @property
     def error(self) -> JSONObject:
-        """The error if it is one and an object, else an empty one."""
-        found = self.message.error if isinstance(self.message, ErrorResponse) else None
-        return found if isinstance(found, dict) else {}
+        """The error of an error response if it is an object, else an empty object."""
+        error = self.message.error if isinstance(self.message, ErrorResponse) else None
+        return error if isinstance(error, dict) else {}
 
     @property
     def code(self) -> JSON:
-        """The code of the error, ``None`` if there is none."""
+        """The code of the error; ``None`` if there is no code."""
         return self.error.get("code")
 
     @property
@@ -63,14 +63,15 @@ class Answer:
 class Pending:
     """A request that waits for its response. ``seq`` is its frame number, 0 until it is sent.
 
-    ``before`` is the number of unsolicited frames received before the request. ``events`` receives the
-    outcome; a bare ``Frame`` is a response with an id that was never used.
+    ``unsolicited_before`` is the number of unsolicited frames that were received before the request.
+    ``events`` receives the result: an ``Answer``, the reason why there is no response, or, as a ``Frame``, a
+    response with an id that no request had.
     """
 
     id: RequestId
     method: str
     seq: int = 0
-    before: int = 0
+    unsolicited_before: int = 0
     events: "asyncio.Queue[Answer | RequestEnded | ServerLost | Frame]" = field(
         default_factory=lambda: asyncio.Queue()
     )

@@ -1,7 +1,8 @@
-"""Passes on the checks of a run as they come.
+"""Collects the checks of a run, and reports them to the user while the run continues.
 
-The revision and the name of the server are known only after the handshake. The checks before it are held back
-until then, and all of them while nothing of the server was seen: perhaps there is no server to report on.
+The revision and the name of the server are known only after the handshake, so checks before the handshake are
+reported after it. As long as no check says anything about the server, no check is reported, because there may
+be no server.
 """
 
 from collections.abc import Callable
@@ -14,10 +15,10 @@ from mcpproxy.validate.outcome import CheckResult
 
 @dataclass(slots=True)
 class ProgressCallbacks:
-    """What is called while a validation runs.
+    """The functions that are called while a validation runs.
 
-    ``begins`` is called with the name of each probe as it starts; ``opens`` with each revision and the
-    ``serverInfo`` before the first check of the revision; ``ends`` with each check.
+    ``begins`` is called with the name of a probe when the probe starts. ``opens`` is called with the revision
+    and the ``serverInfo`` before the first check of each revision. ``ends`` is called with each check.
     """
 
     begins: Callable[[str], None] = field(default=lambda _: None)
@@ -33,10 +34,11 @@ class CheckList:
         self.server: JSONObject = {}
         self._progress: Final = progress
         self._is_settled = False
-        self._first = 0
+        """Whether the handshake was tried in the current revision."""
+        self._revision_start = 0
         """The index of the first check of the current revision."""
-        self._passed_on = 0
-        """How many checks were passed on."""
+        self._reported_count = 0
+        """How many checks were reported."""
 
     @property
     def has_results(self) -> bool:
@@ -44,41 +46,43 @@ class CheckList:
         return any(check.status != "skipped" and check.name != "connect" for check in self.checks)
 
     def begin_revision(self) -> None:
-        """The next checks are those of another revision."""
+        """Begin the checks of another revision."""
         self._is_settled = False
-        self._first = len(self.checks)
+        self._revision_start = len(self.checks)
 
-    def of_revision(self) -> list[CheckResult]:
-        """The checks of the current revision."""
-        return self.checks[self._first :]
+    def current_revision_checks(self) -> list[CheckResult]:
+        """Return the checks of the current revision."""
+        return self.checks[self._revision_start :]
 
     def add(self, check: CheckResult) -> None:
         """Add a check."""
         self.checks.append(check)
         if self._is_settled:
-            self._pass_on()
+            self._report_if_known()
 
     def settle(self, revision: str) -> None:
-        """The handshake was tried, and ``revision`` is the one that is tested."""
+        """Set the revision of the current checks, after the handshake was tried."""
         if self._is_settled:
             return
         self._is_settled = True
-        self.checks[self._first :] = [replace(check, revision=revision) for check in self.of_revision()]
-        self._pass_on()
+        self.checks[self._revision_start :] = [
+            replace(check, revision=revision) for check in self.current_revision_checks()
+        ]
+        self._report_if_known()
 
-    def pass_on_all(self) -> None:
-        """Pass on what was held back."""
-        known = ""
-        for check in self.checks[self._passed_on :]:
-            if check.revision != (known or self._revision_before()):
+    def report_all(self) -> None:
+        """Report all checks that were not reported yet."""
+        revision = self._last_reported_revision()
+        for check in self.checks[self._reported_count :]:
+            if check.revision != revision:
                 self._progress.opens(check.revision, self.server)
-            known = check.revision
+            revision = check.revision or self._last_reported_revision()
             self._progress.ends(check)
-        self._passed_on = len(self.checks)
+        self._reported_count = len(self.checks)
 
-    def _revision_before(self) -> str:
-        return self.checks[self._passed_on - 1].revision if self._passed_on else ""
+    def _last_reported_revision(self) -> str:
+        return self.checks[self._reported_count - 1].revision if self._reported_count else ""
 
-    def _pass_on(self) -> None:
+    def _report_if_known(self) -> None:
         if self.has_results:
-            self.pass_on_all()
+            self.report_all()

@@ -5,9 +5,8 @@
         tools = await client.list("tools/list")
         result = await client.call("echo", {"text": "hi"})
 
-It follows the protocol unless told otherwise: ``request`` and ``notify`` send well-formed messages of its
-``revision``; ``send`` takes any bytes. Requests of the server are answered as by a host without a user.
-Durations are in seconds.
+``request`` and ``notify`` send well-formed messages of the client's ``revision``; ``send`` takes any bytes.
+Requests of the server are answered automatically, as by a host without a user. Durations are in seconds.
 """
 
 from typing import Final
@@ -33,11 +32,11 @@ from mcpproxy.validate.errors import (
 _MAX_PAGES: Final = 1000
 _INVALID_PARAMS: Final = -32602
 _STATUSES_OF_HTTP_SSE: Final = (400, 404, 405)
-"""Statuses with which a server that speaks only HTTP+SSE may answer a POST to its stream URL."""
+"""Statuses with which a server that supports only HTTP+SSE may answer a POST to its stream URL."""
 
 
 class Client(RpcConnection):
-    """An MCP client: opens the session as its revision requires, and does what every client does."""
+    """An MCP client: opens the session as its revision requires, lists and calls."""
 
     async def connect(self) -> Answer:
         """Open the session as the revision requires: ``initialize`` and ``initialized``, or ``discover``.
@@ -67,8 +66,8 @@ class Client(RpcConnection):
         try:
             answer = await self.request("initialize", params)
         except HttpStatusError as fault:
-            older = fault.status in _STATUSES_OF_HTTP_SSE and await self.wire.fall_back(self.timeout_s)
-            if not older:
+            may_be_http_sse = fault.status in _STATUSES_OF_HTTP_SSE
+            if not may_be_http_sse or not await self.wire.fall_back(self.timeout_s):
                 raise
             answer = await self.request("initialize", params)
         if answer.is_error:
@@ -89,7 +88,7 @@ class Client(RpcConnection):
         return answer
 
     def initialize_params(self, version: str | None = None) -> JSONObject:
-        """The params of ``initialize``."""
+        """Return the params of ``initialize``; ``version`` is by default our revision."""
         return {
             "protocolVersion": self.revision if version is None else version,
             "capabilities": self.capabilities,
@@ -97,7 +96,9 @@ class Client(RpcConnection):
         }
 
     async def begin_older_initialize(self) -> Pending:
-        """Send ``initialize`` as a client of the newest revision with a handshake, whatever our own revision.
+        """Send ``initialize`` for the newest revision with a handshake; do not wait for the response.
+
+        The revision of this client may be another one.
 
         Raises:
             GoneError: the server is gone.
@@ -108,14 +109,14 @@ class Client(RpcConnection):
         return await self.begin_raw(dumps(message), id, "initialize")
 
     async def initialized(self) -> int:
-        """Send ``notifications/initialized``; the number of its frame."""
+        """Send ``notifications/initialized``, and return the number of its frame."""
         return await self.notify("notifications/initialized")
 
     async def discover(self) -> Answer:
         """Send ``server/discover``, which needs no session.
 
         Raises:
-            UnsupportedVersionError: the server does not speak our revision.
+            UnsupportedVersionError: the server does not support our revision.
             RefusedError: the server answered with another error.
             ValidateError: there is no response, or it is malformed.
         """
@@ -146,7 +147,7 @@ class Client(RpcConnection):
         return await self.request(self.ping_method)
 
     async def list(self, method: str) -> list[JSONObject]:
-        """All items of a list, from all its pages.
+        """Return all items of a list, from all its pages; ``method`` is for example ``tools/list``.
 
         Raises:
             RefusedError: the server answered with an error.
@@ -158,7 +159,7 @@ class Client(RpcConnection):
         member = "resourceTemplates" if method == "resources/templates/list" else member
         items: list[JSONObject] = []
         cursor: JSON = None
-        seen: set[str] = set()
+        used_cursors: set[str] = set()
         for _ in range(_MAX_PAGES):
             answer = await self.request(method, ABSENT if cursor is None else {"cursor": cursor})
             if answer.is_error:
@@ -170,14 +171,14 @@ class Client(RpcConnection):
             cursor = answer.members.get("nextCursor")
             if cursor is None:
                 return items
-            if not isinstance(cursor, str) or cursor in seen:
+            if not isinstance(cursor, str) or cursor in used_cursors:
                 raise MalformedAnswerError(
                     f"{method} gives the cursor {shown(cursor)} a second time: its pages have no end"
                     if isinstance(cursor, str)
                     else f"{method} gives a cursor that is not a string",
                     answer.frames,
                 )
-            seen.add(cursor)
+            used_cursors.add(cursor)
         raise MalformedAnswerError(f"{method} has more than {_MAX_PAGES} pages")
 
     async def call(self, name: str, arguments: JSONObject | None = None) -> JSONObject:
@@ -220,6 +221,7 @@ class Client(RpcConnection):
 
 
 def _text_of(result: JSONObject) -> str:
+    """Return the beginning of the first text in the result of a tool."""
     content = result.get("content")
     for item in content if isinstance(content, list) else ():
         if isinstance(item, dict) and isinstance(item.get("text"), str):

@@ -1,6 +1,7 @@
 """The JSON-RPC layer of our client: requests and their responses, notifications, and requests of the server.
 
-A request waits for the response with its id. Requests of the server are answered as by a host without a user.
+A request waits for the response with its id. Requests of the server are answered automatically, as by a host
+without a user.
 """
 
 import asyncio
@@ -52,12 +53,13 @@ class RpcConnection:
     ``timeout_s`` is the default time limit for a response. The first response may take ``start_s`` if that is
     longer, because a process that was just started may still be loading.
 
-    ``revision`` is the requested one until the server has chosen one. ``received`` holds all frames of the
-    server, ``unsolicited`` those that answer no request: notifications, requests and malformed lines.
-    ``server_requests`` holds the server's requests; ``replies`` are the results for them by method, and any
-    other method gets the error -32601.
+    ``revision`` is the requested revision until the server has chosen one. ``received`` are all frames of the
+    server; ``unsolicited`` are the frames that answer no open request, such as notifications, requests and
+    malformed lines. ``server_requests`` are the server's requests. ``replies`` are the results for them by
+    method; a request with any other method gets the error -32601.
     """
 
+    # The old names of these attributes still work.
     heard = OldName("received")
     strays = OldName("unsolicited")
     asked = OldName("server_requests")
@@ -87,15 +89,15 @@ class RpcConnection:
         self.gone = ""
         """Why the server is gone, as a clause; empty while it is running."""
         self._pending: Final[dict[RequestId, Pending]] = {}
-        self._used: Final[set[RequestId]] = set()
+        self._used_ids: Final[set[RequestId]] = set()
         self._next_id = 0
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._received_more: Final = asyncio.Condition()
+        self._has_news: Final = asyncio.Condition()
         wire.on_event = self._on_event
 
     @property
     def is_stateless(self) -> bool:
-        """Whether every request carries its own version."""
+        """Whether the revision has no handshake; then every request names the version."""
         return self.revision in STATELESS
 
     async def open(self) -> None:
@@ -109,25 +111,25 @@ class RpcConnection:
     # Sending
 
     def new_id(self) -> int:
-        """An unused id."""
+        """Return an unused id."""
         self._next_id += 1
         return self._next_id
 
     def request_object(
         self, method: str, params: "JSON | Absent" = ABSENT, id: "RequestId | None" = None
     ) -> JSONObject:
-        """A request as JSON, with the metadata of its era."""
+        """Return a request as JSON; in a stateless revision its params contain the required ``_meta``."""
         message: JSONObject = {"jsonrpc": "2.0", "id": self.new_id() if id is None else id, "method": method}
         if self.is_stateless and isinstance(params, Absent | dict):
-            given = {} if isinstance(params, Absent) else params
-            meta = given.get("_meta", {})
-            params = {**given, "_meta": {**self.meta(), **(meta if isinstance(meta, dict) else {})}}
+            members = {} if isinstance(params, Absent) else params
+            meta = members.get("_meta", {})
+            params = {**members, "_meta": {**self.meta(), **(meta if isinstance(meta, dict) else {})}}
         if not isinstance(params, Absent):
             message["params"] = params
         return message
 
     def meta(self) -> JSONObject:
-        """What every stateless request carries."""
+        """Return the ``_meta`` that a stateless revision requires in every request."""
         return {
             VERSION_KEY: self.revision,
             _CLIENT_INFO_KEY: self.info,
@@ -176,14 +178,14 @@ class RpcConnection:
         return pending
 
     def expect(self, id: RequestId, method: str = "") -> Pending:
-        """Wait from now on for a response with ``id``; the caller sends the request itself."""
-        pending = self._pending[id] = Pending(id, method, before=len(self.unsolicited))
-        self._used.add(id)
+        """Expect a response with ``id`` from now on; the caller sends the request."""
+        pending = self._pending[id] = Pending(id, method, unsolicited_before=len(self.unsolicited))
+        self._used_ids.add(id)
         return pending
 
     def used_ids(self) -> frozenset[RequestId]:
-        """The ids of all requests so far."""
-        return frozenset(self._used)
+        """Return the ids of all requests so far."""
+        return frozenset(self._used_ids)
 
     def forget(self, pending: Pending) -> None:
         """Stop waiting for the response."""
@@ -207,7 +209,7 @@ class RpcConnection:
         finally:
             self.forget(pending)
         if isinstance(event, Answer):
-            # It may have arrived on another connection before the frame number of its request was known.
+            # A response on another connection can arrive before the frame number of its request is known.
             return event if event.request_frame else replace(event, request_frame=pending.seq)
         if isinstance(event, Frame):
             text = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
@@ -223,7 +225,7 @@ class RpcConnection:
         raise self._wrong_answer(pending) or gone
 
     async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:
-        """Send a notification; the number of its frame.
+        """Send a notification, and return the number of its frame.
 
         Raises:
             GoneError: the server is gone.
@@ -234,16 +236,16 @@ class RpcConnection:
         return await self._send(dumps(message))
 
     async def send(self, raw: bytes) -> int:
-        """Send any bytes as one message; the number of the frame.
+        """Send any bytes as one message, and return the number of its frame.
 
         Raises:
             GoneError: the server is gone.
             TimedOutError: the server does not read its input.
         """
         message = parse(raw)
-        for one in message.items if isinstance(message, Batch) else (message,):
-            if isinstance(one, Request) and one.id is not None:
-                self._used.add(one.id)
+        for single in message.items if isinstance(message, Batch) else (message,):
+            if isinstance(single, Request) and single.id is not None:
+                self._used_ids.add(single.id)
         return await self._send(raw)
 
     async def _send(self, raw: bytes) -> int:
@@ -259,16 +261,16 @@ class RpcConnection:
             ) from None
 
     async def next_unsolicited(self, timeout_s: float, after: int = 0) -> Frame | None:
-        """Wait for the unsolicited frame at index ``after``; ``None`` if none comes in time."""
+        """Return the unsolicited frame after the first ``after`` frames; ``None`` if none arrives in time."""
         try:
-            async with asyncio.timeout(timeout_s), self._received_more:
-                await self._received_more.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))
+            async with asyncio.timeout(timeout_s), self._has_news:
+                await self._has_news.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))
         except TimeoutError:
             return None
         return self.unsolicited[after] if len(self.unsolicited) > after else None
 
     async def close(self) -> None:
-        """End the session and everything that the server started."""
+        """End the session; on stdio, end the server and every process that it started."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -287,9 +289,10 @@ class RpcConnection:
                     pending.events.put_nowait(event)
         else:
             self._on_frame(event)
-        self._background(self._wake_waiters())
+        self._run_in_background(self._notify_waiters())
 
     def _on_frame(self, event: FrameReceived) -> None:
+        """Process a frame of the server, and note whether it is unsolicited."""
         frame = event.frame
         self.received.append(frame)
         if frame.continues:
@@ -302,30 +305,31 @@ class RpcConnection:
             self.unsolicited.append(frame)
 
     def _on_message(self, message: Single, frame: Frame) -> bool:
-        """Take one message; whether it is the response to an open request."""
+        """Process a message, and return whether it is the response to an open request."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 pending = self._pending.get(id)
                 if pending is None:
-                    self._give_to_only_pending(id, frame)
+                    self._pass_to_only_pending(id, frame)
                     return False
                 self.has_answered = True
                 pending.events.put_nowait(Answer(message, frame, pending.seq))
                 return True
             case Request():
                 self.server_requests.append(message)
-                self._background(self._reply(message))
+                self._run_in_background(self._reply(message))
                 return False
             case _:
                 return False
 
-    def _give_to_only_pending(self, id: RequestId, frame: Frame) -> None:
-        """Give a response with an id that was never used to the only open request, if there is just one."""
-        if id not in self._used and len(self._pending) == 1:
+    def _pass_to_only_pending(self, id: RequestId, frame: Frame) -> None:
+        """Pass a response with an id that no request had to the open request, if exactly one is open."""
+        if id not in self._used_ids and len(self._pending) == 1:
             for pending in self._pending.values():
                 pending.events.put_nowait(frame)
 
     async def _reply(self, request: Request) -> None:
+        """Answer a request of the server."""
         if request.id is None:
             return
         answer: JSONObject = {"jsonrpc": "2.0", "id": request.id}
@@ -338,16 +342,17 @@ class RpcConnection:
         except GoneError:
             return
 
-    async def _wake_waiters(self) -> None:
-        async with self._received_more:
-            self._received_more.notify_all()
+    async def _notify_waiters(self) -> None:
+        async with self._has_news:
+            self._has_news.notify_all()
 
-    def _background(self, coroutine: Coroutine[None, None, None]) -> None:
+    def _run_in_background(self, coroutine: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _no_answer(self, pending: Pending, seconds: float) -> Exception:
+        """Return the error for a request that was not answered in time."""
         return self._wrong_answer(pending) or TimedOutError(
             f"no answer to {pending.method or 'a request'} within {seconds:g} s",
             (pending.seq,),
@@ -355,8 +360,8 @@ class RpcConnection:
         )
 
     def _wrong_answer(self, pending: Pending) -> Exception | None:
-        """The error for a frame that came instead of the response, if there is one."""
-        for frame in self.unsolicited[pending.before :]:
+        """Return the error for a frame that came instead of the response, if there is such a frame."""
+        for frame in self.unsolicited[pending.unsolicited_before :]:
             if isinstance(frame.message, Malformed):
                 return MalformedAnswerError(
                     f"instead of an answer to {pending.method} came something that is not a message: "
@@ -375,7 +380,7 @@ class RpcConnection:
 
 
 def dumps(message: JSON) -> bytes:
-    """A message as bytes: JSON in UTF-8 on one line."""
+    """Return a message as bytes: JSON in UTF-8 on one line."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 

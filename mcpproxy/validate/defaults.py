@@ -5,15 +5,15 @@ from mcpproxy.protocol.revisions import until
 
 
 def default_capabilities(revision: str) -> JSONObject:
-    """The capabilities of a client of this revision with every feature."""
-    found: JSONObject = {"roots": {}, "sampling": {}}
+    """Return the capabilities of a client of this revision that supports every feature."""
+    capabilities: JSONObject = {"roots": {}, "sampling": {}}
     if revision not in until("2025-06-18"):
-        found["elicitation"] = {}
-    return found
+        capabilities["elicitation"] = {}
+    return capabilities
 
 
 def default_replies() -> dict[str, JSON]:
-    """The results of a host without a user for requests of the server, by method."""
+    """Return the results that a host without a user sends for requests of the server, by method."""
     return {
         "ping": {},
         "roots/list": {"roots": []},

@@ -1,4 +1,4 @@
-"""Finds out in which era a server speaks, without a verdict on it."""
+"""Finds out whether a server supports the revisions with a handshake, or those without (the two eras)."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, Validate
 
 
 async def opens(client: Client) -> bool:
-    """Whether the server opens a session of the era of ``client``.
+    """Whether the server opens a session with ``client``, in the era of its revision.
 
     Raises:
         CouldNotStartError: the server cannot be started or reached.
@@ -24,8 +24,9 @@ async def opens(client: Client) -> bool:
 async def _discover(client: Client) -> None:
     """Send ``server/discover``, and ``initialize`` too if there is no answer in time.
 
-    A server of the older era may ignore requests that it does not know, while a server that is still starting
-    answers later. The answer to ``initialize`` tells one from the other.
+    A server with a handshake may ignore a method that it does not know. A server that is still starting
+    answers later. A response to ``initialize`` shows that the server has started, so after it the wait is
+    limited again.
     """
     discovery = asyncio.create_task(client.discover())
     handshake: asyncio.Task[object] | None = None

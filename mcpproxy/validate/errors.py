@@ -4,7 +4,7 @@ from mcpproxy.errors import McpProxyError
 
 
 class ValidateError(McpProxyError):
-    """The base class. ``frames`` are the numbers of the frames that are evidence."""
+    """The base class of errors of a server. ``frames`` are the numbers of the frames that are evidence."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = ()) -> None:
         super().__init__(text)
@@ -20,7 +20,10 @@ class GoneError(ValidateError):
 
 
 class TimedOutError(ValidateError):
-    """There was no response within the time limit. ``method`` is that of the request, if it is known."""
+    """There was no response within the time limit.
+
+    ``method`` is the method of the request, if it is known.
+    """
 
     def __init__(self, text: str, frames: tuple[int, ...] = (), method: str = "") -> None:
         super().__init__(text, frames)
@@ -36,7 +39,7 @@ class AlreadyInitializedError(ValidateError):
 
 
 class UnsupportedVersionError(ValidateError):
-    """Server and client have no revision in common. ``offered`` are those of the server."""
+    """Server and client have no revision in common. ``offered`` are the revisions of the server."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = (), offered: tuple[str, ...] = ()) -> None:
         super().__init__(text, frames)
@@ -46,7 +49,8 @@ class UnsupportedVersionError(ValidateError):
 class IdMismatchError(ValidateError):
     """A response has an id that belongs to no open request.
 
-    ``is_refusal_without_id``: it is an error without an id, as a server sends when it cannot read a request.
+    ``is_refusal_without_id`` is true for an error without an id. A server sends it if it cannot read a
+    request.
     """
 
     def __init__(
@@ -86,4 +90,4 @@ class ToolNotFoundError(ToolFailedError):
 
 
 class Skipped(Exception):  # noqa: N818 # not an error
-    """A probe does not apply; the text is the reason, as a clause."""
+    """A probe does not apply. The text is the reason, as a clause."""

@@ -58,9 +58,9 @@ class Conclusion:
 class CheckResult:
     """One check of a run.
 
-    ``rules`` are the codes of the rules that it is based on, ``trace`` is the recording with its frames, and
-    ``revision`` the protocol revision of the session. ``is_known``: a baseline accepts it, so that it is
-    reported but does not count.
+    ``rules`` are the codes of the rules on which the check is based. ``trace`` is the path of the recording
+    that contains its frames, and ``revision`` is the protocol revision of the session. ``is_known`` is true
+    if a baseline accepts the result: then it is reported but does not count.
     """
 
     name: str
@@ -82,7 +82,8 @@ class CheckResult:
 class JudgedRecording:
     """One recording of the run: its file, the findings about the server, and the numbers of frames.
 
-    ``frames`` counts both directions, ``server_frames`` those of the server.
+    ``frames`` is the number of frames in both directions, and ``server_frames`` the number of the server's
+    frames.
     """
 
     path: str
@@ -95,9 +96,10 @@ class JudgedRecording:
 class Validation:
     """A whole run against ``target`` (a command line or a URL).
 
-    ``server`` is its ``serverInfo``, ``revisions`` are those that it was tested in. ``notes`` says what was
-    not done, and why. ``faults`` are failures of mcpproxy itself, each a sentence. ``untested`` says why most
-    checks could not be tried, such as missing credentials; it is empty otherwise.
+    ``server`` is its ``serverInfo``, and ``revisions`` are the revisions that were tested. Each of ``notes``
+    says what was not done, and why. ``faults`` are failures of mcpproxy itself, each a sentence. ``untested``
+    says why most checks could not be tried, such as missing credentials; it is empty otherwise. With
+    ``strict``, warnings count as failures.
     """
 
     target: str
@@ -132,8 +134,8 @@ class Validation:
     def verdict(self) -> Verdict:
         """``valid`` if nothing failed and, with ``strict``, nothing gave a warning.
 
-        A failure of the server counts although the run was interrupted; otherwise it is not known whether the
-        server is valid. The same holds if mcpproxy itself failed.
+        A failed check makes the server ``invalid``, even if the run is not complete. If nothing failed but
+        the run was interrupted, or mcpproxy itself failed, the verdict is ``undecided``.
         """
         if any(map(self.does_count, self.checks)):
             return "invalid"

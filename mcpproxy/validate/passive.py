@@ -1,6 +1,7 @@
-"""Checks from the findings about the server in all sessions, apart from findings that decided a probe.
+"""Turns the findings about the server in all sessions into checks.
 
-Each category of rules gives one check that passed, or one check for each of its rules that was violated.
+Findings that decided a probe are not used again. For each category of rules there is one passed check if no
+rule was violated, and otherwise one check for each violated rule.
 """
 
 from collections import Counter
@@ -64,30 +65,30 @@ _FEATURES_OF: Final[Mapping[Category, tuple[str, ...]]] = {
     "completion": ("completion",),
     "logging": ("logging", "notifications/message"),
 }
-"""For a category: the features whose messages its rules are about, as ``AnsweredMethods`` counts them."""
+"""Category -> the features that its rules are about. ``AnsweredMethods`` counts messages by feature."""
 
 _ANY_MESSAGE: Final[tuple[Category, ...]] = ("jsonrpc", "transport", "schema", "sequence")
 """The categories whose rules judge every message."""
 
-_OF_TRANSPORT: Final = {"STDIO": "stdio", "HTTP": "http", "SSE": "http", "HDR": "http", "AUTH": "http"}
+_TRANSPORT_OF_FAMILY: Final = {"STDIO": "stdio", "HTTP": "http", "SSE": "http", "HDR": "http", "AUTH": "http"}
 
 
 def applies(code: str, transport: str) -> bool:
     """Whether a rule applies to this transport."""
-    return _OF_TRANSPORT.get(family(code), transport) == transport
+    return _TRANSPORT_OF_FAMILY.get(family(code), transport) == transport
 
 
 def counts(recordings: Iterable[SessionRecording]) -> Counter[Category]:
-    """How many messages of the server the rules of each category could judge."""
-    found: Counter[Category] = Counter()
+    """Return how many messages of the server the rules of each category could judge."""
+    totals: Counter[Category] = Counter()
     for answered in (recording.answered for recording in recordings):
         for category, features in _FEATURES_OF.items():
-            found[category] += sum(answered.by_feature[feature] for feature in features)
-        found["errors"] += answered.errors
-        found["security"] += answered.challenges
+            totals[category] += sum(answered.by_feature[feature] for feature in features)
+        totals["errors"] += answered.errors
+        totals["security"] += answered.challenges
         for category in _ANY_MESSAGE:
-            found[category] += answered.messages
-    return found
+            totals[category] += answered.messages
+    return totals
 
 
 def checks(
@@ -96,35 +97,39 @@ def checks(
     revision: str,
     names: Mapping[str, str],
 ) -> Iterator[CheckResult]:
-    """The checks for the findings of one revision. A category of which no message was seen passes nothing.
+    """Yield the checks for the findings of one revision.
 
-    ``findings`` come with the path of their recording. ``messages`` is how many messages were judged in each
-    category; ``names`` are the names of the rules, by code.
+    A category without messages gives no check. ``findings`` are pairs of the path of a recording and a
+    finding. ``messages`` says how many messages were judged in each category; ``names`` are the names of the
+    rules, by code.
     """
-    counted = [(path, one) for path, one in findings if one.severity != "info"]
-    broken = {CATEGORY_OF.get(family(finding.rule), "sequence") for _, finding in counted}
+    counted = [(path, finding) for path, finding in findings if finding.severity != "info"]
+    violated_categories = {CATEGORY_OF.get(family(finding.rule), "sequence") for _, finding in counted}
     judged: dict[Category, list[str]] = {}
     families_of = {code: family(code) for code in names}
     for name, category in CATEGORY_OF.items():
         if name in families_of.values():
             judged.setdefault(category, []).append(name)
     for category, families in judged.items():
-        if category not in broken and (number := messages.get(category, 0)):
+        if category not in violated_categories and (message_count := messages.get(category, 0)):
             codes = tuple(sorted(code for code in names if families_of[code] in families))
-            what = f"{count(number, 'message')} kept {count(len(codes), 'rule')} ({', '.join(families)})"
+            what = (
+                f"{count(message_count, 'message')} kept {count(len(codes), 'rule')} ({', '.join(families)})"
+            )
             conclusion = Conclusion("passed", what)
             yield CheckResult(f"{category}-rules", category, conclusion, 0, codes, revision)
-    counted.sort(key=lambda each: each[1].rule)
-    for code, group in groupby(counted, key=lambda each: each[1].rule):
+    counted.sort(key=lambda pair: pair[1].rule)
+    for code, group in groupby(counted, key=lambda pair: pair[1].rule):
         yield _violated(code, names.get(code, code), list(group), revision)
 
 
-def _violated(code: str, name: str, found: list[tuple[str, Finding]], revision: str) -> CheckResult:
-    path, first = next((each for each in found if each[1].severity == "error"), found[0])
-    # The same finding comes back each time that a list is fetched: count different messages only.
-    others = {one.message for _, one in found} - {first.message}
-    more = f" (and {len(others)} more)" if others else ""
-    frames = tuple(number for number in (first.frame, *first.related) if number)
+def _violated(code: str, name: str, findings: list[tuple[str, Finding]], revision: str) -> CheckResult:
+    """Return the check for a violated rule: its first error, or else its first finding."""
+    path, first = next((pair for pair in findings if pair[1].severity == "error"), findings[0])
+    # The same finding occurs each time that a list is requested, so only different messages are counted.
+    other_messages = {finding.message for _, finding in findings} - {first.message}
+    more = f" (and {len(other_messages)} more)" if other_messages else ""
+    frames = tuple(message_count for message_count in (first.frame, *first.related) if message_count)
     conclusion = Conclusion(STATUS_OF[first.severity], f"{first.message}{more}", frames, code, first.source)
     category = CATEGORY_OF.get(family(code), "sequence")
     return CheckResult(

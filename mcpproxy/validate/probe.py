@@ -1,9 +1,9 @@
-"""A probe: a named check that actively does something, and the table row that says when it applies.
+"""A probe: a named check that sends something to the server, and the table row that says when it applies.
 
-A probe is a coroutine that takes a ``ProbeContext`` and returns a ``Conclusion``. It may also leave the
-conclusion to the observer: then a finding about the server under one of the probe's ``rules``, made while it
-ran, decides. An exception is a conclusion too: ``Skipped`` says why the probe does not apply, a
-``ValidateError`` how the server failed.
+A probe is a coroutine that takes a ``ProbeContext`` and returns a ``Conclusion``. It can also return
+``None``: then the findings decide that the observer made about the server, under one of the probe's
+``rules``, while the probe ran. An exception is a conclusion too: ``Skipped`` says why the probe does not
+apply, and a ``ValidateError`` says how the server failed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,14 +23,16 @@ Run: TypeAlias = "Callable[[ProbeContext], Awaitable[Conclusion | None]]"
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A row of the table.
+    """A row of the table of probes.
 
-    ``what`` says what is done and what is expected, in one line. ``rules`` are the codes of the rules that it
-    is based on. It runs only in its ``revisions`` and over its ``transports``, and if the server declares the
-    capabilities in ``needs``, such as ``resources.subscribe``. ``session``: it uses the shared session, which
-    is opened if necessary; other probes open their own sessions. After a ``disruptive`` probe the shared
-    session is closed, and the next probe gets a new one. An ``unlawful`` probe sends what a client must not
-    send: no sentence of the specification says that a server survives it, so its end is only a warning.
+    - ``what`` says in one line what the probe does and what it expects.
+    - ``rules`` are the codes of the rules on which it is based.
+    - ``revisions`` and ``transports`` say where it runs.
+    - ``needs`` are the capabilities that the server must declare, such as ``resources.subscribe``.
+    - ``session``: it uses the shared session, which is opened if necessary. Other probes open their own.
+    - ``disruptive``: after it the shared session is closed, and the next probe gets a new one.
+    - ``unlawful``: it sends messages that a client must not send. No sentence of the specification says that
+      a server survives them, so if the server exits or hangs, the result is only a warning.
     """
 
     name: str
@@ -47,15 +49,15 @@ class Probe:
 
 
 def passed(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """The server did what it should."""
+    """Return the conclusion that the server behaves as it should."""
     return Conclusion("passed", message, frames)
 
 
 def failed(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """The server exited, hung or sent something unreadable, which is wrong by itself."""
+    """Return the conclusion that the server exited, hung or sent something unreadable."""
     return Conclusion("failed", message, frames)
 
 
 def warned(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """The specification allows it, but it will cause trouble for users."""
+    """Return a conclusion about behaviour that is allowed, but that causes trouble for users."""
     return Conclusion("warning", message, frames)

@@ -1,4 +1,4 @@
-"""What a probe works with: the shared session, the lists of the server, and new sessions on request."""
+"""The context of a probe: the shared session, the lists of the server, and new sessions on request."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class ValidateOptions:
     """The limits of a run.
 
-    ``timeout_s`` is the time limit for one response, ``start_s`` that for the first response of a new
-    process, ``limit_s`` that for the whole run. ``calls`` are tools to call with these arguments, whatever
-    they declare; ``calls_all`` calls every tool with generated arguments.
+    ``timeout_s`` is the time limit for one response, ``start_s`` for the first response of a new process, and
+    ``limit_s`` for the whole run. ``calls`` are tools and the arguments with which to call them. With
+    ``calls_all`` every tool is called with generated arguments.
     """
 
     timeout_s: float = TIMEOUT_S
@@ -40,9 +40,9 @@ class ValidateOptions:
 
 @dataclass(slots=True)
 class Inventory:
-    """What the server offers: all pages of every list, filled in by the probes that list.
+    """The entries of all lists of the server. The probes that request a list fill them in.
 
-    ``failures`` says what went wrong where a method always failed, by method.
+    ``failures`` maps a method that failed to what went wrong.
     """
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -55,8 +55,9 @@ class Inventory:
 class ProbeContext:
     """The context of the probes of one server in one revision. ``client`` is the shared session.
 
-    ``session_recordings`` are the recordings of all sessions so far. ``revision`` is the one in use; with
-    ``is_exact`` no other is accepted. ``open_failure`` says why no session can be opened, once that is known.
+    ``session_recordings`` are the recordings of all sessions so far. ``revision`` is the revision in use;
+    with ``is_exact`` no other revision is accepted. ``open_failure`` says why no session can be opened; it is
+    empty until a probe has found that out.
     """
 
     def __init__(
@@ -77,24 +78,24 @@ class ProbeContext:
         self.is_revision_refused = False
         """Whether the server refused the exact revision, or offered another one."""
         self.is_optional = False
-        """Whether the server need not speak the revision."""
+        """Whether the server is allowed not to support the revision."""
         self.was_seen = False
         """Whether an earlier session received anything from the server."""
         self.is_dual: bool | None = None
-        """Whether the server speaks both eras; ``None`` while that is unknown."""
+        """Whether the server supports both eras, with and without a handshake; ``None``: unknown."""
         self.outlives_stdin = False
-        """Whether a process kept running after its stdin was closed; later ones get less time."""
+        """Whether a process kept running after its stdin was closed; later ones get less time to exit."""
         self.never_answers = False
-        """Whether a process answered nothing within ``start_s``; later ones get no extra time to start."""
+        """Whether a process answered nothing within ``start_s``; later ones get no extra time."""
         self.stops_at_malformed_json = False
-        """Whether the server did not answer any more after malformed JSON; it is sent no more of it."""
+        """Whether the server stopped answering after malformed JSON; then it is not sent again."""
         self.server: JSONObject = {}
         """The result of ``initialize`` or ``server/discover``."""
         self.inventory: Final = Inventory()
         self.slow_tools: Final[set[str]] = set()
         """The tools that gave no answer in time; they are not called again."""
         self.session_recordings: Final[list[SessionRecording]] = []
-        self.touched: Final[list[SessionRecording]] = []
+        self.probe_recordings: Final[list[SessionRecording]] = []
         """The recordings that the current probe has written to."""
         self._recordings: Final = recordings
         self._client: Client | None = None
@@ -113,12 +114,12 @@ class ProbeContext:
 
     @property
     def session_path(self) -> str:
-        """The path of the recording of the shared session, even after its end; empty before there was one."""
+        """The path of the recording of the shared session; empty without a session."""
         return self._client.wire.recording.path if self._client is not None else ""
 
-    def spec_url(self, where: str) -> str:
-        """The URL of a page of the specification in the current revision."""
-        return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
+    def spec_url(self, page: str) -> str:
+        """Return the URL of a page of the specification in the current revision."""
+        return f"https://modelcontextprotocol.io/specification/{self.revision}/{page}"
 
     @property
     def is_stateless(self) -> bool:
@@ -184,7 +185,7 @@ class ProbeContext:
         return value is not None and value is not False
 
     async def open(self, name: str = "session") -> Client:
-        """Open the session that probes share, closing the one before.
+        """Close the shared session, and open a new one.
 
         Raises:
             ValidateError: the session cannot be opened.
@@ -194,7 +195,7 @@ class ProbeContext:
         return client
 
     async def start(self, name: str = "session") -> Client:
-        """As ``open``, but send nothing yet.
+        """Close the shared session, and start a new one without sending anything yet.
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
@@ -205,12 +206,12 @@ class ProbeContext:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """A client whose session is not open yet; on stdio it has its own recording, called ``name``."""
+        """Return a client whose session is not open yet; on stdio it has a recording of its own, ``name``."""
         target = self.target
         if target.url:
             from mcpproxy.validate.transports.http_wire import HttpWire
 
-            self._touch(self.http.recording)
+            self._note_recording(self.http.recording)
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
         recording = self._new_recording(name)
         grace_s = SHORT_GRACE_S if self.outlives_stdin else GRACE_S
@@ -222,11 +223,13 @@ class ProbeContext:
     async def new_session(
         self, name: str, *, connected: bool = False, revision: str = ""
     ) -> AsyncGenerator[Client]:
-        """A session for one probe; on stdio, a new process. It is closed at the end.
+        """Yield a client with a session for one probe; on stdio, with a new process. It is closed at the end.
+
+        With ``connected`` the handshake is done first.
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
-            ValidateError: it cannot be ``connected``.
+            ValidateError: the handshake fails.
         """
         client = self.new_client(name, revision)
         await client.open()
@@ -241,7 +244,7 @@ class ProbeContext:
         """Call a tool in the shared session; ``members`` are added to the params.
 
         Raises:
-            ValidateError: there is no answer. If it is late, ``to_call`` leaves the tool out from now on.
+            ValidateError: there is no answer. After a timeout the tool is in ``slow_tools``.
         """
         try:
             return await self.client.request("tools/call", {"name": name, "arguments": arguments, **members})
@@ -250,10 +253,10 @@ class ProbeContext:
             raise
 
     async def close_session(self) -> None:
-        """Close the session that probes share."""
+        """Close the shared session."""
         client, self._client = self._client, None
         if client is not None:
-            self._touch(client.wire.recording)
+            self._note_recording(client.wire.recording)
             await self._end(client)
 
     async def drop_session(self) -> None:
@@ -271,27 +274,30 @@ class ProbeContext:
             await self._http.close()
 
     def mark_provoked(self) -> None:
-        """Note that the sessions of the current probe contain what a client must not send."""
+        """Note that the sessions of the current probe contain messages that a client must not send."""
         shared = [self._client.wire.recording] if self._client is not None else []
-        for recording in (*self.touched, *shared):
+        for recording in (*self.probe_recordings, *shared):
             recording.was_provoked = True
 
     def violation(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
-        """The conclusion for a violated requirement: ``violation("RPC-010/R-012", "...")``.
+        """Return the conclusion for a violated requirement: ``violation("RPC-010/R-012", "...")``.
 
-        The severity follows from the revision; a requirement that the revision does not have counts as
-        passed.
+        The severity follows from the revision. If the revision does not have the requirement, the check
+        passes.
         """
-        found = self.rules.catalogue.requirements[requirement]
-        severity = found.severity((self.revision,))
-        shown = tuple(dict.fromkeys(frames))
+        row = self.rules.catalogue.requirements[requirement]
+        severity = row.severity((self.revision,))
+        evidence = tuple(dict.fromkeys(frames))
         if severity is None:
-            return Conclusion("passed", f"{message}; {self.revision} does not forbid it", shown)
-        source = found.source((self.revision,))
-        return Conclusion(STATUS_OF[severity], message, shown, found.rule, source, found.id)
+            return Conclusion("passed", f"{message}; {self.revision} does not forbid it", evidence)
+        source = row.source((self.revision,))
+        return Conclusion(STATUS_OF[severity], message, evidence, row.rule, source, row.id)
 
     def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
-        """The findings about the server after the first ``since`` of each recording (by path)."""
+        """Return the new findings about the server.
+
+        ``since`` maps the path of a recording to the number of its findings that are not new.
+        """
         return [
             (recording, finding)
             for recording in self.session_recordings
@@ -306,6 +312,7 @@ class ProbeContext:
             self.outlives_stdin = self.outlives_stdin or client.wire.outlived_stdin
 
     def _note_silence(self, client: Client) -> None:
+        """Set ``never_answers`` if the server ran and answered no message of this client."""
         is_silent = not (client.has_answered or client.gone)
         if is_silent and client.wire.recording.tally.frames[CLIENT]:
             self.never_answers = True
@@ -313,9 +320,9 @@ class ProbeContext:
     def _new_recording(self, name: str) -> SessionRecording:
         recording = self._recordings.begin(name, self.target)
         self.session_recordings.append(recording)
-        self._touch(recording)
+        self._note_recording(recording)
         return recording
 
-    def _touch(self, recording: SessionRecording) -> None:
-        if recording not in self.touched:
-            self.touched.append(recording)
+    def _note_recording(self, recording: SessionRecording) -> None:
+        if recording not in self.probe_recordings:
+            self.probe_recordings.append(recording)

@@ -1,7 +1,8 @@
-"""Runs one probe and turns whatever happens into its result.
+"""Runs one probe, and turns what it returns or raises into a result.
 
-The conclusion is the worse of what the probe returned and what the judge found in the meantime. If the probe
-itself fails, which is a fault of mcpproxy, the result says so, and the other probes go on.
+The conclusion is the worse of two: what the probe returned, and the findings that the judge made while the
+probe ran. If the probe itself fails, which is a fault of mcpproxy, the result says so, and the other probes
+still run.
 """
 
 import asyncio
@@ -18,15 +19,15 @@ from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
 
 _WORK: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
-"""Requests for work that may take any time."""
+"""Methods for which the specification does not limit the time of a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRun:
     """The result of one probe.
 
-    ``is_silent``: the server gave no answer in time. ``fault`` says how mcpproxy itself failed, and is empty
-    if it did not.
+    ``is_silent`` is true if the server gave no answer in time. ``fault`` says how mcpproxy itself failed; it
+    is empty otherwise.
     """
 
     result: CheckResult
@@ -35,25 +36,25 @@ class ProbeRun:
 
 
 async def run_probe(
-    probe: Probe, context: ProbeContext, claimed: set[int], *, left_s: float, skip_because: str = ""
+    probe: Probe, context: ProbeContext, claimed: set[int], *, remaining_s: float, skip_because: str = ""
 ) -> ProbeRun:
-    """Run ``probe`` for at most ``left_s`` seconds, or skip it because of ``skip_because``.
+    """Run ``probe`` for at most ``remaining_s`` seconds, or skip it because of ``skip_because``.
 
-    The findings that decide it are added to ``claimed``, by identity.
+    ``claimed`` contains the ``id()`` of each finding that decided a probe; this function adds its own to it.
 
     Raises:
         CouldNotStartError: there is no server.
         McpProxyError: the options do not fit the server, or a recording cannot be written.
     """
     started = time.monotonic()
-    context.touched.clear()
-    marks = {recording.path: len(recording.findings) for recording in context.session_recordings}
+    context.probe_recordings.clear()
+    findings_before = {recording.path: len(recording.findings) for recording in context.session_recordings}
     is_silent, fault = False, ""
     try:
         if skip_because:
             raise Skipped(skip_because)
         await _prepare(probe, context)
-        async with asyncio.timeout(left_s):
+        async with asyncio.timeout(remaining_s):
             conclusion = await probe.run(context)
     except Skipped as reason:
         conclusion = Conclusion("skipped", str(reason))
@@ -75,16 +76,16 @@ async def run_probe(
         await context.drop_session()
     if probe.unlawful:
         context.mark_provoked()
-    path = context.touched[-1].path if context.touched else context.session_path
+    path = context.probe_recordings[-1].path if context.probe_recordings else context.session_path
     if probe.disruptive:
         await context.close_session()
-    found = [
-        (recording.path, one)
-        for recording, one in context.findings(marks)
-        if one.rule in probe.rules and id(one) not in claimed
+    findings = [
+        (recording.path, finding)
+        for recording, finding in context.findings(findings_before)
+        if finding.rule in probe.rules and id(finding) not in claimed
     ]
-    conclusion, path = _worse(conclusion, found, path)
-    claimed.update(id(one) for _, one in found)
+    conclusion, path = _worse(conclusion, findings, path)
+    claimed.update(id(finding) for _, finding in findings)
     result = CheckResult(
         probe.name,
         probe.category,
@@ -98,10 +99,10 @@ async def run_probe(
 
 
 def described(error: Exception) -> str:
-    """An exception of mcpproxy in one line: its type, its text, and where it was raised."""
+    """Describe an exception in one line: its type, its text, and where it was raised."""
     text = " ".join(str(error).split())
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" ({frame.name}, line {frame.lineno} of {frame.filename})" for frame in last)
+    last_frame = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" ({frame.name}, line {frame.lineno} of {frame.filename})" for frame in last_frame)
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
 
 
@@ -114,11 +115,12 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
 
 
 def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
+    """Return the conclusion for an error of the server."""
     frames = tuple(number for number in failure.frames if number)
     if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
-        return Conclusion(
-            "warning", f"{failure}; no sentence forbids it, but a mistake of a client ends the server", frames
-        )
+        effect = "ends" if isinstance(failure, GoneError) else "silences"
+        text = f"{failure}; no sentence forbids it, but a mistake of a client {effect} the server"
+        return Conclusion("warning", text, frames)
     if _may_take_long(failure):
         return Conclusion("warning", f"{failure}; no sentence says how long it may take", frames)
     return Conclusion("failed", str(failure), frames)
@@ -129,19 +131,19 @@ def _may_take_long(failure: ValidateError) -> bool:
 
 
 def _worse(
-    conclusion: Conclusion | None, found: list[tuple[str, Finding]], path: str
+    conclusion: Conclusion | None, findings: list[tuple[str, Finding]], path: str
 ) -> tuple[Conclusion, str]:
-    """The worse of the probe's own conclusion and the judge's findings, and the recording that shows it.
+    """Return the worse of the probe's conclusion and the judge's findings, and the path of its recording.
 
-    ``path`` is the recording of the probe's own conclusion.
+    ``path`` is the recording of the probe's conclusion.
     """
-    own = conclusion or Conclusion("passed", "nothing was found")
-    serious = [each for each in found if each[1].severity != "info"]
-    if not serious or (own.status == "failed" and (own.rule or own.source)):
-        return own, path
-    where, worst = next((each for each in serious if each[1].severity == "error"), serious[0])
+    conclusion = conclusion or Conclusion("passed", "nothing was found")
+    serious = [pair for pair in findings if pair[1].severity != "info"]
+    if not serious or (conclusion.status == "failed" and (conclusion.rule or conclusion.source)):
+        return conclusion, path
+    worst_path, worst = next((pair for pair in serious if pair[1].severity == "error"), serious[0])
     frames = tuple(number for number in (worst.frame, *worst.related) if number)
-    # A probe that failed without citing the specification takes the finding's message and source.
-    status = "failed" if own.status == "failed" else STATUS_OF[worst.severity]
+    # If the probe failed without naming a rule or a source, use the rule, source and message of the finding.
+    status = "failed" if conclusion.status == "failed" else STATUS_OF[worst.severity]
     message, rule, source = worst.message, worst.rule, worst.source
-    return Conclusion(status, message, frames, rule, source, worst.requirement), where
+    return Conclusion(status, message, frames, rule, source, worst.requirement), worst_path

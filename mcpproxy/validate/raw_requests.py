@@ -1,6 +1,6 @@
 """Requests with unusual headers or metadata, and the answers to them.
 
-Over HTTP each is a separate exchange with just the given headers; on stdio there are no headers.
+Over HTTP each request is an exchange with exactly the given headers. On stdio there are no headers.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class RawAnswer:
 
     @property
     def is_served(self) -> bool:
-        """Whether it has a result."""
+        """Whether the response is a result."""
         return isinstance(self.answer, Response)
 
     @property
@@ -50,22 +50,22 @@ class RawAnswer:
 
     @property
     def result(self) -> JSONObject:
-        """The result if it is an object, else an empty one."""
-        found = self.answer.result if isinstance(self.answer, Response) else None
-        return found if isinstance(found, dict) else {}
+        """The result if it is an object, else an empty object."""
+        result = self.answer.result if isinstance(self.answer, Response) else None
+        return result if isinstance(result, dict) else {}
 
     @property
     def outcome(self) -> str:
         """A clause for the user: ``refused with 400 and -32020``."""
         if self.is_served:
             return f"served with {self.status}" if self.status else "served"
-        both = [str(self.status)] if self.status else []
-        both += [shown(self.code)] if self.code is not None else []
-        return f"refused with {' and '.join(both)}" if both else "not answered"
+        numbers = [str(self.status)] if self.status else []
+        numbers += [shown(self.code)] if self.code is not None else []
+        return f"refused with {' and '.join(numbers)}" if numbers else "not answered"
 
 
 def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire":
-    """The wire of the shared session, or of ``client``, if it is Streamable HTTP.
+    """Return the connection of ``client``, by default of the shared session, if it is Streamable HTTP.
 
     Raises:
         Skipped: the transport is stdio or HTTP+SSE.
@@ -73,17 +73,17 @@ def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire
     wire = (client or context.client).wire
     if wire.transport != "http":
         raise Skipped("only over HTTP")
-    found = cast("HttpWire", wire)
-    if found.is_http_sse:
+    http_wire = cast("HttpWire", wire)
+    if http_wire.is_http_sse:
         raise Skipped("the server speaks HTTP+SSE, which does not have this")
-    return found
+    return http_wire
 
 
 def with_headers(headers: Headers, *names: str, **values: str) -> list[tuple[str, str]]:
-    """The headers without ``names``, and with ``values`` set (``_`` in a name stands for a hyphen)."""
+    """Return the headers without ``names``, and with ``values`` set (``_`` in a name stands for a hyphen)."""
     new = {name.replace("_", "-"): value for name, value in values.items()}
-    gone = {name.lower() for name in (*names, *new)}
-    return [(name, value) for name, value in headers if name.lower() not in gone] + list(new.items())
+    replaced = {name.lower() for name in (*names, *new)}
+    return [(name, value) for name, value in headers if name.lower() not in replaced] + list(new.items())
 
 
 async def post(
@@ -96,10 +96,13 @@ async def post(
     until_head: bool = False,
     is_anonymous: bool = False,
 ) -> "ClientExchange":
-    """Run one exchange with these headers, until there is a response or its end.
+    """Run one exchange with these headers, until there is a JSON-RPC response or the exchange ends.
+
+    With ``until_head`` it runs only until there is the head of the HTTP response. ``is_anonymous`` leaves out
+    the credentials.
 
     Raises:
-        GoneError, TimedOutError: there was neither.
+        GoneError, TimedOutError: the server closed the connection, or did not answer in time.
     """
     return await context.http.exchange(
         method,
@@ -116,13 +119,13 @@ async def post(
 
 
 def raw_answer(exchange: "ClientExchange") -> RawAnswer:
-    """The answer in an exchange."""
-    found = responses_in(exchange.frames)
-    return RawAnswer(exchange.evidence, exchange.status, found[0] if found else None)
+    """Return the answer in an exchange."""
+    responses = responses_in(exchange.frames)
+    return RawAnswer(exchange.evidence, exchange.status, responses[0] if responses else None)
 
 
 async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
-    """Send a request in the shared session; over HTTP with ``headers``, by default correct ones.
+    """Send a request in the shared session; over HTTP with ``headers``, by default with correct headers.
 
     Raises:
         ValidateError: there was no answer.
@@ -143,29 +146,29 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
 
 
 def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
-    """The responses in some frames."""
-    found: list[Response | ErrorResponse] = []
+    """Return the JSON-RPC responses in ``frames``."""
+    responses: list[Response | ErrorResponse] = []
     for frame in frames:
         message = frame.message
         items = message.items if isinstance(message, Batch) else (message,)
-        found += [item for item in items if isinstance(item, Response | ErrorResponse)]
-    return found
+        responses += [item for item in items if isinstance(item, Response | ErrorResponse)]
+    return responses
 
 
 def harmless_request(client: Client) -> JSONObject:
-    """A request that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
+    """Return a request that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
     return client.request_object(client.ping_method)
 
 
 async def speaks_both_eras(context: ProbeContext) -> bool:
-    """Whether a stateless server also accepts ``initialize``; it is tried once.
+    """Whether a stateless server also accepts ``initialize``. This is tried only once.
 
     Raises:
         CouldNotStartError: the server cannot be started or reached.
     """
     if context.is_dual is None:
-        listed = context.server.get("supportedVersions")
-        context.is_dual = isinstance(listed, list) and any(version in STATEFUL for version in listed)
+        versions = context.server.get("supportedVersions")
+        context.is_dual = isinstance(versions, list) and any(version in STATEFUL for version in versions)
         if not context.is_dual:
             async with context.new_session("handshake", revision=STATEFUL[-1]) as client:
                 try:
@@ -179,5 +182,8 @@ async def speaks_both_eras(context: ProbeContext) -> bool:
 def cited(
     status: Literal["failed", "warning"], message: str, frames: tuple[int, ...], page: str
 ) -> Conclusion:
-    """A conclusion based on a sentence that no rule covers; ``page`` begins with the revision."""
+    """Return a conclusion that cites a sentence of the specification that no rule covers.
+
+    ``page`` is the path of the page and begins with the revision.
+    """
     return Conclusion(status, message, frames, "", f"{SPECIFICATION}/{page}")

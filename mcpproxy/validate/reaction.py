@@ -1,7 +1,7 @@
-"""The reaction of a server to something that is not a valid request, and whether it still runs afterwards.
+"""Sends something that is not a valid request, and returns how the server reacts and whether it still runs.
 
-An answer is optional, so there is no fixed wait for one: on stdio a ping follows, and only frames before its
-response count; over HTTP the exchange ends by itself.
+The server need not answer, so there is no fixed time to wait for an answer. On stdio we send a ping after it:
+the frames before the response to the ping are the reaction. Over HTTP the end of the exchange ends the wait.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """The reaction to frame ``sent``: the ``answers``, and over HTTP the ``status``."""
+    """The reaction to the frame with the number ``sent``: the ``answers``, and over HTTP the ``status``."""
 
     sent: int
     answers: tuple[tuple[Response | ErrorResponse, Frame], ...] = ()
@@ -29,7 +29,7 @@ class Reaction:
 
     @property
     def frames(self) -> tuple[int, ...]:
-        """The numbers of all its frames, for evidence."""
+        """The numbers of the sent frame and of the answers, for evidence."""
         return (self.sent, *dict.fromkeys(frame.seq for _, frame in self.answers))
 
     @property
@@ -53,44 +53,51 @@ class Reaction:
 
 
 async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
-    """Send ``raw`` in the shared session and collect the reaction, without late answers to earlier requests.
+    """Send ``raw`` in the shared session and return the reaction, without late answers to earlier requests.
+
+    ``what`` describes ``raw`` for the user.
 
     Raises:
-        ValidateError: the server does not answer any more after ``what``.
+        ValidateError: the server does not answer any more.
     """
     client = context.client
     if client.wire.transport == "http" and not context.http_wire.is_http_sse:
         return await _react_over_http(context, raw, what)
-    before, earlier = len(client.received), client.used_ids()
-    anything = client.expect(client.new_id())  # a response with any id counts, not only the one to the ping
+    received_before, earlier_ids = len(client.received), client.used_ids()
+    # Two open requests: then a response with an unknown id does not count as the answer to the ping.
+    any_response = client.expect(client.new_id())
     try:
         sent = await client.send(raw)
-        last = await check_alive(client, what, sent)
+        ping_frame = await check_alive(client, what, sent)
     finally:
-        client.forget(anything)
-    answers = _answers([frame for frame in client.received[before:] if frame.seq != last])
-    return Reaction(sent, tuple((message, frame) for message, frame in answers if message.id not in earlier))
+        client.forget(any_response)
+    answers = _answers([frame for frame in client.received[received_before:] if frame.seq != ping_frame])
+    return Reaction(
+        sent, tuple((message, frame) for message, frame in answers if message.id not in earlier_ids)
+    )
 
 
 async def check_alive(client: Client, what: str, *frames: int) -> int:
-    """Check that the server still answers a ping; the number of the frame with its response.
+    """Check that the server still answers a ping; return the number of the frame with the response.
+
+    ``what`` describes for the user what was sent before; ``frames`` are the numbers of its frames.
 
     Raises:
-        ValidateError: it does not answer any more after ``what``.
+        ValidateError: the server does not answer any more.
     """
     try:
         answer = await client.ping()
     except (GoneError, TimedOutError, HttpStatusError) as fault:
-        shown = (*frames, *fault.frames)
-        kind = TimedOutError if isinstance(fault, TimedOutError) else GoneError
-        raise kind(f"after {what}: {fault}", shown) from None
+        evidence = (*frames, *fault.frames)
+        error_type = TimedOutError if isinstance(fault, TimedOutError) else GoneError
+        raise error_type(f"after {what}: {fault}", evidence) from None
     return answer.frame.seq
 
 
 def answered(client: Client, pending: Pending) -> Frame | None:
-    """The frame with the response to a request, if it has arrived."""
+    """Return the frame with the response to a request; ``None`` if it has not arrived."""
     for frame in client.received:
-        if frame.seq > pending.seq and any(one.id == pending.id for one, _ in _answers([frame])):
+        if frame.seq > pending.seq and any(answer.id == pending.id for answer, _ in _answers([frame])):
             return frame
     return None
 
@@ -109,12 +116,13 @@ async def _react_over_http(context: ProbeContext, raw: bytes, what: str) -> Reac
 
 
 def _answers(frames: list[Frame]) -> tuple[tuple[Response | ErrorResponse, Frame], ...]:
-    found: list[tuple[Response | ErrorResponse, Frame]] = []
+    """Return the responses in ``frames``, each with its frame."""
+    answers: list[tuple[Response | ErrorResponse, Frame]] = []
     for frame in frames:
         message = frame.message
         items = message.items if isinstance(message, Batch) else (message,)
-        found += [(one, frame) for one in items if isinstance(one, Response | ErrorResponse)]
-    return tuple(found)
+        answers += [(item, frame) for item in items if isinstance(item, Response | ErrorResponse)]
+    return tuple(answers)
 
 
 def _is_error(message: Response | ErrorResponse) -> bool:

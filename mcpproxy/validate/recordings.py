@@ -1,7 +1,7 @@
 """The recordings of a validation and the names of their files.
 
-With ``--trace FILE`` the first session is recorded in that file, and each later one beside it, in a file
-named after its probe. Without it, all are recorded in a new folder.
+With ``--trace FILE`` the first session is recorded in that file, and each later session beside it, in a file
+named after its probe. Without ``--trace``, all sessions are recorded in a new folder.
 """
 
 import os
@@ -21,7 +21,11 @@ from mcpproxy.validate.session_recording import SessionRecording
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is validated: a ``command`` with ``env`` added to ours, or a ``url`` with ``headers``."""
+    """The server to validate: a ``command`` or a ``url``.
+
+    ``env`` is added to our environment for the command. ``headers`` are sent to the URL, and ``insecure``
+    accepts any TLS certificate.
+    """
 
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -41,13 +45,13 @@ class Target:
 
 
 class Recordings:
-    """Starts the recordings of one run, in ``folder``; they are judged by ``rules``."""
+    """Starts the recordings of one run. They are in ``folder``, and are judged by ``rules``."""
 
     def __init__(self, rules: Ruleset, trace: str, label: str) -> None:
         self.rules: Final = rules
         self.folder: Final = os.path.dirname(trace) if trace else _new_folder(label)
         self._trace: Final = trace
-        self._taken: Final[set[str]] = set()
+        self._used_paths: Final[set[str]] = set()
 
     def begin(self, name: str, target: Target) -> SessionRecording:
         """Start the recording of a session called ``name``.
@@ -79,17 +83,18 @@ class Recordings:
         return SessionRecording(path, header, self.rules, now_ns)
 
     def _path(self, name: str) -> str:
+        """Return the path of a new file for the session ``name``."""
         if not self._trace:
-            wanted = os.path.join(self.folder, f"{paths.safe(name)}.jsonl")
-        elif not self._taken:
-            wanted = self._trace
+            preferred_path = os.path.join(self.folder, f"{paths.safe(name)}.jsonl")
+        elif not self._used_paths:
+            preferred_path = self._trace
         else:
             stem, suffix = os.path.splitext(self._trace)
-            wanted = f"{stem}.{paths.safe(name)}{suffix}"
+            preferred_path = f"{stem}.{paths.safe(name)}{suffix}"
         attempt = 1
-        while (path := paths.numbered(wanted, attempt)) in self._taken or os.path.lexists(path):
+        while (path := paths.numbered(preferred_path, attempt)) in self._used_paths or os.path.lexists(path):
             attempt += 1
-        self._taken.add(path)
+        self._used_paths.add(path)
         return path
 
 

@@ -1,7 +1,7 @@
 """A whole validation: chooses the revisions, runs every probe, and reports the findings that no probe used.
 
-Every wait for the server is limited, and so is the whole run; probes for which no time is left are skipped,
-and their result says so. What was done before an interruption remains.
+Every wait for the server is limited, and so is the whole run: when the time is over, the remaining probes are
+skipped, and their results say so. If the run is interrupted, the results so far are kept.
 """
 
 import time
@@ -26,9 +26,9 @@ _MAX_SILENT_PROBES: Final = 3
 """After this many consecutive probes without an answer the server is assumed to hang."""
 
 
-_UNANSWERED: Final = "RPC-008"
-"""The rule that every request is answered. A server has not broken it where a probe sent what a client must
-not send, because that may have ended the server."""
+_UNANSWERED: Final = ("RPC-008", "SEQ-001")
+"""The rules that every request is answered. They are not reported for sessions in which a probe sent messages
+that a client must not send, because those messages may have ended the server."""
 
 
 async def validate(
@@ -41,7 +41,7 @@ async def validate(
     strict: bool = False,
     progress: ProgressCallbacks | None = None,
 ) -> Validation:
-    """Test ``target`` in one ``revision``, in ``all``, or once for each era that it speaks (``auto``).
+    """Test ``target`` in one ``revision``, in ``all``, or once for each era that it supports (``auto``).
 
     Raises:
         CouldNotStartError: the command cannot be run, or there is no MCP server at the URL.
@@ -53,7 +53,7 @@ async def validate(
 
 
 class Run:
-    """One validation. ``test`` runs it; ``result`` is what there is so far, even if it was interrupted."""
+    """One validation. ``test`` runs it; ``result`` returns the results so far, even after an interruption."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Run:
             for wanted in await self._choose_revisions(revision):
                 is_one_of_all = revision == "all"
                 await self._test_revision(wanted, is_exact=revision != "auto", is_one_of_all=is_one_of_all)
-            self._checks.pass_on_all()
+            self._checks.report_all()
         except CouldNotStartError as fault:
             if not self._checks.has_results:
                 raise
@@ -127,7 +127,7 @@ class Run:
         )
 
     async def _choose_revisions(self, wanted: str) -> list[str]:
-        """The revisions to test. A server of both eras is tested in both."""
+        """Return the revisions to test. A server that supports both eras is tested in both."""
         if wanted == "all":
             return list(REVISIONS)
         if wanted != "auto":
@@ -135,12 +135,12 @@ class Run:
                 raise UsageError("--revision", f"{wanted!r} is none", f"one of {', '.join(REVISIONS)}")
             return [wanted]
         if not await self._opens("discover", STATELESS[-1]):
-            return [STATEFUL[-1]]  # If it does not speak this era either, the probes report it.
+            return [STATEFUL[-1]]  # if the server does not support this era either, the probes report it
         self._is_dual = await self._opens("handshake", STATEFUL[-1])
         return [STATELESS[-1], STATEFUL[-1]] if self._is_dual else [STATELESS[-1]]
 
     async def _opens(self, name: str, revision: str) -> bool:
-        """Whether the server opens a session of the era of ``revision``; it is recorded under ``name``."""
+        """Whether the server opens a session in the era of ``revision``; the recording is called ``name``."""
         context = self._new_context(revision)
         try:
             async with context.new_session(name) as client:
@@ -152,10 +152,10 @@ class Run:
     async def _test_revision(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
         """Run all probes in one revision.
 
-        ``is_one_of_all`` is whether all revisions are tested; a server need not speak each of them.
+        ``is_one_of_all`` says whether all revisions are tested; a server need not support each of them.
         """
         context = self._new_context(revision, is_exact=is_exact)
-        # A server has to speak at least one revision: if it spoke none, the last one is a failure.
+        # A server has to support at least one revision. So if no earlier revision worked, the last one must.
         context.is_optional = is_one_of_all and (bool(self._checks.server) or revision != REVISIONS[-1])
         claimed: set[int] = set()  # the id() of each finding that decided a probe
         self._checks.begin_revision()
@@ -163,27 +163,27 @@ class Run:
             await self._run_probes(context, claimed)
         finally:
             await context.close()
-            left = self._collect(context, claimed)
+            remaining = self._collect(context, claimed)
             self._revisions.append(context.revision)
         if not any(recording.tally.frames[SERVER] for recording in context.session_recordings):
-            return  # Nothing of the server was seen that could be judged.
+            return  # the server sent nothing that could be judged
         counts = passive.counts(context.session_recordings)
         rules = {code: rule.name for code, rule in self._rules.items() if rule.keywords(context.revision)}
-        left = _unreported(left, self._checks.of_revision())
-        for check in passive.checks(left, counts, context.revision, rules):
+        remaining = _unreported(remaining, self._checks.current_revision_checks())
+        for check in passive.checks(remaining, counts, context.revision, rules):
             self._checks.add(check)
 
     async def _run_probes(self, context: ProbeContext, claimed: set[int]) -> None:
-        silent = 0
-        reason = ""  # to skip the remaining probes
+        silent_probes = 0
+        reason = ""  # why the remaining probes are skipped; empty while they run
         for probe in self._probes:
             if self._target.transport not in probe.transports or context.revision not in probe.revisions:
                 continue
             self._progress.begins(probe.name)
-            left_s = self._started + self._options.limit_s - time.monotonic()
-            if left_s <= 0:
+            remaining_s = self._started + self._options.limit_s - time.monotonic()
+            if remaining_s <= 0:
                 reason = reason or f"the time for the whole run ({self._options.limit_s:g} s) is over"
-            run = await run_probe(probe, context, claimed, left_s=left_s, skip_because=reason)
+            run = await run_probe(probe, context, claimed, remaining_s=remaining_s, skip_because=reason)
             if run.fault:
                 self._faults.append(run.fault)
             is_excused = context.is_revision_refused and context.is_optional
@@ -191,8 +191,8 @@ class Run:
             if context.server or context.open_failure:
                 self._checks.server = self._checks.server or context.server_info
                 self._checks.settle(context.revision)
-            silent = silent + 1 if run.is_silent else 0
-            if silent >= _MAX_SILENT_PROBES:
+            silent_probes = silent_probes + 1 if run.is_silent else 0
+            if silent_probes >= _MAX_SILENT_PROBES:
                 reason = reason or "the server does not answer any more"
             reason = reason or context.open_failure
 
@@ -206,44 +206,46 @@ class Run:
     def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
         """Collect the recordings of a context; return the findings in them that decided no probe."""
         self._never_answers = self._never_answers or context.never_answers
-        left: list[tuple[str, Finding]] = []
+        remaining: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
-            ours = tuple(finding for finding in recording.findings if finding.blame == "server")
+            server_findings = tuple(finding for finding in recording.findings if finding.blame == "server")
             self._judged.append(
-                JudgedRecording(recording.path, ours, recording.frames, recording.tally.frames[SERVER])
+                JudgedRecording(
+                    recording.path, server_findings, recording.frames, recording.tally.frames[SERVER]
+                )
             )
-            left += [
+            remaining += [
                 (recording.path, finding)
-                for finding in ours
-                if id(finding) not in claimed and not (recording.was_provoked and finding.rule == _UNANSWERED)
+                for finding in server_findings
+                if id(finding) not in claimed and not (recording.was_provoked and finding.rule in _UNANSWERED)
             ]
             if recording.fault:
                 self._notes.append(recording.fault)
             if recording.judge_fault:
                 self._faults.append(f"{recording.path}: mcpproxy stopped judging: {recording.judge_fault}")
-        return left
+        return remaining
 
 
 def _unreported(
     findings: list[tuple[str, Finding]], reported: Sequence[CheckResult]
 ) -> list[tuple[str, Finding]]:
-    """The findings that no check in ``reported`` covers.
+    """Return the findings that no check in ``reported`` covers.
 
-    A check covers a finding of its requirement if it failed, or if it has the status of the finding.
+    A check covers a finding of the same requirement if the check failed, or if both have the same status.
     """
-    known: dict[str, Status] = {}
+    status_of_requirement: dict[str, Status] = {}
     for conclusion in (check.conclusion for check in reported):
-        if conclusion.requirement and known.get(conclusion.requirement) != "failed":
-            known[conclusion.requirement] = conclusion.status
+        if conclusion.requirement and status_of_requirement.get(conclusion.requirement) != "failed":
+            status_of_requirement[conclusion.requirement] = conclusion.status
     return [
-        (path, one)
-        for path, one in findings
-        if known.get(one.requirement) not in ("failed", STATUS_OF[one.severity])
+        (path, finding)
+        for path, finding in findings
+        if status_of_requirement.get(finding.requirement) not in ("failed", STATUS_OF[finding.severity])
     ]
 
 
 def _excused(result: CheckResult) -> CheckResult:
-    """Turn a failure into a skip: a server need not speak every revision."""
+    """Return a failed result as skipped, because a server need not support every revision."""
     if result.status != "failed":
         return result
     return replace(result, conclusion=replace(result.conclusion, status="skipped"))

@@ -4,7 +4,7 @@ from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
-_DEPTH: Final = 8
+_MAX_DEPTH: Final = 8
 _FORMATS: Final = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",
@@ -19,11 +19,12 @@ _FORMATS: Final = {
 
 
 def sample(schema: JSON, depth: int = 0) -> JSON:
-    """A value for ``schema``: its default, constant, first example or first choice, else a small value.
+    """Return a value for ``schema``: its default, constant, first example or choice, else a small value.
 
-    It is a guess; the schema may reject it.
+    The value is a guess, which the schema may reject. ``depth`` says how deep the schema is in the outermost
+    one.
     """
-    if not isinstance(schema, dict) or depth > _DEPTH:
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return {} if depth == 0 else None
     for member in ("default", "const"):
         if member in schema:
@@ -36,8 +37,8 @@ def sample(schema: JSON, depth: int = 0) -> JSON:
         choices = schema.get(member)
         if isinstance(choices, list) and choices and "type" not in schema and "properties" not in schema:
             return sample(choices[0], depth + 1)
-    kind = schema.get("type")
-    match kind[0] if isinstance(kind, list) and kind else kind:
+    schema_type = schema.get("type")
+    match schema_type[0] if isinstance(schema_type, list) and schema_type else schema_type:
         case "string":
             return _text(schema)
         case "integer":
@@ -49,8 +50,8 @@ def sample(schema: JSON, depth: int = 0) -> JSON:
         case "null":
             return None
         case "array":
-            least = schema.get("minItems")
-            count = least if isinstance(least, int) and 0 < least <= 16 else 0
+            minimum = schema.get("minItems")
+            count = minimum if isinstance(minimum, int) and 0 < minimum <= 16 else 0
             return [sample(schema.get("items"), depth + 1) for _ in range(count)]
         case _:
             return _object(schema, depth)
@@ -58,30 +59,31 @@ def sample(schema: JSON, depth: int = 0) -> JSON:
 
 def _object(schema: JSONObject, depth: int) -> JSON:
     properties, required = schema.get("properties"), schema.get("required")
-    found: JSONObject = {}
+    """Return an object with the required members."""
+    value: JSONObject = {}
     for name in required if isinstance(required, list) else ():
         if isinstance(name, str):
-            found[name] = sample(properties.get(name) if isinstance(properties, dict) else None, depth + 1)
-    return found
+            value[name] = sample(properties.get(name) if isinstance(properties, dict) else None, depth + 1)
+    return value
 
 
 def _text(schema: JSONObject) -> str:
-    form = schema.get("format")
-    if isinstance(form, str) and form in _FORMATS:
-        return _FORMATS[form]
-    least = schema.get("minLength")
-    most = schema.get("maxLength")
+    format = schema.get("format")
+    if isinstance(format, str) and format in _FORMATS:
+        return _FORMATS[format]
+    minimum = schema.get("minLength")
+    maximum = schema.get("maxLength")
     text = "example"
-    if isinstance(least, int) and least > len(text):
-        text = text.ljust(min(least, 10_000), "x")
-    return text[:most] if isinstance(most, int) and most >= 0 else text
+    if isinstance(minimum, int) and minimum > len(text):
+        text = text.ljust(min(minimum, 10_000), "x")
+    return text[:maximum] if isinstance(maximum, int) and maximum >= 0 else text
 
 
 def _number(schema: JSONObject) -> JSON:
-    least, above = schema.get("minimum"), schema.get("exclusiveMinimum")
-    most = schema.get("maximum")
-    if isinstance(least, int | float):
-        return least
-    if isinstance(above, int | float):
-        return above + 1
-    return most if isinstance(most, int | float) and most < 1 else 1
+    minimum, exclusive_minimum = schema.get("minimum"), schema.get("exclusiveMinimum")
+    maximum = schema.get("maximum")
+    if isinstance(minimum, int | float):
+        return minimum
+    if isinstance(exclusive_minimum, int | float):
+        return exclusive_minimum + 1
+    return maximum if isinstance(maximum, int | float) and maximum < 1 else 1

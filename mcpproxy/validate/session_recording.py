@@ -1,7 +1,6 @@
 """Records and judges the messages between our client and a server under test.
 
-The recording is made in the client's own process. In the trace both sides look as if a proxy had recorded
-them.
+The client records in its own process. The trace is as if a proxy between client and server had written it.
 """
 
 import os
@@ -22,10 +21,10 @@ from mcpproxy.validate.answered import AnsweredMethods
 
 
 class SessionRecording:
-    """One recording at ``path``. ``findings`` grows as messages are judged; ``frames`` is their number.
+    """One recording at ``path``. ``findings`` are the findings so far.
 
     ``fault`` says why the file is incomplete; it is empty otherwise. ``answered`` counts the messages of the
-    server.
+    server by feature.
 
     Raises:
         McpProxyError: ``path`` cannot be written.
@@ -40,7 +39,7 @@ class SessionRecording:
         """The number of the last head or frame."""
         self.fault = ""
         self.was_provoked = False
-        """Whether our client sent what a client must not send."""
+        """Whether our client sent messages that a client must not send."""
         self._started_ns: Final = started_ns
         self._names: Final = SessionNames()
         self._judge: Final = SafeJudge(rules.observer)
@@ -52,10 +51,10 @@ class SessionRecording:
                 paths.make_private(folder)
             self._writer: Final = TraceWriter(path)
             self._writer.write(encode_header(header))
-            is_there = self._writer.flush()
+            is_written = self._writer.flush()
         except OSError as fault:
             raise _unwritable(path, fault.strerror or str(fault)) from None
-        if not is_there:
+        if not is_written:
             raise _unwritable(path, self._writer.fault or "nothing can be written there")
 
     @property
@@ -65,11 +64,11 @@ class SessionRecording:
 
     @property
     def judge_fault(self) -> str:
-        """Why mcpproxy stopped judging, which is a fault of mcpproxy; empty while it judges."""
+        """Why mcpproxy stopped judging, which is a fault of ours; empty while it judges."""
         return self._judge.stopped or ""
 
     def now_ns(self) -> int:
-        """The time since the recording started."""
+        """Return the time since the recording started."""
         return time.monotonic_ns() - self._started_ns
 
     def add_listener(self, listener: Callable[[Recorded], None]) -> None:
@@ -81,7 +80,7 @@ class SessionRecording:
         self._listeners.remove(listener)
 
     def record(self, event: Recorded) -> None:
-        """Write and judge one event, and pass it to the listeners. Heads and frames are numbered already."""
+        """Write and judge one event, and pass it to the listeners. Heads and frames must have a number."""
         if self._is_closed:
             return
         session = self._names.of(event)
@@ -102,7 +101,7 @@ class SessionRecording:
             listener(event)
 
     def record_frame(self, frame: Frame) -> Frame:
-        """Number a frame as the next one, and record it."""
+        """Give a frame the next number, and record it."""
         frame.seq = self.seq + 1
         self.record(frame)
         return frame

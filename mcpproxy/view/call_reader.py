@@ -76,8 +76,8 @@ class CallReader:
             id="" if id is None else visible(preview(id, 60)),
             session=columns.session[row],
             sender=columns.sender_of(row),
-            method=visible(method),
-            target=None if target is None else visible(target),
+            method=shortened(method),
+            target=None if target is None else shortened(target),
             outcome=outcome,
             error_code=None if code == NO_CODE else code,
             started_ns=columns.started_ns[row],
@@ -147,13 +147,13 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                 return "" if params is None else _shown(_without_meta(params))
             return _text(record.raw)
         case RequestHead():
-            return _cut(visible(record.target.partition("?")[2]))
+            return shortened(record.target.partition("?")[2])
         case Stderr(raw=raw):
             return _text(raw)
         case Lines(raws=raws):
             return _text(b"\n".join(raws[:PREVIEW_CHARACTERS]))
         case Gap(reason=reason):
-            return _cut(visible(reason))
+            return shortened(reason)
         case _:
             return ""
 
@@ -164,18 +164,24 @@ def result_preview(record: object, element: int | None = None) -> str:
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message = _single(record, element)
     if "result" not in message:
-        error = message.get("error")
-        if isinstance(error, dict) and isinstance(text := cast("dict[str, Any]", error).get("message"), str):
-            return _cut(visible(text[: 2 * PREVIEW_CHARACTERS]))
-        return "" if error is None else _shown(error)
-    result = message["result"]
-    if isinstance(result, dict) and isinstance(
-        content := cast("dict[str, Any]", result).get("content"), list
-    ):
-        if text := content_preview(cast("list[Any]", content)):
+        error: Any = message.get("error")
+        text: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else None
+        if isinstance(text, str):
+            return shortened(text)
+        return "" if error is None else _shown(cast("JSON", error))
+    result: Any = message["result"]
+    if isinstance(result, dict):
+        members = cast("dict[str, Any]", result)
+        if isinstance(members.get("content"), list) and (text := content_preview(members["content"])):
             return text
-        result = cast("dict[str, Any]", result).get("structuredContent", message["result"])
+        if "content" in members and "structuredContent" in members:
+            result = members["structuredContent"]
     return _shown(_without_meta(result))
+
+
+def shortened(text: str) -> str:
+    """Return ``text`` safe to show, on one line of at most ``PREVIEW_CHARACTERS``."""
+    return _cut(visible(text[: 2 * PREVIEW_CHARACTERS]))
 
 
 def beginning_preview(head: bytes) -> str:
@@ -201,7 +207,7 @@ def content_preview(content: list[Any]) -> str:
         block = cast("dict[str, Any]", item)
         text = block.get("text")
         if isinstance(text, str):
-            shown.append(visible(text[: 2 * PREVIEW_CHARACTERS]))
+            shown.append(shortened(text))
         else:
             kind, of = block.get("type"), block.get("mimeType")
             words = [word for word in (kind, of) if isinstance(word, str)]

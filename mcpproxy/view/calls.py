@@ -54,18 +54,18 @@ class Outcome(StrEnum):
 class Call:
     """One row: a request with its answer, or an orphan.
 
-    ``number`` counts the rows from 1, in the order in which they began on the wire. ``frame`` is the sequence
-    number of the request or orphan (0 for a gap), ``answer`` that of the answer. ``session`` is the number of
-    the session in ``View.sessions``, from 0. ``sender`` is who sent the request or orphan. ``target`` is the
-    name of the tool or prompt, or the URI of the resource.
+    ``number`` counts the rows from 1, in the order in which they began on the wire. ``frame`` is the
+    sequence number of the request or orphan (0 for a gap), ``answer`` that of the answer. ``session`` is
+    the ``number`` of its session. ``sender`` is who sent the request or orphan. ``target`` is the name of
+    the tool or prompt, or the URI of the resource.
 
     ``latency_ns`` is the time from the request to its answer. Without an answer it is ``None``, and
-    ``waited_ns`` says for how long there was none: until the end of the recording, or until now while it is
-    running. ``parent`` is the row to which a request of the server belongs; 0 if it belongs to none, or if
-    that is not certain.
+    ``waited_ns`` says for how long there was none: until it was cancelled, until the end of the
+    recording, or until now while it is running. ``parent`` is the row to which a request of the server
+    belongs; 0 if it belongs to none, or if that is not certain.
 
-    ``arguments`` and ``result`` are short previews on one line. ``result`` is the text of the content, or the
-    message of the error.
+    Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;
+    ``result`` is the text of the content, or the message of the error.
     """
 
     number: int

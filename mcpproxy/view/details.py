@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
 from mcpproxy.protocol.rules import Rule, RuleError
 from mcpproxy.ruleset import catalogue
@@ -19,7 +18,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Stderr,
 )  # fmt: skip
-from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview
+from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import FoundRule, Kind, Part, Role
 from mcpproxy.view.columns import Columns
 
@@ -72,10 +71,10 @@ def part(columns: Columns, reader: CallReader, row: int, line: int) -> Iterator[
             role = _frame_role(columns, record, line, owner, is_inner=is_inner)
             yield Part(role, record.seq, record.observed_at_ns, owner, record, _summary(record))
         case RequestHead():
-            words = visible(f"{record.method} {record.target}")
+            words = shortened(f"{record.method} {record.target}")
             yield Part(Role.HTTP_REQUEST, record.seq, record.observed_at_ns, owner, record, words)
         case ResponseHead():
-            words = visible(f"{record.status} {record.reason}".strip())
+            words = shortened(f"{record.status} {record.reason}".strip())
             yield Part(Role.HTTP_RESPONSE, record.seq, record.observed_at_ns, owner, record, words)
         case ExchangeEnd(cut=cut, by=by, observed_at_ns=at_ns):
             words = f"cut short by the {by}" if cut and by else "cut short" if cut else "the end"
@@ -83,7 +82,7 @@ def part(columns: Columns, reader: CallReader, row: int, line: int) -> Iterator[
         case Stderr(observed_at_ns=at_ns):
             yield Part(Role.LOG, None, at_ns, owner, record, arguments_preview(record, {}, ""))
         case Gap(reason=reason, observed_at_ns=at_ns):
-            yield Part(Role.OTHER, None, at_ns, owner, record, visible(reason))
+            yield Part(Role.OTHER, None, at_ns, owner, record, shortened(reason))
         case _:
             pass
 
@@ -111,9 +110,8 @@ def _summary(frame: Frame) -> str:
 def _summary_of(frame: Frame, message: Single) -> str:
     match message:
         case Request(method=method, value=value) | Notification(method=method, value=value):
-            return (
-                f"{visible(method)} {arguments_preview(frame, cast('dict[str, Any]', value), method)}".strip()
-            )
+            arguments = arguments_preview(frame, cast("dict[str, Any]", value), method)
+            return f"{shortened(method)} {arguments}".strip()
         case Response() | ErrorResponse():
             return result_preview(frame)
         case Malformed():

@@ -16,6 +16,7 @@ from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import Request, Response
+from mcpproxy.recorder.liveness import is_relay_alive
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Frame
@@ -139,11 +140,7 @@ def _ends(path: str) -> _Ends:
     try:
         head, tail, size = _read_ends(path)
     except FileNotFoundError:
-        if not os.path.isdir(journal.folder(path)):
-            return _Ends(name, RecordingEntry(path, "unreadable", "no such file"))
-        # A journal from which no trace was made yet.
-        state = "starting" if _is_recording(path) else "cut"
-        return _Ends(name, RecordingEntry(path, state, state))
+        return _Ends(name, _from_journal(path))
     except (OSError, McpProxyError) as fault:
         reason = (fault.strerror or "unreadable").lower() if isinstance(fault, OSError) else str(fault)
         return _Ends(name, RecordingEntry(path, "unreadable", visible(reason)))
@@ -153,9 +150,31 @@ def _ends(path: str) -> _Ends:
         return _Ends(
             name, RecordingEntry(path, "unreadable", f"{os.path.basename(shown)} is not a trace", size=size)
         )
-    started_ns = _unix_ns(header.started_at)
     facts, first_ns = _handshake(lines[1:])
-    entry = RecordingEntry(
+    entry = replace(
+        _from_header(path, header),
+        client=visible(facts.client),
+        client_version=visible(facts.client_version),
+        server=visible(facts.server),
+        server_version=visible(facts.server_version),
+        protocol=facts.protocol,
+        revision=visible(facts.revision),
+        size=size,
+    )
+    entry = replace(entry, active_ns=entry.started_ns + first_ns)
+    last = _record(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None
+    if isinstance(last, CloseRecord | Continued):
+        return _ended(name, entry, header, last)
+    state = "running" if _is_recording(path, header) else "ended" if header.imported else "cut"
+    at_ns, frames = _last_counts(tail)
+    return _Ends(
+        name, replace(entry, state=state, ended=state, duration_ns=at_ns, frames=frames), header.continues
+    )
+
+
+def _from_header(path: str, header: Header) -> RecordingEntry:
+    started_ns = _unix_ns(header.started_at)
+    return RecordingEntry(
         path=path,
         state="cut",
         label=visible(header.label),
@@ -163,28 +182,29 @@ def _ends(path: str) -> _Ends:
         upstream=visible(header.upstream),
         command=tuple(map(visible, header.command)),
         cwd=visible(header.cwd),
-        client=visible(facts.client),
-        client_version=visible(facts.client_version),
-        server=visible(facts.server),
-        server_version=visible(facts.server_version),
-        protocol=facts.protocol,
-        revision=visible(facts.revision),
         imported=visible(header.imported),
         started_at=visible(header.started_at),
         started_ns=started_ns,
-        active_ns=started_ns + first_ns,
-        size=size,
+        active_ns=started_ns,
         boot=header.boot,
         ppid=header.ppid,
     )
-    last = _record(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None
-    if isinstance(last, CloseRecord | Continued):
-        return _ended(name, entry, header, last)
-    state = "running" if _is_recording(path) else "ended" if header.imported else "cut"
-    at_ns, frames = _last_counts(tail)
-    return _Ends(
-        name, replace(entry, state=state, ended=state, duration_ns=at_ns, frames=frames), header.continues
-    )
+
+
+def _from_journal(path: str) -> RecordingEntry:
+    """Return the entry of a recording of which there is only a journal."""
+    folder = journal.folder(path)
+    if not os.path.isdir(folder):
+        return RecordingEntry(path, "unreadable", "no such file")
+    from mcpproxy.recorder.recovery import header_in_journal  # few recordings need it
+
+    try:
+        header = header_in_journal(folder)
+    except (OSError, McpProxyError):
+        header = None
+    entry = RecordingEntry(path, "cut") if header is None else _from_header(path, header)
+    state = "starting" if _is_recording(path, header) else "cut"
+    return replace(entry, state=state, ended=state)
 
 
 def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord | Continued) -> _Ends:
@@ -197,7 +217,7 @@ def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord |
         findings=dict(tally.found) if tally else None,
     )
     if isinstance(last, Continued):
-        state = "running" if _is_recording(entry.path) else "cut"
+        state = "running" if _is_recording(entry.path, header) else "cut"
         said = f"goes on in {visible(last.file)}"
         entry = replace(entry, state=state, ended=said, duration_ns=last.observed_at_ns)
         return _Ends(name, entry, header.continues, last.file)
@@ -265,12 +285,13 @@ def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
     return at_ns, seq
 
 
-def _is_recording(path: str) -> bool:
-    """Whether a recorder holds the lock of the journal beside a trace."""
+def _is_recording(path: str, header: Header | None) -> bool:
+    """Whether a recorder holds the lock of the journal beside a trace, or is about to start."""
     try:
-        return is_held(Folder(journal.folder(path)))
+        folder = Folder(journal.folder(path))
     except OSError:
         return False
+    return is_held(folder) or (header is not None and is_relay_alive(header))
 
 
 def _unix_ns(started_at: str) -> int:

@@ -36,6 +36,7 @@ KEPT_BYTES: Final = 1 << 30
 _FACTS: Final = SessionFacts.__match_args__
 _SUFFIX: Final = ".index"
 _VERSION: Final = 1
+"""To be raised when the pass over a recording finds something else, or the columns change."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600
 """A draft this old was left behind by a process that was killed."""

@@ -8,7 +8,7 @@ from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, TARGETS, Columns, code_of
+from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, TARGETS, Columns, code_of
 from mcpproxy.view.exchange_state import ExchangeState
 from mcpproxy.view.peers import VERSION_META, SessionFacts
 
@@ -177,8 +177,10 @@ class MessageScan:
                 self._result_facts(cast("dict[str, Any]", result), row)
         if columns.outcome[row] == _NO_ANSWER:
             columns.outcome[row] = _REFUSED if seen.by_us else outcome
-        elif columns.outcome[row] == _HTTP_ERROR:
+        elif columns.outcome[row] == _HTTP_ERROR:  # its body holds the answer after all
             columns.outcome[row] = outcome
+            if outcome != _RPC_ERROR:
+                columns.code[row] = NO_CODE
         return row
 
     def _answered(self, id: RequestId | None, client: bool, exchange: ExchangeState | None) -> int:
@@ -257,12 +259,10 @@ class MessageScan:
         if exchange is not None:
             return exchange.call
         if self._is_acp:
-            return self._prompts.get(session, 0) if self._is_unanswered(self._prompts.get(session, 0)) else 0
+            row = self._prompts.get(session, 0)
+            return 0 if self.columns.answer_line[row] else row
         waiting = self._open[True]
         return next(iter(waiting.values())) if len(waiting) == 1 else 0
-
-    def _is_unanswered(self, row: int) -> bool:
-        return bool(row) and not self.columns.answer_line[row]
 
     def _orphan(self, kind: int, seen: Seen, method: str = "", session: int | None = None) -> int:
         """Add a row for something that belongs to no call, and return its number."""

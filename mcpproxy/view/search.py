@@ -26,6 +26,7 @@ _FRAME: Final = b'{"type":"frame",'
 _MESSAGE: Final = b'"message":'
 _STDERR: Final = b'{"type":"stderr",'
 _TEXT: Final = b'"text":'
+_STDERR_HEAD_BYTES: Final = 64
 
 
 @slotted()
@@ -44,7 +45,7 @@ class TextSearch:
         self, columns: Columns, odd_lines: list[int], source: Source, until: int
     ) -> Generator[Progress, None, None]:
         """Search up to the offset ``until``, the end of a line; say after each chunk how far that is."""
-        needles = sorted({needle for text in self.texts for needle in spellings(text)})
+        needles = {needle for text in self.texts for needle in spellings(text) if b"\n" not in needle}
         while self.end < until:
             chunk = source.read(self.end, min(CHUNK_BYTES, until - self.end))
             if self.end + len(chunk) < until:
@@ -67,32 +68,40 @@ class TextSearch:
         """Return the rows to which the lines belong."""
         return set(map(columns.line_row.__getitem__, self.lines)) - {0}
 
-    def _search(self, chunk: bytes, needles: list[bytes], columns: Columns) -> None:
+    def _search(self, chunk: bytes, needles: set[bytes], columns: Columns) -> None:
         """Add the lines of a chunk, which is in lower case, that have one of ``needles``."""
         find, rfind, offsets = chunk.find, chunk.rfind, columns.line_offset
         for needle in needles:
             at = find(needle)
             while at >= 0:
                 start = rfind(b"\n", 0, at) + 1
-                end = find(b"\n", at)
-                content = _content(chunk, start)
+                end = _end(chunk, at)
+                content = _content(chunk, start, end)
                 if content < 0:  # a record of another kind
-                    at = find(needle, end)
+                    at = find(needle, end + 1)
                 elif at < content:
                     at = find(needle, content)
                 else:
                     self.lines.append(bisect_right(offsets, self.end + start) - 1)
-                    at = find(needle, end)
+                    at = find(needle, end + 1)
 
 
-def _content(chunk: bytes, start: int) -> int:
-    """Return where the content of the record at ``start`` begins; -1 for a record without content."""
+def _end(chunk: bytes, at: int) -> int:
+    """Return where the line ends that has the byte ``at``."""
+    end = chunk.find(b"\n", at)
+    return len(chunk) if end < 0 else end
+
+
+def _content(chunk: bytes, start: int, end: int) -> int:
+    """Return where the content of the record begins that is between ``start`` and ``end``; -1 if it has none.
+
+    A frame that is recorded as text or base64 has none here: it is an odd line.
+    """
     if chunk.startswith(_FRAME, start):
-        found = chunk.find(_MESSAGE, start)
-        end = chunk.find(b"\n", start)
-        return found + len(_MESSAGE) if 0 <= found < end else -1
+        found = chunk.find(_MESSAGE, start, end)
+        return found + len(_MESSAGE) if found >= 0 else -1
     if chunk.startswith(_STDERR, start):
-        found = chunk.find(_TEXT, start, start + 64)
+        found = chunk.find(_TEXT, start, min(start + _STDERR_HEAD_BYTES, end))
         return found + len(_TEXT) if found >= 0 else -1
     return -1
 

@@ -129,11 +129,13 @@ class View:
 
     @property
     def not_judged(self) -> str:
-        """Why the recording has no findings of its own: it was not judged; empty if it was."""
+        """Why the findings of the recording are not all that there would be; empty if it was judged."""
         if self.header.imported:
-            return "an imported recording is not judged: mcpproxy check judges it"
-        if self.header.partial:
-            return "a part of a recording keeps no findings: mcpproxy check judges it"
+            return "it was recorded by another program and not judged; mcpproxy check judges it"
+        tally = self._scan.last.tally if self._scan.last else None
+        if tally and tally.judge_error:
+            fault = visible(tally.judge_error)
+            return f"the judge failed while recording ({fault}); mcpproxy check judges it again"
         return ""
 
     @property
@@ -169,6 +171,14 @@ class View:
         """Return the numbers of the rows that pass the filter, in order."""
         rows = self._rows(filter)
         return range(1, self.columns.rows + 1) if rows is None else rows
+
+    def frames_of(self, filter: AnyFilter) -> list[int]:
+        """Return the sequence numbers of all that belongs to the rows that pass the filter, in order."""
+        rows, columns = set(self.numbers(filter)), self.columns
+        found = [
+            seq for seq, line in enumerate(columns.line_of_seq) if line and columns.line_row[line] in rows
+        ]
+        return found + sorted(seq for seq, line in columns.far_seqs.items() if columns.line_row[line] in rows)
 
     def position(self, number: int, filter: AnyFilter = None) -> int:
         """Return where a row is among those that pass the filter, or where it would be."""

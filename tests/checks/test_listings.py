@@ -43,17 +43,17 @@ class Session:
 def test_pages_make_a_whole_list() -> None:
     session = Session()
     session.page(["a"], after="2")
-    assert session.tools.whole is None
+    assert session.tools.current is None
     session.page(["b"], cursor="2")
-    assert session.tools.whole is not None
-    assert list(session.tools.whole.items) == ["a", "b"]
+    assert session.tools.current is not None
+    assert list(session.tools.current.items) == ["a", "b"]
     assert list(session.tools.items) == ["a", "b"]
 
 
 def test_a_page_in_the_middle_is_not_a_whole_list() -> None:
     session = Session()
     session.page(["b"], cursor="2")
-    assert session.tools.whole is None
+    assert session.tools.current is None
     assert list(session.tools.items) == ["b"]
 
 
@@ -61,7 +61,7 @@ def test_an_announced_change_discards_the_list() -> None:
     session = Session()
     session.page(["a"])
     session.say("server", method="notifications/tools/list_changed")
-    assert session.tools.whole is None
+    assert session.tools.current is None
     assert session.tools.items == {}
     session.page(["b"])
     assert list(session.tools.items) == ["b"]
@@ -86,7 +86,7 @@ def test_walks_that_nobody_continues_are_forgotten() -> None:
         session.page(["a"], after=f"{number}")
     assert len(session.tools.under_way) == MAX_WALKS
     session.page(["b"], cursor="0")
-    assert session.tools.whole is None
+    assert session.tools.current is None
 
 
 def test_a_list_without_end_stays_bounded() -> None:
@@ -94,5 +94,5 @@ def test_a_list_without_end_stays_bounded() -> None:
     half = [f"t{number}" for number in range(MAX_ITEMS // 2 + 1)]
     session.page(half, after="2")
     session.page([f"u{name}" for name in half], cursor="2")
-    assert session.tools.whole is None
+    assert session.tools.current is None
     assert MAX_ITEMS <= len(session.tools.items) <= MAX_ITEMS * 9 // 8

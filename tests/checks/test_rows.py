@@ -128,8 +128,8 @@ def checks_for(kind: type[Single], method: str) -> set[str]:
 
 def test_a_message_is_given_to_the_checks_that_concern_it() -> None:
     names = checks_for(Response, "tools/list")
-    assert {"response_id", "tool_name", "tool_schemas"} <= names
-    assert "tool_name" not in checks_for(Response, "tools/call")
+    assert {"response_id", "missing_name", "tool_schemas"} <= names
+    assert "missing_name" not in checks_for(Response, "tools/call")
     assert checks_for(Malformed, "") == checks_for(Malformed, "tools/list")
     assert all(checks_for(kind, "ping") for kind in KIND_NAMES)
 

@@ -96,6 +96,29 @@ def test_endings(tmp_path: Path, members: str, ended: str) -> None:
     assert (recording.ended, recording.frames) == (ended, 0)
 
 
+def test_a_proxy_over_http_is_stopped_and_does_not_exit(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    """The server is another process, so its exit code is not known."""
+    over_http = HEADER.replace('"transport":"stdio"', '"transport":"http"')
+    recordings.write(tmp_path / "t.jsonl", (over_http, close(0, 0)))
+    assert mcpproxy("list", str(tmp_path)).out.splitlines()[1].split()[-2] == "stopped"
+    recordings.write(tmp_path / "t.jsonl", (over_http, close(0, 0, code=1)))
+    assert summarise(str(tmp_path / "t.jsonl")).ended == "exit 1"
+
+
+def test_paths_in_the_working_directory_are_short(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    recordings.write(tmp_path / "here" / "in.jsonl", CLEAN)
+    outside = recordings.write(tmp_path / "out.jsonl", CLEAN)
+    listed = {folder: mcpproxy("list", str(tmp_path / folder)).out for folder in ("here", "")}
+    assert listed["here"].splitlines()[1].split()[-1] == "in.jsonl"
+    assert listed[""].splitlines()[1].split()[-1] == outside
+    (trace,) = json.loads(mcpproxy("list", "--json", str(tmp_path / "here")).out)["traces"]
+    assert trace["path"] == str(tmp_path / "here" / "in.jsonl")  # programs may be elsewhere
+
+
 def test_a_file_that_cannot_be_opened_has_its_line(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").mkdir()
     assert summarise(str(tmp_path / "t.jsonl")).ended == "is a directory"

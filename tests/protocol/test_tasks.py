@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, instant, reported
+from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, parse_time, state_of_status
 
 S = TaskState
 
@@ -62,7 +62,7 @@ def test_a_result_does_not_hide_how_a_task_ended() -> None:
     ],
 )
 def test_a_status_names_a_state_or_none(status: JSON, state: TaskState | None) -> None:
-    assert reported(status) is state
+    assert state_of_status(status) is state
 
 
 TEN = datetime(2025, 11, 25, 10, tzinfo=UTC)
@@ -84,4 +84,4 @@ TEN = datetime(2025, 11, 25, 10, tzinfo=UTC)
     ],
 )
 def test_a_timestamp_is_read_in_any_form_of_the_standard(text: JSON, found: datetime | None) -> None:
-    assert instant(text) == found
+    assert parse_time(text) == found

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcpproxy.base.secret_values import PATTERNS
 from mcpproxy.recorder.secret_arguments import masked, shown
 from mcpproxy.session.masked_values import ANY
 
@@ -78,3 +79,31 @@ def test_equal_secrets_have_equal_masks_under_one_key() -> None:
     assert alike == f"--secret={one}"
     assert other != f"X_TOKEN={one}"
     assert masked(["--token", "abc"], b"l")[1] != one
+
+
+WITH_SECRETS = (
+    *("AKIA", "ASIA", "AROA", "AIDA", "ABIA", "ACCA"),
+    *(f"gh{letter}_" + "a1" * 18 for letter in "pousr"),
+    "hooks.slack.com/services/T0/B0/abcdefghijklmnop",
+    "xapp-1-A0-12345",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
+    "Basic dXNlcjpwYXNz1",
+    "BEARER abcdefg1",
+    "sk_live_abcdefghijklmnop",
+    "rk_test_abcdefghijklmnop",
+    "pypi-" + "a" * 50,
+    "redis://:hunter22@db",
+    *(f"{name}={SECRET}" for name in ("api-key", "ACCESS_KEY", "secretkey", "private-key", "SECRET", "pwd")),
+    *(f"{name}={SECRET}" for name in ("passwd", "password", "passphrase", "token", "my_Token")),
+    # Letters that a pattern without regard to case takes for ASCII.
+    *(f"{name}={SECRET}" for name in ("paſſword", "to\u212aen", "prıvate_key", "PRİVATE_KEY", "apı-key")),
+    "BAſİC dXNlcjpwYXNz1",
+    "basıc dXNlcjpwYXNz1",
+)
+
+
+@pytest.mark.parametrize("text", [f"{text}{'A' * 16}" if len(text) == 4 else text for text in WITH_SECRETS])
+def test_every_secret_has_a_mark_of_its_pattern(text: str) -> None:
+    found = [secret.pattern.search(text) is not None for secret in PATTERNS]
+    assert any(found)
+    assert [secret.sub(lambda _: "", text) != text for secret in PATTERNS] == found

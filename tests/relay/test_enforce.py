@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcpproxy.cli.enforce_options import rules_to_enforce
 from mcpproxy.enforce import stdio as gate
-from mcpproxy.enforce.policy import Enforcer, enforceable
+from mcpproxy.enforce.policy import Enforcer, enforceable_rules
 from mcpproxy.enforce.stdio import Gate
 from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
@@ -288,7 +288,7 @@ def test_rules_are_named_by_code_or_name() -> None:
 
 
 def test_only_what_requests_alone_decide_can_be_enforced() -> None:
-    possible = enforceable()
+    possible = enforceable_rules()
     assert {f"ACP-{n:03}" for n in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11)} <= possible
     assert {"PROTO-001", "PROTO-005", "PROTO-009", "RPC-003", "RPC-004", "RPC-005", "SEQ-003"} <= possible
     assert not possible & {

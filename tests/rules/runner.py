@@ -292,7 +292,7 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
         families.append(
             pin_checks({name: _approved(server, revision) for name, server in fixture.pins.items()})
         )
-    ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, families)
+    ruleset = Ruleset(catalogue.load()).extended({fixture.rule}, families)
     if not narrowed:
         ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))
     observer = ruleset.observer(redacted=fixture.redacted)

@@ -10,7 +10,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, RequestId
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session import history
 from mcpproxy.session.frame import other
-from mcpproxy.session.history import History, ModernAnswer, SentRequest, UsedIds, keep
+from mcpproxy.session.history import History, ModernAnswer, SentRequest, UsedIds, keep_latest
 
 RECENT: Final = 4
 
@@ -101,13 +101,13 @@ def test_the_other_side() -> None:
 def test_a_full_table_keeps_the_latest_entries() -> None:
     table: dict[str, int] = {}
     for number, name in enumerate("abacd"):
-        keep(table, name, number, 3)
+        keep_latest(table, name, number, 3)
     assert table == {"a": 2, "c": 3, "d": 4}
 
 
 def test_stateless_requests_share_what_lasts_and_other_sessions_do_not() -> None:
     lent: dict[type, object] = {}
-    one, two, apart = History(lasting=lent), History(lasting=lent), History()
-    assert one.beyond(UsedIds) is two.beyond(UsedIds)
-    assert one.beyond(UsedIds) is not one.of(UsedIds)
-    assert apart.beyond(UsedIds) is apart.of(UsedIds)
+    one, two, apart = History(stateless_memories=lent), History(stateless_memories=lent), History()
+    assert one.across_requests(UsedIds) is two.across_requests(UsedIds)
+    assert one.across_requests(UsedIds) is not one.of(UsedIds)
+    assert apart.across_requests(UsedIds) is apart.of(UsedIds)

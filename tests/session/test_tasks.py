@@ -1,6 +1,6 @@
 """What is remembered of tasks and subscriptions: apart from each other, and not without end."""
 
-from mcpproxy.protocol.task_lifecycle import TaskState, instant
+from mcpproxy.protocol.task_lifecycle import TaskState, parse_time
 from mcpproxy.session import extension_tasks, subscriptions, task_table
 from mcpproxy.session.extension_tasks import ExtensionTasks
 from mcpproxy.session.history import SentRequest
@@ -32,7 +32,7 @@ def test_the_oldest_tasks_are_forgotten() -> None:
 
 
 def test_a_report_is_later_by_its_request_or_its_timestamp() -> None:
-    early, late = instant("2025-11-25T10:00:00Z"), instant("2025-11-25T10:00:01Z")
+    early, late = parse_time("2025-11-25T10:00:00Z"), parse_time("2025-11-25T10:00:01Z")
     assert is_later(asked(1, seq=5), None, 4, late)
     assert is_later(None, late, 4, early)
     assert not is_later(asked(1, seq=3), early, 4, early)
@@ -42,9 +42,9 @@ def test_a_report_is_later_by_its_request_or_its_timestamp() -> None:
 
 def test_a_caller_finds_only_its_own_tasks() -> None:
     known = ExtensionTasks()
-    mine = known.known("server token-1", "t")
-    assert known.known("server token-1", "t") is mine
-    assert known.known("server token-2", "t") is not mine
+    mine = known.get_or_add("server token-1", "t")
+    assert known.get_or_add("server token-1", "t") is mine
+    assert known.get_or_add("server token-2", "t") is not mine
     assert known.get("server token-3", "t") is None
 
 
@@ -52,7 +52,7 @@ def test_the_oldest_tasks_of_an_extension_are_forgotten() -> None:
     known = ExtensionTasks()
     most = extension_tasks.MAX_REMEMBERED
     for number in range(2 * most):
-        known.known("", str(number))
+        known.get_or_add("", str(number))
     assert most <= len(known.by_id) <= most * 9 // 8
     assert known.get("", "0") is None
 
@@ -72,7 +72,7 @@ def test_forgetting_a_subscription_is_recorded() -> None:
     known = Subscriptions()
     for id in range(subscriptions.MAX_REMEMBERED):
         known.add(Subscription(asked(id), None))
-    assert not known.forgetful
+    assert not known.forgot_some
     known.add(Subscription(asked("one more"), None))
-    assert known.forgetful
+    assert known.forgot_some
     assert 0 not in known.by_id

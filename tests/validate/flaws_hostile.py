@@ -72,8 +72,9 @@ def never_closing(server: Server) -> None:
 
     def begin() -> None:
         good()
-        if os.fork() == 0:
-            good()
+        if pid := os.fork():
+            server.note_process(pid)  # by the parent: the child may be killed before it could
+        else:
             time.sleep(600)
 
     def end() -> int:

@@ -46,6 +46,15 @@ def end_at_early_request(server: Server) -> None:
 
 
 @flaw
+def end_at_request_before_initialized(server: Server) -> None:
+    """Its library takes nothing but the notification after initialize."""
+    good = server.result
+    server.result = lambda method, params: (
+        os._exit(1) if server.is_initialized and not server.is_open else good(method, params)
+    )
+
+
+@flaw
 def early_question(server: Server) -> None:
     """It asks before the client has said that it is ready."""
     good = server.methods["tools/list"]

@@ -278,9 +278,13 @@ class Server:
 
     def begin(self) -> None:
         sys.stderr.write("scripted server begins\n")
+        self.note_process(os.getpid())
+
+    def note_process(self, pid: int) -> None:
+        """Tell the test that this process belongs to the server."""
         if place := os.environ.get("SCRIPTED_PIDS"):
             with open(place, "a", encoding="ascii") as file:
-                file.write(f"{os.getpid()}\n")
+                file.write(f"{pid}\n")
 
     def run(self) -> int:
         """Until stdin ends; the exit code."""

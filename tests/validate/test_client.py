@@ -210,7 +210,7 @@ def test_a_signal_does_not_take_the_exit_code_away(monkeypatch: pytest.MonkeyPat
         wire = client.wire
         assert isinstance(wire, StdioWire)
         wire.signal(signal.SIGTERM)
-        assert await wire.ended(10)
+        assert await wire.wait_for_exit(10)
         await client.close()
         assert wire.exit_code == -signal.SIGTERM
 

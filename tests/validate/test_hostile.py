@@ -1,6 +1,7 @@
 """Servers that hang, flood, die, answer garbage or never close: the run ends, says so, and leaves nothing."""
 
 import os
+import select
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from tests.validate.trial import check, target, tried
 
 PATIENCE_S = 1.5
 
+LIMIT_S = 5.0
+"""How long a killed process may take to end."""
+
 
 def endured(
     flaw: str, folder: Path, only: Sequence[str] = (), timeout_s: float = PATIENCE_S
@@ -24,16 +28,16 @@ def endured(
 
 
 def running(pids: Sequence[int]) -> list[int]:
+    """Those that do not end. A process that was killed takes a moment to, and its parent may be gone."""
     found: list[int] = []
     for pid in pids:
         try:
-            os.kill(pid, 0)
+            process = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        # A child that nobody has waited for yet is dead all the same.
-        state = Path(f"/proc/{pid}/stat")
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z":
+        if not select.select([process], [], [], LIMIT_S)[0]:
             found.append(pid)
+        os.close(process)
     return found
 
 

@@ -169,10 +169,23 @@ def test_a_refusal_under_the_id_of_an_invalid_request_is_an_answer(tmp_path: Pat
     assert blamed(tried(target(), tmp_path, ("invalid-request",))) == {}
 
 
-def test_a_server_without_ping_is_not_blamed_for_ids(tmp_path: Path) -> None:
-    result = tried(target("refused-ping"), tmp_path, ("ping", "id-zero", "id-long"))
-    assert list(blamed(result)) == ["ping"]
-    assert check(result, "id-zero").conclusion.message.startswith("because ping is refused under any id")
+@pytest.mark.parametrize("only", [("ping",), ()])
+def test_a_server_without_ping_is_blamed_for_that_alone(only: tuple[str, ...], tmp_path: Path) -> None:
+    others = ("id-zero", "line-separators", "concurrent-requests", "large-message", "huge-message")
+    result = tried(target("refused-ping"), tmp_path, (*only, *others, "split-writes"))
+    assert list(blamed(result)) in (["ping"], ["LIFE-004 failed-ping"])
+    assert check(result, "id-zero").status == "passed"
+    assert check(result, "concurrent-requests").conclusion.message.startswith("50 requests (tools/list, ")
+    assert check(result, "split-writes").status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("probe", "status"), [("request-before-initialize", "warning"), ("ping-before-initialize", "failed")]
+)
+def test_the_end_of_a_server_is_told_once(probe: str, status: str, tmp_path: Path) -> None:
+    result = tried(target("end-at-early-request"), tmp_path, (probe,))
+    assert list(blamed(result)) == [probe]
+    assert check(result, probe).status == status
 
 
 def test_what_a_server_complained_of_is_said_and_not_the_end_of_its_usage(tmp_path: Path) -> None:

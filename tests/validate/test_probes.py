@@ -109,7 +109,7 @@ CASES = (
     fails("progress-token", "progress-for-nobody", "nobodys", "PROG-003"),
     fails("progress-token", "stalled-progress", "2", "PROG-004"),
     # Robustness
-    hangs("line-separators", "lines-by-unicode", "the answer to ping (id 2) has the id null"),
+    hangs("line-separators", "lines-by-unicode", "the answer to ping (id 3) has the id null"),
     hangs("concurrent-requests", "few-at-once", "of 50 requests at once"),
     fails("concurrent-requests", "swapped-answers", "got another's answer", "PROTO-007"),
     warns("concurrent-requests", "refused-crowd", "Too many requests"),
@@ -119,7 +119,7 @@ CASES = (
     warns("large-message", "small-refusing-buffer", "Request too large"),
     fails("huge-message", "middling-buffer", "it ended with exit code 1"),
     # The process
-    hangs("split-writes", "a-read-is-a-message", "the answer to ping (id 2) has the id null"),
+    hangs("split-writes", "a-read-is-a-message", "the answer to ping (id 3) has the id null"),
     hangs("messages-in-one-write", "few-at-once", "no answer to ping"),
     fails("stdout", "traceback-on-stdout", "Traceback", "STDIO-002"),
     fails("stdout", "farewell-on-stdout", "Server stopped.", "STDIO-002"),
@@ -134,9 +134,15 @@ CASES = (
     # The handshake
     warns("second-initialize", "end-at-second-initialize", "it ended with exit code 1"),
     fails("ping-before-initialize", "no-ping-before-initialize", "refused", "LIFE-004"),
+    fails("ping-before-initialize", "end-at-early-request", "exit code 1", "LIFE-004"),
     warns("request-before-initialize", "offended-by-early-request", "the session cannot be opened"),
     warns("request-before-initialize", "end-at-early-request", "it ended with exit code 1"),
     warns("uninitialized-operation", "early-question", "roots/list", "SEQ-003"),
+    warns(
+        "uninitialized-operation",
+        "end-at-request-before-initialized",
+        "a client ends the server",
+    ),
     fails("uninitialized-operation", "never-ready", "even after notifications/initialized"),
     fails("unsupported-version", "any-version", "a revision that does not exist"),
     warns("unsupported-version", "version-in-words", "latest", "PROTO-008"),

@@ -2,11 +2,16 @@
 
 import json
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcpproxy.cli.main import main
+from mcpproxy.cli.new_recording import start_payload
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
 from mcpproxy.view.folder import RecordingEntry, recordings
@@ -57,6 +62,35 @@ def test_a_cut_and_a_running_recording(tmp_path: Path) -> None:
         "cut.jsonl": ("cut", 5, False),
         "running.jsonl": ("running", 5, True),
     }
+
+
+def test_a_recording_whose_recorder_has_not_begun_is_starting(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.jsonl")
+    now_ns = time.monotonic_ns()
+    members = {"transport": '"stdio"', "command": '["python","weather.py"]'}
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as relay:
+        start = json.loads(start_payload("weather", now_ns, members)) | {"pid": relay.pid}
+        made = journal.Journal(path, json.dumps(start).encode(), now_ns)
+        (entry,) = recordings(str(tmp_path))
+        assert (entry.state, entry.running, entry.label) == ("starting", True, "weather")
+        assert entry.ppid == os.getppid()
+        relay.kill()
+    (entry,) = recordings(str(tmp_path))
+    assert (entry.state, entry.running) == ("cut", False)
+    made.discard()
+
+
+def test_a_recording_says_which_process_started_it(tmp_path: Path) -> None:
+    trace = str(tmp_path / "s.jsonl")
+    command = [sys.executable, "-m", "mcpproxy", "--trace", trace, "--", sys.executable, "-c", ""]
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    (entry,) = recordings(str(tmp_path))
+    assert (entry.ppid, entry.state) == (os.getpid(), "ended")
+    copied = tmp_path / "copy" / "s.jsonl"
+    copied.parent.mkdir()
+    assert main(["redact", entry.path, "--preset", "secrets", "-o", str(copied)]) == 0
+    (entry,) = recordings(str(copied.parent))
+    assert (entry.ppid, entry.boot) == (0, "")
 
 
 def test_a_rotated_recording_is_one_entry(tmp_path: Path) -> None:

@@ -92,6 +92,13 @@ def test_what_belongs_to_a_call_is_shown_with_it(situation: str, row: int, tmp_p
         assert all(part.summary or part.role is Role.MESSAGE for part in parts)
 
 
+@pytest.mark.parametrize("view", ["progress"], indirect=True)
+def test_the_frames_of_the_rows_that_pass_a_filter(view: View) -> None:
+    assert view.frames_of("call:4") == [6, 8, 9, 11, 12]
+    assert view.frames_of('"fog",desk') == [1, 2, 7, 10]
+    assert view.frames_of("") == list(range(1, 13))
+
+
 @pytest.mark.parametrize("view", ["two sessions"], indirect=True)
 def test_two_sessions_with_equal_ids_are_kept_apart(view: View) -> None:
     names = [(session.name, session.client, session.server, session.rows) for session in view.sessions]

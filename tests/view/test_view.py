@@ -192,6 +192,17 @@ def test_a_recording_of_another_program(tmp_path: Path) -> None:
         assert view.notes[0].startswith("imported ")
 
 
+def test_a_recording_whose_judge_failed_says_so(tmp_path: Path) -> None:
+    *records, close = begun().closes(ms=200)
+    with open_view(write(tmp_path / "s.jsonl", (*records, close))) as view:
+        assert view.not_judged == ""
+    failed = close.replace('"judge_error":null', '"judge_error":"KeyError: 7"')
+    with open_view(write(tmp_path / "s.jsonl", (*records, failed))) as view:
+        assert view.not_judged == (
+            "the judge failed while recording (KeyError: 7); mcpproxy check judges it again"
+        )
+
+
 def test_bytes_are_those_of_the_wire(tmp_path: Path) -> None:
     session = begun()
     odd = '{"jsonrpc" : "2.0",  "id":2, "method":"ping" }'
@@ -317,6 +328,16 @@ def test_a_huge_answer_is_shown_by_its_beginning(tmp_path: Path) -> None:
         assert first.result.startswith('say \\"x\\u202e\\"\\nyyy')
         assert second.result.startswith('{"rows":[1,2,3,1')
         assert {len(first.result), len(second.result)} == {240}
+
+
+def test_a_huge_name_is_shortened(tmp_path: Path) -> None:
+    session = begun()
+    session.notifies("z" * 1_000_000, ms=100)
+    session.asks(2, "tools/call", {"name": "t" * 1_000_000}, ms=101)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=1000))) as view:
+        assert [len(call.method) for call in view.calls("call:4..")] == [240, 10]
+        assert [len(call.target or "") for call in view.calls("tool:t*")] == [240]
+        assert view.count("method:zzz*") == 1
 
 
 def test_texts_are_safe_to_show(tmp_path: Path) -> None:

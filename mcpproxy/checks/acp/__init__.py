@@ -1,1 +1,1 @@
-"""Checks of the Agent Client Protocol."""
+"""Checks of the Agent Client Protocol (ACP), which connects editors with coding agents."""

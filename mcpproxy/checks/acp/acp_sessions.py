@@ -1,7 +1,8 @@
 """The order of messages in the Agent Client Protocol: initialize, then a session, then its prompts.
 
-In version 1 the agent answers a prompt when the turn is over, and gives the stop reason. In version 2 it
-answers immediately, and a later state update says that the agent is idle again and why.
+The client is an editor, the server of the connection an agent. A turn is the agent's work on one prompt. In
+version 1 the agent answers the prompt when the turn is over, with a stop reason. In version 2 it answers the
+prompt immediately, and a later state update says that the agent is idle again, with the stop reason.
 
 Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
@@ -23,20 +24,20 @@ MAX_REMEMBERED: Final = 4096
 """The number of sessions that are remembered."""
 
 CROSSING_NS: Final = 1_000_000_000
-"""An answer this soon after a cancel may have been sent before the agent read the cancel."""
+"""An answer this soon after session/cancel may have been sent before the agent read the notification."""
 
 BUSY_NS: Final = 5_000_000_000
-"""Until this long after a cancel, a busy agent may not have read it."""
+"""For this long after session/cancel, a busy agent may not have read the notification."""
 
 REQUEST_CANCELLED: Final = -32800
 
 _NOT_OPENING: Final = ("session/list", "session/delete")
-"""Methods whose result opens no session, although it may name one."""
+"""Methods whose result may contain a session id without opening that session."""
 
 
 @slotted()
 class AcpSession:
-    """One session. ``busy``: the agent works on it. ``cancel_seq``: the frame that cancelled that work."""
+    """One session. ``busy`` is set during a turn, ``cancel_seq`` is the frame that cancelled that turn."""
 
     busy: bool = False
     cancel_seq: int = 0
@@ -47,37 +48,40 @@ class AcpSession:
 class Sessions:
     """The sessions of a connection, by id, oldest first.
 
-    ``forgetful`` is set once a session had to be dropped: from then on an unknown id is not reported.
-    ``refused`` says that the latest initialize was answered with an error. ``hasty`` is set once the client
-    sent a request before the handshake was complete, which is reported once.
+    ``forgot_some`` is set once a session was dropped from ``open``: from then on an unknown id is not
+    reported. ``initialize_failed`` is set if the latest initialize was answered with an error.
+    ``sent_too_early`` is set once the client sent a session request before the handshake was complete,
+    because that is reported only once.
     """
 
     open: dict[str, AcpSession] = field(default_factory=dict[str, AcpSession])
-    forgetful: bool = False
-    refused: bool = False
-    hasty: bool = False
+    forgot_some: bool = False
+    initialize_failed: bool = False
+    sent_too_early: bool = False
 
     def add(self, id: str) -> AcpSession:
+        """Return the session with this id, which is new if it was unknown; drop the oldest if need be."""
         session = self.open.setdefault(id, AcpSession())
         if len(self.open) > MAX_REMEMBERED:
-            self.forgetful = True
+            self.forgot_some = True
             del self.open[next(iter(self.open))]
         return session
 
 
 def _session_id(context: MessageContext) -> str | None:
+    """Return the session id in the params of a request or notification."""
     message = context.message
-    found = member(message.params, "sessionId") if isinstance(message, Request | Notification) else None
-    return found if isinstance(found, str) else None
+    id = member(message.params, "sessionId") if isinstance(message, Request | Notification) else None
+    return id if isinstance(id, str) else None
 
 
 # Before there is a session
 
 
-def hasty_request(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
+def early_message(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a message about sessions before initialize has succeeded (ACP-006)."""
     message, sessions = context.message, history.of(Sessions)
-    if sessions.hasty or history.blind or context.sender != CLIENT:
+    if sessions.sent_too_early or history.has_gap or context.sender != CLIENT:
         return
     if not message.method.startswith("session/") or history.negotiated is not None:
         return
@@ -86,20 +90,19 @@ def hasty_request(context: MessageContext[Request | Notification], history: Hist
         problem, related = f"client sent {message.method} before initialize", ()
     elif not history.initialize_answered:
         problem, related = f"client sent {message.method} before initialize was answered", (initialize.seq,)
-    elif sessions.refused:
+    elif sessions.initialize_failed:
         problem, related = f"client sent {message.method} although initialize failed", (initialize.seq,)
     else:
-        return  # The agent did not say which version it chose.
+        return  # The result does not say which version was chosen; another rule reports that.
     yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
-def remember_haste(context: MessageContext, history: History) -> None:
-    """Record that ``hasty_request`` has reported, because it reports only once."""
-    early = context.sender == CLIENT and history.negotiated is None
-    if early and isinstance(context.message, Request) and context.message.method != "initialize":
-        history.of(Sessions).hasty = (
-            context.message.method.startswith("session/") or history.of(Sessions).hasty
-        )
+def remember_early_request(context: MessageContext, history: History) -> None:
+    """Record that ``early_message`` has reported a request, because it reports only once."""
+    message = context.message
+    is_session_request = isinstance(message, Request) and message.method.startswith("session/")
+    if is_session_request and context.sender == CLIENT and history.negotiated is None:
+        history.of(Sessions).sent_too_early = True
 
 
 def unknown_session(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
@@ -108,54 +111,54 @@ def unknown_session(context: MessageContext[Request | Notification], history: Hi
     id = _session_id(context)
     if id is None or context.sender != CLIENT or id in sessions.open:
         return
-    if sessions.forgetful or sessions.hasty or history.blind or history.negotiated is None:
+    if sessions.forgot_some or sessions.sent_too_early or history.has_gap or history.negotiated is None:
         return
-    if not history.server.was_read:
+    if not history.server.fully_read:
         return
     problem = f"client sent {message.method} for session {shown(id)}, which was not opened on this connection"
-    at = context.at + "/params/sessionId"
+    pointer = context.at + "/params/sessionId"
     if message.method == "session/prompt":
-        yield Violation("ACP-007", "A-019", problem, pointer=at)
+        yield Violation("ACP-007", "A-019", problem, pointer=pointer)
     else:
-        yield Violation("ACP-007", "A-020", problem, pointer=at)
+        yield Violation("ACP-007", "A-020", problem, pointer=pointer)
 
 
 def remember_opening(context: MessageContext, history: History) -> None:
-    """Record the session that a request opens by its id."""
+    """Record the session that session/load or session/resume opens."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
         history.of(Sessions).add(id)
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """Record the session that a result opens, and forget one that was closed or refused."""
-    asked, message, sessions = context.answers, context.message, history.of(Sessions)
-    if asked is None or context.sender != SERVER:
+    """Record the session that a result opens; forget a session that was closed or could not be opened."""
+    request, message, sessions = context.answers, context.message, history.of(Sessions)
+    if request is None or context.sender != SERVER:
         return
-    if asked is history.initialize:
-        sessions.refused = isinstance(message, ErrorResponse)
-    named = member(asked.params, "sessionId")
+    if request is history.initialize:
+        sessions.initialize_failed = isinstance(message, ErrorResponse)
+    requested_id = member(request.params, "sessionId")
     if isinstance(message, Response):
-        opened = member(message.result, "sessionId")
+        opened_id = member(message.result, "sessionId")
         if (
-            isinstance(opened, str)
-            and asked.method.startswith("session/")
-            and asked.method not in _NOT_OPENING
+            isinstance(opened_id, str)
+            and request.method.startswith("session/")
+            and request.method not in _NOT_OPENING
         ):
-            sessions.add(opened)
-        if asked.method == "session/close" and isinstance(named, str):
-            sessions.open.pop(named, None)
-    elif asked.method in ("session/load", "session/resume") and isinstance(named, str):
-        session = sessions.open.get(named)
-        if session is not None and not session.busy and not sessions.forgetful:
-            sessions.open.pop(named, None)
+            sessions.add(opened_id)
+        if request.method == "session/close" and isinstance(requested_id, str):
+            sessions.open.pop(requested_id, None)
+    elif request.method in ("session/load", "session/resume") and isinstance(requested_id, str):
+        session = sessions.open.get(requested_id)
+        if session is not None and not session.busy and not sessions.forgot_some:
+            sessions.open.pop(requested_id, None)
 
 
 # Prompts and stop reasons
 
 
 def remember_prompt(context: MessageContext, history: History) -> None:
-    """Record that the agent starts to work on a session."""
+    """Record that a turn begins."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
         session = history.of(Sessions).add(id)
@@ -163,7 +166,7 @@ def remember_prompt(context: MessageContext, history: History) -> None:
 
 
 def remember_cancel(context: MessageContext, history: History) -> None:
-    """Record a cancel. Only the first cancel of a turn counts."""
+    """Record the first session/cancel of a turn."""
     id = _session_id(context)
     session = history.of(Sessions).open.get(id) if id is not None else None
     if session is not None and context.sender == CLIENT and session.busy and not session.cancel_seq:
@@ -172,47 +175,49 @@ def remember_cancel(context: MessageContext, history: History) -> None:
 
 def stop_reason(context: MessageContext[Response | ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a missing or wrong stop reason in the answer to a prompt, in version 1 (ACP-008)."""
-    asked, message = context.answers, context.message
-    if asked is None or context.sender != SERVER or context.candidates != (acp.FIRST,):
+    request, message = context.answers, context.message
+    if request is None or context.sender != SERVER or context.candidates != (acp.FIRST,):
         return
     if isinstance(message, ErrorResponse):
         code = member(as_object(message.error), "code")
         if code != REQUEST_CANCELLED:
-            yield from _not_cancelled(asked, context, history, f"with error {shown(code)}", "/error")
+            yield from _not_cancelled(request, context, history, f"with error {shown(code)}", "/error")
         return
-    reason, at = member(message.result, "stopReason"), "/result/stopReason"
+    reason, pointer = member(message.result, "stopReason"), "/result/stopReason"
     if not isinstance(reason, str):
         problem = "agent answered session/prompt without a stopReason"
-        yield Violation("ACP-008", "A-021", problem, pointer=context.at + at, related=(asked.seq,))
+        yield Violation("ACP-008", "A-021", problem, pointer=context.at + pointer, related=(request.seq,))
     elif reason not in acp.STOP_REASONS:
         problem = f"agent stopped a turn with {shown(reason)}, which is not a stop reason of version 1"
-        yield Violation("ACP-008", "A-022", problem, pointer=context.at + at, related=(asked.seq,))
+        yield Violation("ACP-008", "A-022", problem, pointer=context.at + pointer, related=(request.seq,))
     elif reason != "cancelled":
-        yield from _not_cancelled(asked, context, history, f"with {shown(reason)}", at)
+        yield from _not_cancelled(request, context, history, f"with {shown(reason)}", pointer)
 
 
 def _not_cancelled(
-    asked: SentRequest, context: MessageContext, history: History, how: str, pointer: str
+    request: SentRequest, context: MessageContext, history: History, outcome: str, pointer: str
 ) -> Iterator[Violation]:
-    """Report a cancelled turn that did not end as cancelled, once the agent has read the cancel."""
-    id = member(asked.params, "sessionId")
+    """Report a cancelled turn that ended with another reason, after the agent read the cancel (ACP-008)."""
+    id = member(request.params, "sessionId")
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
-    if session is None or session.cancel_seq <= asked.seq:
+    if session is None or session.cancel_seq <= request.seq:
         return
     waited_ns, enough_ns = _since_cancel(session, context, history)
     if waited_ns >= min(enough_ns, CROSSING_NS):
-        problem = f'agent ended a turn {how}, although the client had cancelled it; "cancelled" was expected'
-        related = (asked.seq, session.cancel_seq)
-        level: Severity | None = None if waited_ns >= enough_ns else "warning"
+        problem = (
+            f'agent ended a turn {outcome}, although the client had cancelled it; "cancelled" was expected'
+        )
+        related = (request.seq, session.cancel_seq)
+        at_most: Severity | None = None if waited_ns >= enough_ns else "warning"
         yield Violation(
-            "ACP-008", "A-023", problem, pointer=context.at + pointer, related=related, at_most=level
+            "ACP-008", "A-023", problem, pointer=context.at + pointer, related=related, at_most=at_most
         )
 
 
 def _since_cancel(session: AcpSession, context: MessageContext, history: History) -> tuple[int, int]:
-    """How long ago the work was cancelled, and after how long the agent certainly knows."""
-    was_read = history.client.last_answered_seq > session.cancel_seq
-    return context.frame.observed_at_ns - session.cancel_ns, READ_NS if was_read else BUSY_NS
+    """Return how long ago the turn was cancelled, and after how long the agent has certainly read that."""
+    cancellation_was_read = history.client.last_answered_seq > session.cancel_seq
+    return context.frame.observed_at_ns - session.cancel_ns, READ_NS if cancellation_was_read else BUSY_NS
 
 
 def idle_state(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
@@ -224,21 +229,23 @@ def idle_state(context: MessageContext[Notification], history: History) -> Itera
     if context.candidates != (acp.SECOND,) or member(update, "state") != "idle":
         return
     session = history.of(Sessions).open.get(id) if id is not None else None
-    reason, at = member(update, "stopReason"), context.at + "/params/update/stopReason"
+    reason, pointer = member(update, "stopReason"), context.at + "/params/update/stopReason"
     if reason is None:
-        if session is not None and session.busy and not history.blind:
+        if session is not None and session.busy and not history.has_gap:
             problem = "agent became idle after its work without saying why it stopped (stopReason)"
-            yield Violation("ACP-008", "A-024", problem, pointer=at)
+            yield Violation("ACP-008", "A-024", problem, pointer=pointer)
     elif isinstance(reason, str) and reason not in acp.STOP_REASONS and not reason.startswith("_"):
         problem = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
-        yield Violation("ACP-008", "A-022", problem, pointer=at)
+        yield Violation("ACP-008", "A-022", problem, pointer=pointer)
     elif reason != "cancelled" and session is not None and session.cancel_seq and session.busy:
         waited_ns, enough_ns = _since_cancel(session, context, history)
         if waited_ns < min(enough_ns, CROSSING_NS):
             return
         problem = f'agent became idle with {shown(reason)} after a cancel; "cancelled" was expected'
-        level: Severity | None = None if waited_ns >= enough_ns else "warning"
-        yield Violation("ACP-008", "A-023", problem, pointer=at, related=(session.cancel_seq,), at_most=level)
+        at_most: Severity | None = None if waited_ns >= enough_ns else "warning"
+        yield Violation(
+            "ACP-008", "A-023", problem, pointer=pointer, related=(session.cancel_seq,), at_most=at_most
+        )
 
 
 def remember_update(context: MessageContext[Notification], history: History) -> None:
@@ -256,8 +263,8 @@ def remember_update(context: MessageContext[Notification], history: History) -> 
 
 def remember_turn_end(context: MessageContext, history: History) -> None:
     """Record the end of a turn: in version 1 any answer to its prompt, in version 2 an error."""
-    asked = context.answers
-    id = member(asked.params, "sessionId") if asked else None
+    request = context.answers
+    id = member(request.params, "sessionId") if request else None
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
     if session is not None and (
         history.negotiated == acp.FIRST or isinstance(context.message, ErrorResponse)
@@ -269,15 +276,15 @@ _PROMPT: Final = ("session/prompt",)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ACP-006",), hasty_request, (Request,), (), ACP_ONLY),
-        Check(("ACP-006",), hasty_request, (Notification,), (), ACP_ONLY),
+        Check(("ACP-006",), early_message, (Request,), (), ACP_ONLY),
+        Check(("ACP-006",), early_message, (Notification,), (), ACP_ONLY),
         Check(("ACP-007",), unknown_session, (Request,), acp.USES_SESSION, ACP_ONLY),
         Check(("ACP-007",), unknown_session, (Notification,), ("session/cancel",), ACP_ONLY),
         Check(("ACP-008",), stop_reason, ANSWERS, _PROMPT, ACP_ONLY),
         Check(("ACP-008",), idle_state, (Notification,), ("session/update",), ACP_ONLY),
     ),
     updates=(
-        StateUpdate(remember_haste, (Request,), (), ACP_ONLY),
+        StateUpdate(remember_early_request, (Request,), (), ACP_ONLY),
         StateUpdate(remember_opening, (Request,), ("session/load", "session/resume"), ACP_ONLY),
         StateUpdate(remember_prompt, (Request,), _PROMPT, ACP_ONLY),
         StateUpdate(remember_cancel, (Notification,), ("session/cancel",), ACP_ONLY),

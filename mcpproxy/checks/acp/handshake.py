@@ -1,8 +1,8 @@
 """The Agent Client Protocol: handshake, declared capabilities, known methods and paths.
 
-The client is an editor, and the server of the connection is an agent. ``protocol/acp.py`` lists the
-capability that each method needs in each version. Nothing is reported as undeclared until the handshake has
-shown the declarations.
+The client is an editor, the server of the connection an agent. Both declare their capabilities in the
+handshake. ``protocol/acp.py`` lists the capability that each method needs in each version. If the handshake
+was not seen, nothing is reported as undeclared.
 
 Source: https://agentclientprotocol.com/protocol/v1/initialization
 """
@@ -22,11 +22,15 @@ from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History
 
 NAMES: Final[Mapping[Sender, str]] = MappingProxyType({CLIENT: "client", SERVER: "agent"})
+"""What messages for people call the two sides."""
 
 
 @slotted()
-class Offers:
-    """What both sides declared in the handshake; ``None`` until its result has arrived."""
+class Declarations:
+    """The capabilities that both sides declared; ``None`` until the result of initialize has arrived.
+
+    ``agent`` also has the agent's ``authMethods``. ``version`` is the protocol version.
+    """
 
     client: JSONObject | None = None
     agent: JSONObject | None = None
@@ -36,27 +40,32 @@ class Offers:
         return self.client if sender == CLIENT else self.agent
 
 
-def remember_offers(context: MessageContext, history: History) -> None:
-    """Record the declarations, whose members differ by version. Only an object declares something."""
+def remember_declarations(context: MessageContext, history: History) -> None:
+    """Record what both sides declared. The member that contains the capabilities differs by version."""
     result = as_object(context.message.result) if isinstance(context.message, Response) else None
     if context.answers is not history.initialize or result is None or history.negotiated not in ACP:
         return
     params = context.answers.params if context.answers else None
-    first = history.negotiated == acp.FIRST
-    offers = history.of(Offers)
-    offers.version = history.negotiated
-    offers.client = as_object(member(params, "clientCapabilities" if first else "capabilities")) or {}
-    agent = as_object(member(result, "agentCapabilities" if first else "capabilities")) or {}
-    offers.agent = {**agent, "authMethods": result.get("authMethods")}
+    is_first_version = history.negotiated == acp.FIRST
+    declarations = history.of(Declarations)
+    declarations.version = history.negotiated
+    declarations.client = (
+        as_object(member(params, "clientCapabilities" if is_first_version else "capabilities")) or {}
+    )
+    agent_capabilities = (
+        as_object(member(result, "agentCapabilities" if is_first_version else "capabilities")) or {}
+    )
+    declarations.agent = {**agent_capabilities, "authMethods": result.get("authMethods")}
 
 
-def _offers(history: History) -> Offers | None:
-    """Return the declarations; ``None`` if they are not known, or if messages are missing."""
-    offers = history.of(Offers)
-    return None if history.blind or offers.agent is None else offers
+def _declarations(history: History) -> Declarations | None:
+    """Return the declarations; ``None`` if they are unknown or may have changed in a gap."""
+    declarations = history.of(Declarations)
+    return None if history.has_gap or declarations.agent is None else declarations
 
 
-def _handshake(history: History) -> tuple[int, ...]:
+def _initialize_seq(history: History) -> tuple[int, ...]:
+    """Return the frame of the initialize request, as evidence for a finding; empty if it was not seen."""
     return (history.initialize.seq,) if history.initialize else ()
 
 
@@ -80,34 +89,44 @@ _CAPABILITY_RULES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "elicitation.url": ("ACP-005", "A-017"),
     }
 )
-"""By capability, the rule and the requirement that its undeclared use breaks."""
+"""By capability: the rule and the requirement that a use without declaration breaks."""
 
 
 def undeclared_method(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a request for a method that the other side did not declare (ACP-002, ACP-005)."""
-    message, offers = context.message, _offers(history)
-    if offers is None:
+    message, declarations = context.message, _declarations(history)
+    if declarations is None:
         return
-    definition = acp.method(message.method, offers.version)
-    path = acp.needed_capability(message.method, offers.version)
+    definition = acp.method(message.method, declarations.version)
+    capability = acp.needed_capability(message.method, declarations.version)
     if message.method == "elicitation/create":
         mode = member(message.params, "mode")
-        path = f"elicitation.{mode}" if mode in ("form", "url") else None
-    declared = offers.of(other(context.sender))
-    if path is None or declared is None or definition is None or definition.sender != context.sender:
+        capability = f"elicitation.{mode}" if mode in ("form", "url") else None
+    receiver_capabilities = declarations.of(other(context.sender))
+    if (
+        capability is None
+        or receiver_capabilities is None
+        or definition is None
+        or definition.sender != context.sender
+    ):
         return
-    if not acp.declares(declared, path):
+    if not acp.declares(receiver_capabilities, capability):
         receiver = NAMES[other(context.sender)]
-        problem = f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {path}"
+        problem = (
+            f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {capability}"
+        )
         yield Violation(
-            *_CAPABILITY_RULES[path], problem, pointer=context.at + "/method", related=_handshake(history)
+            *_CAPABILITY_RULES[capability],
+            problem,
+            pointer=context.at + "/method",
+            related=_initialize_seq(history),
         )
 
 
 def undeclared_transport(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report MCP servers on transports that the agent did not declare (ACP-001), once per transport."""
-    message, offers = context.message, _offers(history)
-    if context.sender != CLIENT or offers is None or offers.agent is None:
+    message, declarations = context.message, _declarations(history)
+    if context.sender != CLIENT or declarations is None or declarations.agent is None:
         return
     servers = member(message.params, "mcpServers")
     reported: set[str] = set()
@@ -115,82 +134,95 @@ def undeclared_transport(context: MessageContext[Request], history: History) -> 
         transport = server.get("type", "stdio") if isinstance(server, dict) else None
         if not isinstance(transport, str) or transport in reported:
             continue
-        if (fault := _transport_fault(transport, offers.version, offers.agent)) is None:
+        if (fault := _transport_fault(transport, declarations.version, declarations.agent)) is None:
             continue
         reported.add(transport)
         name = member(server, "name")
-        broken, why = fault
-        label = transport if transport == "stdio" else shortened(transport.upper())
-        which = f"MCP server {shown(name)}" if isinstance(name, str) else "an MCP server"
+        requirement, reason = fault
+        transport_label = transport if transport == "stdio" else shortened(transport.upper())
+        server_label = f"MCP server {shown(name)}" if isinstance(name, str) else "an MCP server"
         yield Violation(
-            *broken,
-            f"client gave the agent {which} over {label}, {why}",
+            *requirement,
+            f"client gave the agent {server_label} over {transport_label}, {reason}",
             pointer=f"{context.at}/params/mcpServers/{index}",
-            related=_handshake(history),
+            related=_initialize_seq(history),
             # A later protocol may define an unknown transport, but SSE was removed.
-            at_most="warning" if broken == _UNKNOWN_TRANSPORT and transport != "sse" else None,
+            at_most="warning" if requirement == _UNKNOWN_TRANSPORT and transport != "sse" else None,
             data={
                 "requestedTransport": transport,
                 "serverName": name,
                 "declaredCapability": False,
-                "supportedTransports": _supported(transport, offers.version, offers.agent),
+                "supportedTransports": _supported(transport, declarations.version, declarations.agent),
             },
         )
 
 
 _UNKNOWN_TRANSPORT: Final = ("ACP-001", "A-004")
+"""The rule and the requirement that a transport unknown to the version breaks."""
+
 _TRANSPORT_RULES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {"http": ("ACP-001", "A-001"), "sse": ("ACP-001", "A-002"), "stdio": ("ACP-001", "A-003")}
 )
 
 
 def _transport_fault(
-    transport: str, version: str, declared: JSONObject
+    transport: str, version: str, agent_capabilities: JSONObject
 ) -> tuple[tuple[str, str], str] | None:
-    """Return the requirement that this transport breaks, and why; ``None`` if it is allowed."""
-    path = acp.TRANSPORTS[version].get(transport)
-    if path is not None:
-        lacking = not acp.declares(declared, path)
-        return (_TRANSPORT_RULES[transport], f"but the agent never declared {path}") if lacking else None
-    # Version 1 does not say what an entry with an unknown type is: it may be meant for stdio.
+    """Return the rule and requirement that this transport breaks, and why; ``None`` if it is allowed."""
+    capability = acp.TRANSPORTS[version].get(transport)
+    if capability is not None:
+        is_undeclared = not acp.declares(agent_capabilities, capability)
+        return (
+            (_TRANSPORT_RULES[transport], f"but the agent never declared {capability}")
+            if is_undeclared
+            else None
+        )
+    # Version 1 does not define entries with an unknown type, so such an entry may be meant for stdio.
     if version == acp.FIRST or transport == "acp" or transport.startswith("_"):
         return None
     return _UNKNOWN_TRANSPORT, "a transport that version 2 does not have"
 
 
-def _supported(refused: str, version: str, declared: JSONObject) -> list[JSON]:
-    """Return the transports that the agent supports: stdio, unless it was refused, and those declared."""
-    needs = acp.TRANSPORTS[version].items()
-    offered: list[JSON] = [name for name, path in needs if name != "stdio" and acp.declares(declared, path)]
-    return offered if refused == "stdio" else ["stdio", *offered]
+def _supported(refused: str, version: str, agent_capabilities: JSONObject) -> list[JSON]:
+    """Return the transports that the agent declared, and stdio unless ``refused`` is stdio."""
+    capabilities = acp.TRANSPORTS[version].items()
+    declared_transports: list[JSON] = [
+        name
+        for name, capability in capabilities
+        if name != "stdio" and acp.declares(agent_capabilities, capability)
+    ]
+    return declared_transports if refused == "stdio" else ["stdio", *declared_transports]
 
 
 def undeclared_directories(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report additional directories that the agent did not declare (ACP-003)."""
-    message, offers = context.message, _offers(history)
-    if context.sender != CLIENT or offers is None or offers.agent is None:
+    message, declarations = context.message, _declarations(history)
+    if context.sender != CLIENT or declarations is None or declarations.agent is None:
         return
-    path = acp.DIRECTORIES[offers.version]
-    if member(message.params, "additionalDirectories") and not acp.declares(offers.agent, path):
-        problem = (
-            f"client sent {message.method} with additionalDirectories, but the agent never declared {path}"
-        )
-        at = context.at + "/params/additionalDirectories"
-        yield Violation("ACP-003", "A-013", problem, pointer=at, related=_handshake(history))
+    capability = acp.DIRECTORIES[declarations.version]
+    if member(message.params, "additionalDirectories") and not acp.declares(declarations.agent, capability):
+        sent = f"client sent {message.method} with additionalDirectories"
+        problem = f"{sent}, but the agent never declared {capability}"
+        pointer = context.at + "/params/additionalDirectories"
+        yield Violation("ACP-003", "A-013", problem, pointer=pointer, related=_initialize_seq(history))
 
 
 def undeclared_content(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report content in a prompt that the agent did not declare (ACP-004)."""
-    message, offers = context.message, _offers(history)
-    if context.sender != CLIENT or offers is None or offers.agent is None:
+    message, declarations = context.message, _declarations(history)
+    if context.sender != CLIENT or declarations is None or declarations.agent is None:
         return
-    needs = acp.CONTENT[offers.version]
-    for pointer, type_ in acp.values_at(member(message.params, "prompt"), "*/type"):
-        path = needs.get(type_) if isinstance(type_, str) else None
-        if path is not None and not acp.declares(offers.agent, path):
-            problem = f"client put {type_} content into a prompt, but the agent never declared {path}"
-            at = context.at + "/params/prompt" + pointer
-            yield Violation("ACP-004", "A-014", problem, pointer=at, related=_handshake(history))
+    capabilities = acp.CONTENT[declarations.version]
+    for pointer, content_type in acp.values_at(member(message.params, "prompt"), "*/type"):
+        capability = capabilities.get(content_type) if isinstance(content_type, str) else None
+        if capability is not None and not acp.declares(declarations.agent, capability):
+            problem = (
+                f"client put {content_type} content into a prompt, but the agent never declared {capability}"
+            )
+            full_pointer = context.at + "/params/prompt" + pointer
+            yield Violation(
+                "ACP-004", "A-014", problem, pointer=full_pointer, related=_initialize_seq(history)
+            )
             return
 
 
@@ -198,17 +230,21 @@ def undeclared_content(context: MessageContext[Request], history: History) -> It
 
 
 def foreign_method(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
-    """Report a method that the version does not have, or not in this form or direction (ACP-010)."""
+    """Report a method that is unknown to the version, or that the wrong side or kind of message uses
+    (ACP-010).
+    """
     message, sender = context.message, context.sender
-    name, called = message.method, shortened(message.method)
-    # Of the methods with these prefixes, ACP defines only this one.
+    name, shown_method = message.method, shortened(message.method)
+    # Methods with these prefixes belong to drafts, except $/cancel_request.
     if name.startswith(acp.DRAFT_PREFIXES) and name != "$/cancel_request":
         return
-    who, at = NAMES[sender], context.at + "/method"
+    side, pointer = NAMES[sender], context.at + "/method"
     versions = acp.versions_with(name)
     if not versions:
-        problem = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
-        yield Violation("ACP-010", "A-029", problem, pointer=at)
+        problem = (
+            f"{side} sent {shown_method}, which ACP does not define; the names of extensions start with _"
+        )
+        yield Violation("ACP-010", "A-029", problem, pointer=pointer)
         return
     if (
         len(context.candidates) == 1
@@ -216,20 +252,20 @@ def foreign_method(context: MessageContext[Request | Notification], history: His
         and context.candidates[0] not in versions
     ):
         version = context.candidates[0].removeprefix("acp-")
-        problem = f"{who} sent {called}, which version {version} of ACP does not have"
-        yield Violation("ACP-010", "A-028", problem, pointer=at, related=_handshake(history))
+        problem = f"{side} sent {shown_method}, which version {version} of ACP does not have"
+        yield Violation("ACP-010", "A-028", problem, pointer=pointer, related=_initialize_seq(history))
         return
     definition = acp.method(name, versions[0])
     assert definition is not None
     if definition.sender not in (sender, "both"):
-        problem = f"{who} sent {called}, which only the {NAMES[other(sender)]} sends"
+        problem = f"{side} sent {shown_method}, which only the {NAMES[other(sender)]} sends"
     elif definition.kind == "request" and isinstance(message, Notification):
-        problem = f"{who} sent {called} without an id, so it will never be answered"
+        problem = f"{side} sent {shown_method} without an id, so it will never be answered"
     elif definition.kind == "notification" and isinstance(message, Request):
-        problem = f"{who} sent {called} with an id, although it is a notification"
+        problem = f"{side} sent {shown_method} with an id, although it is a notification"
     else:
         return
-    yield Violation("ACP-010", "A-030", problem, pointer=at)
+    yield Violation("ACP-010", "A-030", problem, pointer=pointer)
 
 
 # Required members, and paths
@@ -244,31 +280,31 @@ def incomplete_opening(context: MessageContext[Request], history: History) -> It
 
 def incomplete_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report an agent that does not name itself or the version it chose (ACP-011)."""
-    message, at = context.message, context.at + "/result"
+    message, pointer = context.message, context.at + "/result"
     if context.answers is not history.initialize:
         return
     version = member(message.result, "protocolVersion")
     if type(version) is not int:
         fault = "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
         problem = f"agent answered initialize {fault}; it must be the integer that the agent chose"
-        yield Violation("ACP-011", "A-031", problem, pointer=at + "/protocolVersion")
+        yield Violation("ACP-011", "A-031", problem, pointer=pointer + "/protocolVersion")
     else:
-        yield from _info(message.result, "agent", acp.named(version)[0], at)
+        yield from _info(message.result, "agent", acp.named(version)[0], pointer)
 
 
-def _info(found: object, who: str, version: str, at: str) -> Iterator[Violation]:
-    """Report implementation info without name or version.
+def _info(container: object, side: str, version: str, pointer: str) -> Iterator[Violation]:
+    """Report implementation info without name or version (ACP-011).
 
-    In version 1 the member is named after its owner (``clientInfo``, ``agentInfo``), in version 2 ``info``.
+    In version 1 this member is ``clientInfo`` or ``agentInfo``, in version 2 ``info``.
     """
-    name = f"{who}Info" if version == acp.FIRST else "info"
-    info = as_object(member(as_object(found), name))
-    missing = next((key for key in ("name", "version") if not isinstance(member(info, key), str)), None)
-    if missing is not None:
-        lacks = name if info is None else f"{name}.{missing}"
-        pointer = f"{at}/{name}" if info is None else f"{at}/{name}/{missing}"
-        problem = f"{who} did not name itself: the handshake lacks {lacks}"
-        yield Violation("ACP-011", "A-032", problem, pointer=pointer, candidates=(version,))
+    name = f"{side}Info" if version == acp.FIRST else "info"
+    info = as_object(member(as_object(container), name))
+    missing_key = next((key for key in ("name", "version") if not isinstance(member(info, key), str)), None)
+    if missing_key is not None:
+        missing_member = name if info is None else f"{name}.{missing_key}"
+        missing_pointer = f"{pointer}/{name}" if info is None else f"{pointer}/{name}/{missing_key}"
+        problem = f"{side} did not name itself: the handshake lacks {missing_member}"
+        yield Violation("ACP-011", "A-032", problem, pointer=missing_pointer, candidates=(version,))
 
 
 def incomplete_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
@@ -302,19 +338,19 @@ def relative_path(context: MessageContext[Request | Notification], history: Hist
     """Report a path that is not absolute (ACP-009)."""
     message = context.message
     for path in acp.PATHS[message.method]:
-        for pointer, found in acp.values_at(as_object(message.params), path):
-            if not isinstance(found, str) or acp.is_absolute(found):
+        for pointer, value in acp.values_at(as_object(message.params), path):
+            if not isinstance(value, str) or acp.is_absolute(value):
                 continue
-            command = path.endswith("command")
+            is_command = path.endswith("command")
             problem = (
                 f"{NAMES[context.sender]} sent {message.method} with a path that is not absolute: "
-                f"{shown(found)}"
+                f"{shown(value)}"
             )
             yield Violation(
                 *_PATH_RULES.get(path, _OTHER_PATH_RULE) if message.method in acp.SETUP else _OTHER_PATH_RULE,
                 problem,
                 pointer=f"{context.at}/params{pointer}",
-                at_most="warning" if command else None,  # The other side may look up a bare program name.
+                at_most="warning" if is_command else None,  # A bare program name may be looked up in PATH.
             )
 
 
@@ -339,5 +375,5 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-011",), incomplete_request, (Request,), (*_SETUP, "session/prompt"), ACP_ONLY),
         Check(("ACP-011",), nameless_session, (Response,), ("session/new",), ACP_ONLY),
     ),
-    updates=(StateUpdate(remember_offers, (Response,), ("initialize",), ACP_ONLY),),
+    updates=(StateUpdate(remember_declarations, (Response,), ("initialize",), ACP_ONLY),),
 )

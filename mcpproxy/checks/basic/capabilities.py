@@ -1,7 +1,7 @@
-"""Capabilities: a peer may use only what was declared, and must declare what it serves.
+"""Capabilities: peers may use only features that were declared, and must declare the features they have.
 
 ``protocol/methods.py`` lists which capability a method needs in which revision. The checks report nothing
-until both declarations were seen.
+before both peers have declared their capabilities in the handshake.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
 """
@@ -21,16 +21,16 @@ LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 
 
 def undeclared_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request for a feature that the other side did not declare (PROTO-009)."""
+    """Report a request that needs a capability which was not declared (PROTO-009)."""
     message = context.message
-    unmet = _unmet(message.method, message.params, context.sender, context, history)
-    return _undeclared_request(unmet, message, context, history) if unmet else ()
+    undeclared = _first_unmet(message.method, message.params, context.sender, context, history)
+    return _undeclared_request(undeclared, message, context, history) if undeclared else ()
 
 
 def _undeclared_request(
-    unmet: tuple[Need, ...], message: Request, context: MessageContext, history: History
+    undeclared: tuple[Need, ...], message: Request, context: MessageContext, history: History
 ) -> Iterator[Violation]:
-    for need in unmet:
+    for need in undeclared:
         declarer = _declarer(need, context.sender)
         problem = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
         yield Violation(
@@ -39,13 +39,13 @@ def _undeclared_request(
             problem,
             pointer=context.at + "/method",
             related=_handshake(history),
-            # Only for tools/call does the specification say MUST NOT; for the others it says SHOULD.
+            # The specification says MUST NOT for tools/call only; for the other requests it says SHOULD.
             at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
         )
 
 
 def _requirement(method: str, need: Need, sender: Sender) -> str:
-    """The requirement that a request without its capability breaks."""
+    """Return the requirement that a request breaks if the capability ``need`` was not declared."""
     if need.condition == "task":
         return "R-190"
     if need.condition in ("form", "url"):
@@ -62,32 +62,32 @@ def _requirement(method: str, need: Need, sender: Sender) -> str:
 
 
 def undeclared_notification(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
-    """Report a notification that needs a feature which was not declared (PROTO-009)."""
+    """Report a notification that needs a capability which was not declared (PROTO-009)."""
     message = context.message
-    unmet = _unmet(message.method, message.params, context.sender, context, history)
-    return _undeclared_notification(unmet, message, context, history) if unmet else ()
+    undeclared = _first_unmet(message.method, message.params, context.sender, context, history)
+    return _undeclared_notification(undeclared, message, context, history) if undeclared else ()
 
 
 def _undeclared_notification(
-    unmet: tuple[Need, ...], message: Notification, context: MessageContext, history: History
+    undeclared: tuple[Need, ...], message: Notification, context: MessageContext, history: History
 ) -> Iterator[Violation]:
-    for need in unmet:
+    for need in undeclared:
         declarer = _declarer(need, context.sender)
-        who = "it" if declarer == context.sender else f"the {declarer}"
-        problem = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
+        declarer_name = "it" if declarer == context.sender else f"the {declarer}"
+        problem = f"{context.sender} sent {message.method}, but {declarer_name} never declared {need.path}"
         yield Violation(
             "PROTO-009",
             _notification_requirement(need),
             problem,
             pointer=context.at + "/method",
             related=_handshake(history),
-            # Undeclared logging is very common in practice, but the specification says MUST.
+            # A warning only, although the specification says MUST: undeclared logging is very common.
             at_most="warning" if need.path == "logging" else None,
         )
 
 
 def _notification_requirement(need: Need) -> str:
-    """The requirement that a notification without its capability breaks."""
+    """Return the requirement that a notification breaks if the capability ``need`` was not declared."""
     if need.path == "logging":
         return "R-050"
     if need.path.endswith("listChanged"):
@@ -96,48 +96,63 @@ def _notification_requirement(need: Need) -> str:
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a server that answers a request for a feature it did not declare (PROTO-009)."""
-    asked = context.answers
-    if asked is None or asked.sender != CLIENT or asked.stateless:
+    """Report a server that serves a request which needs a capability it did not declare (PROTO-009)."""
+    request = context.answers
+    if request is None or request.sender != CLIENT or request.stateless:
         return ()
-    unmet = _unmet(asked.method, asked.params, asked.sender, context, history)
-    return _undeclared_service(unmet, asked, context, history) if unmet else ()
+    undeclared = _first_unmet(request.method, request.params, request.sender, context, history)
+    return _undeclared_service(undeclared, request, context, history) if undeclared else ()
 
 
 def _undeclared_service(
-    unmet: tuple[Need, ...], asked: SentRequest, context: MessageContext, history: History
+    undeclared: tuple[Need, ...], request: SentRequest, context: MessageContext, history: History
 ) -> Iterator[Violation]:
-    for need in unmet:
+    for need in undeclared:
         if _is_for_service(need):
-            problem = f"server answered {asked.method} with a result, but never declared {need.path}"
+            problem = f"server answered {request.method} with a result, but never declared {need.path}"
             yield Violation(
                 "PROTO-009",
                 "R-045",
                 problem,
                 pointer=context.at + "/result",
-                related=(*_handshake(history), asked.seq),
+                related=(*_handshake(history), request.seq),
+                # Some libraries answer every list request. A server that lists nothing offers nothing.
+                at_most="info" if _is_empty_list(request, context) else None,
             )
 
 
+def _is_empty_list(asked: SentRequest, context: MessageContext) -> bool:
+    message = context.message
+    result = message.result if isinstance(message, Response) else None
+    if not asked.method.endswith("/list") or not isinstance(result, dict):
+        return False
+    return [] in result.values() and not any(isinstance(value, list) and value for value in result.values())
+
+
 def unserved_capability(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report a server that refuses the list method of a feature it declared (PROTO-009)."""
-    asked, message = context.answers, context.message
-    if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
+    """Report a server that declares a feature and refuses its list method as unknown (PROTO-009)."""
+    request, message = context.answers, context.message
+    if (
+        request is None
+        or request.method not in LISTS
+        or request.stateless
+        or history.server_capabilities is None
+    ):
         return
-    path = asked.method.partition("/")[0]
+    path = request.method.partition("/")[0]
     if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, path):
-        problem = f"server declared {path}, but does not know {asked.method}"
+        problem = f"server declared {path}, but does not know {request.method}"
         yield Violation(
             "PROTO-009",
             "R-046",
             problem,
             pointer=context.at + "/error/code",
-            related=(*_handshake(history), asked.seq),
+            related=(*_handshake(history), request.seq),
         )
 
 
 def elicitation_modes(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a client that declares elicitation with members, but without a mode (PROTO-009)."""
+    """Report an elicitation capability that has members, but neither form nor url (PROTO-009)."""
     message = context.message
     if context.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
         return
@@ -153,59 +168,63 @@ def elicitation_modes(context: MessageContext[Request], history: History) -> Ite
         )
 
 
-def _unmet(
+def _first_unmet(
     method: str, params: "JSON | Absent", sender: Sender, context: MessageContext, history: History
 ) -> tuple[Need, ...]:
-    """Return the first capability that a message needs and that was not declared; empty while that is
-    unknown.
+    """Return the first undeclared capability that a message needs, in a tuple.
+
+    The tuple is empty if there is no such capability, or if the declarations are not known yet.
     """
-    lacking = history.unmet.get((sender, method))
-    if not lacking or history.blind or context.candidates != (history.negotiated,):
+    unmet = history.unmet_needs.get((sender, method))
+    if not unmet or history.has_gap or context.candidates != (history.negotiated,):
         return ()
     # One missing declaration is reported once, not again for its parts.
-    need = first_need(lacking, params)
+    need = first_need(unmet, params)
     return () if need is None else (need,)
 
 
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
     """Return, by sender and method, the capabilities that are needed and were not declared."""
-    found: dict[tuple[Sender, str], tuple[Need, ...]] = {}
+    unmet: dict[tuple[Sender, str], tuple[Need, ...]] = {}
     for method in methods.names(revision):
         defined = methods.defined(method, revision)
         for sender in (CLIENT, SERVER):
             if defined is None or defined.sender not in (sender, "both"):
-                continue  # This peer may not send it at all: RPC-019 and PROTO-006 report that.
-            lacking = tuple(
+                continue  # This peer may not send the method at all: RPC-019 and PROTO-006 report that.
+            undeclared = tuple(
                 need
                 for need in needs(method, revision)
-                if (declared := history.capabilities(_declarer(need, sender))) is not None
-                and not declares(declared, need.path)
+                if (capabilities := history.capabilities(_declarer(need, sender))) is not None
+                and not declares(capabilities, need.path)
             )
-            if lacking:
-                found[sender, method] = lacking
-    return found
+            if undeclared:
+                unmet[sender, method] = undeclared
+    return unmet
 
 
-def unserved(unmet: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
+def unserved_methods(unmet_needs: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
     """Return the client's methods that need a feature which the server did not declare."""
     return frozenset(
         method
-        for (sender, method), needs in unmet.items()
+        for (sender, method), needs in unmet_needs.items()
         if sender == CLIENT and any(map(_is_for_service, needs))
     )
 
 
 def _is_for_service(need: Need) -> bool:
+    """Whether a server without this capability should not serve the method."""
     return need.declared_by == "server" and need.condition == "always" and "." not in need.path
 
 
 def _declarer(need: Need, sender: Sender) -> Sender:
+    """Return the peer that has to declare a capability which a message of ``sender`` needs."""
     if need.declared_by == "receiver":
         return other(sender)
     return sender if need.declared_by == "sender" else need.declared_by
 
 
 def _handshake(history: History) -> tuple[int, ...]:
+    """Return the frame of initialize, as evidence."""
     return (history.initialize.seq,) if history.initialize else ()
 
 

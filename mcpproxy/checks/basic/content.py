@@ -1,6 +1,6 @@
-"""Content blocks: text, images, audio and resources, in any message that carries them.
+"""Content blocks: text, images, audio and resources, in any message that contains them.
 
-``shapes`` checks their members; this module checks the values.
+``shapes`` checks which members the blocks have, and this module checks the values.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result
 """
@@ -40,9 +40,9 @@ def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSO
     """Yield each content block of a message, including nested ones, with its JSON Pointer."""
     message = context.message
     if isinstance(message, Response):
-        at = context.at + "/result"
-        yield from _in_content(member(message.result, "content"), at)
-        yield from _in_messages(member(message.result, "messages"), at)
+        pointer = context.at + "/result"
+        yield from _in_content(member(message.result, "content"), pointer)
+        yield from _in_messages(member(message.result, "messages"), pointer)
     if may_ask(context):
         for ask in asks(context):
             yield from _in_messages(member(ask.params, "messages"), ask.at + "/params")
@@ -51,55 +51,55 @@ def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSO
             yield from _in_content(reply.result.get("content"), reply.at)
 
 
-def _in_messages(messages: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+def _in_messages(messages: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
     for index, message in enumerate(messages if isinstance(messages, list) else ()):
-        yield from _in_content(member(message, "content"), f"{at}/messages/{index}")
+        yield from _in_content(member(message, "content"), f"{pointer}/messages/{index}")
 
 
-def _in_content(content: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+def _in_content(content: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
     if isinstance(content, dict) and "type" in content:
-        yield f"{at}/content", content
+        yield f"{pointer}/content", content
     elif isinstance(content, list):
         for index, block in enumerate(content):
             if isinstance(block, dict):
-                yield f"{at}/content/{index}", block
+                yield f"{pointer}/content/{index}", block
                 if block.get("type") == "tool_result":
-                    yield from _in_content(block.get("content"), f"{at}/content/{index}")
+                    yield from _in_content(block.get("content"), f"{pointer}/content/{index}")
 
 
 # The data in content blocks
 
 
-def base64_content(context: MessageContext, history: History) -> Iterator[Violation]:
+def base64_blocks(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a content block whose data is not base64 (CONT-003)."""
     for pointer, block in blocks(context, history):
         match block:
             case {"type": "image" | "audio" as kind, "data": str(data)}:
-                yield from _base64(context, data, f"{kind} data", f"{pointer}/data")
+                yield from _base64_fault(context, data, f"{kind} data", f"{pointer}/data")
             case {"type": "resource", "resource": {"blob": str(blob)}}:
-                yield from _base64(context, blob, "a blob", f"{pointer}/resource/blob")
+                yield from _base64_fault(context, blob, "a blob", f"{pointer}/resource/blob")
             case _:
                 pass
 
 
-def base64_contents(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a resource whose ``blob`` is not base64 (CONT-003)."""
+def base64_resources(context: MessageContext, history: History) -> Iterator[Violation]:
+    """Report a ``blob`` in the result of resources/read that is not base64 (CONT-003)."""
     contents = member(context.message.value, "result", "contents")
     for index, content in enumerate(contents if isinstance(contents, list) else ()):
         if isinstance(blob := member(content, "blob"), str):
-            yield from _base64(context, blob, "a blob", f"{context.at}/result/contents/{index}/blob")
+            yield from _base64_fault(context, blob, "a blob", f"{context.at}/result/contents/{index}/blob")
 
 
-def _base64(context: MessageContext, data: str, what: str, pointer: str) -> Iterator[Violation]:
-    if _decodes(data):
+def _base64_fault(context: MessageContext, data: str, what: str, pointer: str) -> Iterator[Violation]:
+    if _is_base64(data):
         return
     at_most: Severity | None = None
     one_line = data.translate(_BLANKS)
-    if _decodes(one_line + "=" * (-len(one_line) % 4)):
+    if _is_base64(one_line + "=" * (-len(one_line) % 4)):
         fault, at_most = ("has no padding" if one_line == data else "is broken into lines"), "warning"
     elif data[:5].lower() == "data:":
         fault = "is a whole data: URI instead of its base64 part"
-    elif _decodes(data.translate(_URL_SAFE) + "=" * (-len(data) % 4)):
+    elif _is_base64(data.translate(_URL_SAFE) + "=" * (-len(data) % 4)):
         fault = "uses the base64 alphabet for URLs"
     else:
         fault = f"is not base64: {shown(data[:24])}"
@@ -111,7 +111,7 @@ _BLANKS: Final = dict.fromkeys(map(ord, " \t\r\n"))
 _URL_SAFE: Final = {ord("-"): "+", ord("_"): "/"}
 
 
-def _decodes(data: str) -> bool:
+def _is_base64(data: str) -> bool:
     try:
         a2b_base64(data, strict_mode=True)
     except ValueError:  # also if the text is not ASCII
@@ -123,38 +123,44 @@ def _decodes(data: str) -> bool:
 
 
 def annotated_blocks(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a content block whose ``lastModified`` is not an ISO 8601 time (CONT-004)."""
+    """Report a content block whose ``lastModified`` annotation is not an ISO 8601 time (CONT-004)."""
     if not all(revision in LAST_MODIFIED for revision in context.candidates):
         return ()
-    return _modified(context, blocks(context, history))
+    return _invalid_times(context, blocks(context, history))
 
 
 def annotated_items(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a listed resource whose ``lastModified`` is not an ISO 8601 time (CONT-004)."""
-    asked = context.answers
-    if asked is None or not all(revision in LAST_MODIFIED for revision in context.candidates):
+    """Report a listed resource whose ``lastModified`` annotation is not an ISO 8601 time (CONT-004)."""
+    request = context.answers
+    if request is None or not all(revision in LAST_MODIFIED for revision in context.candidates):
         return ()
-    part, _ = LISTS[asked.method]
-    listed = member(context.message.value, "result", part)
-    items = enumerate(listed if isinstance(listed, list) else ())
-    return _modified(context, ((f"{context.at}/result/{part}/{i}", v) for i, v in items))
+    list_name, _ = LISTS[request.method]
+    items = member(context.message.value, "result", list_name)
+    return _invalid_times(
+        context,
+        (
+            (f"{context.at}/result/{list_name}/{index}", item)
+            for index, item in enumerate(items if isinstance(items, list) else ())
+        ),
+    )
 
 
-def _modified(context: MessageContext, found: Iterable[tuple[str, JSON]]) -> Iterator[Violation]:
-    for pointer, value in found:
-        when = member(value, "annotations", "lastModified")
-        if isinstance(when, str) and not ISO_8601.fullmatch(when):
-            problem = f"{context.sender} sent a lastModified that is not an ISO 8601 time: {shown(when)}"
+def _invalid_times(context: MessageContext, annotated: Iterable[tuple[str, JSON]]) -> Iterator[Violation]:
+    """Report invalid times in the annotations of values, each of which comes with its JSON Pointer."""
+    for pointer, value in annotated:
+        time = member(value, "annotations", "lastModified")
+        if isinstance(time, str) and not ISO_8601.fullmatch(time):
+            problem = f"{context.sender} sent a lastModified that is not an ISO 8601 time: {shown(time)}"
             pointer += "/annotations/lastModified"
-            # A warning only: the schema says that it is a string, and names the format in a description.
+            # A warning only: the schema requires a string, and names the format only in the description.
             yield Violation("CONT-004", "R-154", problem, pointer=pointer, at_most="warning")
 
 
-ANSWERED: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
-ASKED: Final = ("sampling/createMessage", *REPLY_CARRIERS)
-RESOURCES: Final = ("resources/list", "resources/templates/list")
+RESULTS_WITH_BLOCKS: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
+REQUESTS_WITH_BLOCKS: Final = ("sampling/createMessage", *REPLY_CARRIERS)
+RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
 
-HOLDERS: Final = ("messages", "inputResponses")
+BLOCK_MEMBERS: Final = ("messages", "inputResponses")
 """The members of a request that contain its content blocks."""
 
 BINARY: Final = (b'"data"', b'"blob"')
@@ -162,23 +168,40 @@ MODIFIED: Final = (b'"lastModified"',)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("CONT-003",), base64_content, (Response,), ANSWERED, mentions=BINARY),
-        Check(("CONT-003",), base64_content, (Request,), ASKED, members=HOLDERS, mentions=BINARY),
-        Check(("CONT-003",), base64_contents, (Response,), ("resources/read",), mentions=BINARY),
+        Check(("CONT-003",), base64_blocks, (Response,), RESULTS_WITH_BLOCKS, mentions=BINARY),
         Check(
-            ("CONT-004",), annotated_blocks, (Response,), ANSWERED, within=LAST_MODIFIED, mentions=MODIFIED
+            ("CONT-003",),
+            base64_blocks,
+            (Request,),
+            REQUESTS_WITH_BLOCKS,
+            members=BLOCK_MEMBERS,
+            mentions=BINARY,
+        ),
+        Check(("CONT-003",), base64_resources, (Response,), ("resources/read",), mentions=BINARY),
+        Check(
+            ("CONT-004",),
+            annotated_blocks,
+            (Response,),
+            RESULTS_WITH_BLOCKS,
+            within=LAST_MODIFIED,
+            mentions=MODIFIED,
         ),
         Check(
             ("CONT-004",),
             annotated_blocks,
             (Request,),
-            ASKED,
+            REQUESTS_WITH_BLOCKS,
             within=LAST_MODIFIED,
-            members=HOLDERS,
+            members=BLOCK_MEMBERS,
             mentions=MODIFIED,
         ),
         Check(
-            ("CONT-004",), annotated_items, (Response,), RESOURCES, within=LAST_MODIFIED, mentions=MODIFIED
+            ("CONT-004",),
+            annotated_items,
+            (Response,),
+            RESOURCE_LISTS,
+            within=LAST_MODIFIED,
+            mentions=MODIFIED,
         ),
     ),
 )

@@ -22,17 +22,17 @@ MEMBERS: Final[Mapping[str, str]] = {
 
 
 def described(context: MessageContext) -> Iterator[tuple[str, JSONObject]]:
-    """Yield each object listed in an answer to one of ``MEMBERS``, with its JSON Pointer."""
-    message, asked = context.message, context.answers
-    if asked is None or not isinstance(message, Response) or not isinstance(message.result, dict):
+    """Yield each object that a result lists (see ``MEMBERS``), with its JSON Pointer."""
+    message, request = context.message, context.answers
+    if request is None or not isinstance(message, Response) or not isinstance(message.result, dict):
         return
-    name = MEMBERS.get(asked.method)
-    listed = message.result.get(name) if name else None
-    if not isinstance(listed, list):
+    list_name = MEMBERS.get(request.method)
+    items = message.result.get(list_name) if list_name else None
+    if not isinstance(items, list):
         return
-    for index, item in enumerate(listed):
-        pointer = f"{context.at}/result/{name}/{index}"
-        if name == "messages" and isinstance(item, dict):
+    for index, item in enumerate(items):
+        pointer = f"{context.at}/result/{list_name}/{index}"
+        if list_name == "messages" and isinstance(item, dict):
             item, pointer = item.get("content"), pointer + "/content"
         if isinstance(item, dict):
             yield pointer, item

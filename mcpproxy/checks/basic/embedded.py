@@ -1,9 +1,10 @@
-"""Requests of a server to a client and their results, in both eras.
+"""Requests of a server to a client, and their results, in all revisions.
 
-In the stateful revisions they are separate messages. From 2026-07-28 on the requests are entries of a
-result's ``inputRequests``, and the results are entries of ``inputResponses`` in the retried request. An
-``Ask`` or a ``Reply`` is the same in both eras, so one check serves both. The rows of a family name the
-messages that may contain them (``ASK_CARRIERS``, ``REPLY_CARRIERS``).
+In the revisions with a handshake, each is a message of its own. From 2026-07-28 on, the requests are entries
+of ``inputRequests`` in a result of the server, and the results are entries of ``inputResponses`` when the
+client retries its request. An ``Ask`` is such a request and a ``Reply`` such a result in either form, so that
+one check is enough for both. The rows of a check name the messages that may contain them (``ASK_CARRIERS``,
+``REPLY_CARRIERS``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -22,34 +23,37 @@ from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, SentRequest
 
 ASK_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/get")
-"""Requests whose result may ask for input; an extension defines the last one."""
+"""Requests whose result may contain input requests. The tasks extension defines the last one."""
 
 REPLY_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/update")
-"""Requests that may carry the requested input."""
+"""Requests that may contain input responses."""
 
-POLLED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
-"""For a request that carries input: the method whose result asked for that input, where it is another."""
+ASKED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
+"""For a method with input responses: the method whose result asked for the input, if it is another one."""
 
 INPUT_REQUESTS: Final = ("inputRequests",)
+"""The member of a result that contains input requests."""
+
 INPUT_RESPONSES: Final = ("inputResponses",)
-"""The member of a message that carries input requests or responses."""
+"""The member of a request's params that contains input responses."""
 
 METHOD_BY_MEMBER: Final[Mapping[str, str]] = {
     "action": "elicitation/create",
     "roots": "roots/list",
     "model": "sampling/createMessage",
 }
-"""The member of a result that shows which method it answers."""
+"""The member of a client's result that shows which method the result answers."""
 
 MAX_ROUNDS: Final = 128
-"""The number of results asking for input that are remembered."""
+"""The number of results with input requests that are remembered."""
 
 
 @slotted(frozen=True)
 class Ask:
-    """A request of the server: method, params, the JSON Pointer of the object that holds both, and its frame.
+    """A request of the server to the client.
 
-    ``key`` is its name among the requests of one result, or empty if the request is a message of its own.
+    ``at`` is the JSON Pointer of the object with the method and the params, ``seq`` its frame. ``key`` is the
+    name of an entry of ``inputRequests``, and empty for a request that is a message of its own.
     """
 
     method: str
@@ -61,10 +65,10 @@ class Ask:
 
 @slotted(frozen=True)
 class Reply:
-    """The client's result for one request, with the JSON Pointer of the result.
+    """The client's result for one request of the server. ``at`` is the JSON Pointer of the result.
 
-    ``ask`` is the request, ``None`` if it is not known; ``method`` is then derived from the result. A result
-    whose method cannot be derived is not a reply.
+    ``ask`` is the request, ``None`` if it is not known. ``method`` is then derived from the members of the
+    result; a result whose members do not show the method is not a reply.
     """
 
     method: str
@@ -75,12 +79,13 @@ class Reply:
 
 @slotted(frozen=True)
 class InputResult:
-    """A result that asked for input: the request it answered, its input requests by key, and its state.
+    """A result of the server with input requests.
 
-    ``caller`` identifies the client over HTTP.
+    ``request`` is the request that it answered, and ``asks`` are the input requests by key. ``state`` is its
+    ``requestState``, which the retried request repeats. ``caller`` is ``History.caller`` of the client.
     """
 
-    first: SentRequest
+    request: SentRequest
     caller: str
     asks: Mapping[str, Ask]
     state: JSON
@@ -89,13 +94,13 @@ class InputResult:
 
 @slotted()
 class InputResults:
-    """The latest results that asked for input."""
+    """The latest results with input requests."""
 
     latest: deque[InputResult] = field(default_factory=lambda: deque[InputResult](maxlen=MAX_ROUNDS))
 
 
 def may_ask(context: MessageContext) -> bool:
-    """Whether a message may ask the client for input: any request, or a result with input requests."""
+    """Whether a message may contain an ``Ask``: it is a request, or a result with input requests."""
     message = context.message
     if isinstance(message, Response):
         return context.stateless and isinstance(message.result, dict) and "inputRequests" in message.result
@@ -112,77 +117,79 @@ def asks(context: MessageContext) -> Iterator[Ask]:
         for key, entry in (as_object(member(message.result, "inputRequests")) or {}).items():
             method = member(entry, "method")
             if isinstance(entry, dict) and isinstance(method, str):
-                at = f"{context.at}/result/inputRequests{token(key)}"
-                yield Ask(method, entry.get("params", ABSENT), at, context.seq, key)
+                pointer = f"{context.at}/result/inputRequests{token(key)}"
+                yield Ask(method, entry.get("params", ABSENT), pointer, context.seq, key)
 
 
 def replies(context: MessageContext, history: History) -> Iterator[Reply]:
     """Yield the results for the server in this message of the client."""
-    message, asked = context.message, context.answers
+    message, request = context.message, context.answers
     if isinstance(message, Response):
-        if asked is not None and asked.sender == SERVER and isinstance(message.result, dict):
-            if "task" in message.result and member(asked.params, "task") is not None:
+        if request is not None and request.sender == SERVER and isinstance(message.result, dict):
+            if "task" in message.result and member(request.params, "task") is not None:
                 return  # This only creates a task; the result itself is fetched later.
-            ask = Ask(asked.method, asked.params, "", asked.seq)
-            yield Reply(asked.method, message.result, context.at + "/result", ask)
+            ask = Ask(request.method, request.params, "", request.seq)
+            yield Reply(request.method, message.result, context.at + "/result", ask)
     elif isinstance(message, Request) and context.stateless:
-        given = as_object(member(message.params, "inputResponses")) or {}
-        for key, result in given.items():
+        responses = as_object(member(message.params, "inputResponses")) or {}
+        for key, result in responses.items():
             if isinstance(result, dict) and (method := method_shown_by(result)):
-                ask = _ask_of(message, key, history)
+                ask = _ask_for(message, key, history)
                 if ask is None or ask.method == method:
                     yield Reply(method, result, f"{context.at}/params/inputResponses{token(key)}", ask)
 
 
 def method_shown_by(result: JSON) -> str:
-    """Return the method that a result answers, as its members show; empty if they do not agree on one."""
-    shown = [
+    """Return the method that a result answers, as its members show; empty if they do not show one method."""
+    methods = [
         method for name, method in METHOD_BY_MEMBER.items() if isinstance(result, dict) and name in result
     ]
-    return shown[0] if len(shown) == 1 else ""
+    return methods[0] if len(methods) == 1 else ""
 
 
-def rounds_before(request: Request, history: History) -> tuple[InputResult, ...]:
+def results_continued_by(request: Request, history: History) -> tuple[InputResult, ...]:
     """Return the earlier results that ``request`` may continue, oldest first.
 
-    They answered the same method with the same tool, prompt or resource, and gave the state that the request
-    repeats; or both have no state.
+    Such a result answered a request of the same caller for the same method and the same tool, prompt,
+    resource or task, and has the ``requestState`` that ``request`` repeats; or neither has one.
     """
-    state, about = member(request.params, "requestState"), _about(request.params)
+    state, target = member(request.params, "requestState"), _target(request.params)
     return tuple(
         earlier
-        for earlier in history.beyond(InputResults).latest
+        for earlier in history.across_requests(InputResults).latest
         if earlier.caller == history.caller
-        and earlier.first.method == (POLLED_BY.get(request.method) or request.method)
-        and _about(earlier.first.params) == about
+        and earlier.request.method == (ASKED_BY.get(request.method) or request.method)
+        and _target(earlier.request.params) == target
         and earlier.state == state
     )
 
 
-def _about(params: "JSON | Absent") -> tuple[JSON, ...]:
+def _target(params: "JSON | Absent") -> tuple[JSON, ...]:
     return tuple(member(params, name) for name in ("name", "uri", "taskId"))
 
 
-def _ask_of(request: Request, key: str, history: History) -> Ask | None:
-    """Return what was requested under ``key``; ``None`` if earlier results requested different things."""
-    found = [earlier.asks[key] for earlier in rounds_before(request, history) if key in earlier.asks]
-    same = all((ask.method, ask.params) == (found[0].method, found[0].params) for ask in found)
-    return found[-1] if found and same else None
+def _ask_for(request: Request, key: str, history: History) -> Ask | None:
+    """Return the input request with this key; ``None`` if there is none, or if several of them differ."""
+    asks = [earlier.asks[key] for earlier in results_continued_by(request, history) if key in earlier.asks]
+    are_same = all((ask.method, ask.params) == (asks[0].method, asks[0].params) for ask in asks)
+    return asks[-1] if asks and are_same else None
 
 
-def _remember_round(context: MessageContext, history: History) -> None:
-    """Record a result that asked for input."""
-    message, asked = context.message, context.answers
-    if asked is not None and isinstance(message, Response) and may_ask(context):
+def _remember_input_requests(context: MessageContext, history: History) -> None:
+    """Record a result with input requests."""
+    message, request = context.message, context.answers
+    if request is not None and isinstance(message, Response) and may_ask(context):
         by_key = {ask.key: ask for ask in asks(context)}
         state = member(message.result, "requestState")
-        history.beyond(InputResults).latest.append(
-            InputResult(asked, history.caller, by_key, state, context.seq)
+        history.across_requests(InputResults).latest.append(
+            InputResult(request, history.caller, by_key, state, context.seq)
         )
 
 
 UPDATES: Final = (
-    StateUpdate(_remember_round, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+    StateUpdate(
+        _remember_input_requests, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS
+    ),
 )
 
 AskCheck: TypeAlias = Callable[[Ask, MessageContext, History], Iterable[Violation]]
@@ -206,18 +213,18 @@ def check_asks(
 
 def rows_for_both_eras(
     methods: tuple[str, ...],
-    of_requests: tuple[tuple[str, ...], CheckFunction],
-    of_results: tuple[tuple[str, ...], CheckFunction],
+    request_check: tuple[tuple[str, ...], CheckFunction],
+    result_check: tuple[tuple[str, ...], CheckFunction],
 ) -> tuple[Check, ...]:
-    """Return the rows for a check of requests and a check of results, for both eras.
+    """Return the rows that call a check for each ``Ask`` and another for each ``Reply``, in all revisions.
 
-    ``of_requests`` and ``of_results`` are each the rules that a check decides, and the check.
+    ``request_check`` and ``result_check`` each have the codes of the rules, and the check function.
     """
     return (
-        Check(*of_requests, ("request",), methods),
-        Check(*of_requests, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
-        Check(*of_results, ("response",), methods),
-        Check(*of_results, ("request",), REPLY_CARRIERS, within=STATELESS, members=INPUT_RESPONSES),
+        Check(*request_check, ("request",), methods),
+        Check(*request_check, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+        Check(*result_check, ("response",), methods),
+        Check(*result_check, ("request",), REPLY_CARRIERS, within=STATELESS, members=INPUT_RESPONSES),
     )
 
 

@@ -1,4 +1,4 @@
-"""The content of a frame: JSON text, in which each message is one object.
+"""The content of a frame: it must be JSON text in UTF-8, and each message must be one JSON object.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 """
@@ -42,10 +42,10 @@ def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
 
 def lenient_json(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report JSON that only a lenient parser accepts, such as NaN or Infinity (RPC-001)."""
-    original = context.frame.message
+    message = context.frame.message
     if (
-        isinstance(original, Malformed)
-        and original.flaw is Flaw.NOT_JSON
+        isinstance(message, Malformed)
+        and message.flaw is Flaw.NOT_JSON
         and not context.frame.raw.startswith(BOM)
     ):
         yield Violation(
@@ -56,7 +56,7 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def not_a_message(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
-    """Report a frame that was meant as a message but is not a JSON object (RPC-001)."""
+    """Report a frame that was meant as a message but is neither an object nor an array (RPC-001)."""
     message = context.message
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:
@@ -66,25 +66,26 @@ def not_a_message(context: MessageContext[Malformed], history: History) -> Itera
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
     elif message.flaw is Flaw.NOT_JSON and context.frame.terminated:
         if not context.frame.exchange and not looks_meant(raw):
-            return  # A log line or a banner among the messages is left to the stdio rules.
+            return  # It is a log line or a banner: the rules of stdio report it.
         yield Violation(
             "RPC-001", "R-001", f"{context.sender} sent a message that is not JSON: {_json_error(raw)}"
         )
 
 
 def looks_meant(raw: bytes) -> bool:
-    """Whether bytes that do not parse were meant as a message and not as a log line.
+    """Whether bytes that are not JSON were meant as a message and not as a log line.
 
-    An object is a message. An array is one only if it continues like a batch, because ``[INFO]`` starts many
-    log lines.
+    They were meant as a message if they begin like an object, or like an array of objects. An opening bracket
+    alone is not enough, because many log lines begin with text such as ``[INFO]``.
     """
-    start = raw.lstrip(b" \t\r")
-    return start.startswith(b"{") or (start.startswith(b"[") and start[1:].lstrip().startswith(b"{"))
+    text = raw.lstrip(b" \t\r")
+    return text.startswith(b"{") or (text.startswith(b"[") and text[1:].lstrip().startswith(b"{"))
 
 
 def _json_error(raw: bytes) -> str:
+    """Say why ``raw`` is not JSON, and where."""
     try:
-        json.loads(raw.decode("utf-8", "replace"), parse_constant=_name_constant, parse_int=len)
+        json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse_constant, parse_int=len)
     except json.JSONDecodeError as error:
         return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
     except ValueError as error:
@@ -94,7 +95,7 @@ def _json_error(raw: bytes) -> str:
     return "it cannot be parsed"
 
 
-def _name_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
@@ -105,26 +106,26 @@ def message_kind(context: MessageContext[Malformed], history: History) -> Iterat
     if value is None:
         return
     if message.flaw is Flaw.NO_KIND and "jsonrpc" not in value and not context.frame.exchange:
-        return  # An object that does not claim to be JSON-RPC is treated as stray output.
+        return  # On stdio, an object without "jsonrpc" is stray output: STDIO-002 and STDIO-003 report it.
     if message.flaw is Flaw.NO_KIND:
         problem = f"{context.sender} sent an object with neither method, result nor error"
     elif message.flaw is Flaw.MIXED_KIND:
-        answer = "result" if "result" in value else "error"
-        problem = f"{context.sender} sent an object that has both method and {answer}"
+        name = "result" if "result" in value else "error"
+        problem = f"{context.sender} sent an object that has both method and {name}"
     else:
         problem = f"{context.sender} sent a method that is {kind(value['method'])}, not a string"
     yield Violation("RPC-002", "R-003", problem, pointer=context.at)
 
 
 def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
-    """Report an array where no batch is allowed, and an empty or mixed batch (RPC-017, RPC-018).
+    """Report an array in a revision without batches (RPC-017), and an empty or mixed batch (RPC-018).
 
-    This judges the array as a whole; its elements are judged one by one afterwards.
+    This function judges the array as a whole. Its elements are judged one by one afterwards.
     """
     sender, revision = context.sender, history.negotiated
     if revision is None:
         if not any(_opens_batching_session(item) for item in batch.items):
-            # Before negotiation no array is allowed, whatever revision is negotiated later.
+            # Whatever revision is negotiated later: batches are only allowed after the negotiation.
             problem = f"{sender} sent a JSON array before a revision with batches was negotiated"
             yield Violation(
                 "RPC-017", "R-019", problem, pointer="", candidates=since("2025-06-18"), at_most="warning"
@@ -143,7 +144,7 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
 
 
 def _opens_batching_session(item: Single) -> bool:
-    """Whether this element is an initialize for the one revision with batches (LIFE-001 reports it)."""
+    """Whether this element is an initialize for the only revision with batches: LIFE-001 reports that."""
     if not isinstance(item, Request) or item.method != "initialize":
         return False
     return member(item.params, "protocolVersion") == "2025-03-26"

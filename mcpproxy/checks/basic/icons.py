@@ -1,4 +1,6 @@
-"""Icons: where their images come from. ``shapes`` checks the members of an icon.
+"""Icons: the URIs of their images, which clients only use if the scheme is http, https or data.
+
+``shapes`` checks which members an icon has.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#icons
 """
@@ -22,59 +24,60 @@ ICONS: Final = since("2025-11-25")
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
-_FETCHABLE: Final = pattern(r"(https?|data):", re.IGNORECASE)
+_USABLE_URI: Final = pattern(r"(https?|data):", re.IGNORECASE)
 
 
-def icons_of_listed(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an icon with an unusable source in a result, or in the ``serverInfo`` of its ``_meta``
-    (ICON-001).
-    """
+def icons_in_results(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report an unusable icon of something that a result lists, or of the server itself (ICON-001)."""
     if b'"icons"' not in context.frame.raw:
         return ()  # Most lists have no icons, and may be long.
     result = member(context.message.value, "result")
-    speaker = as_object(member(result, "_meta", SERVER_INFO)) if context.stateless else None
-    speakers = [(f"{context.at}/result/_meta{token(SERVER_INFO)}", speaker)] if speaker else []
-    holders = (*speakers, *described(context))
-    return [violation for pointer, holder in holders for violation in _unfetchable(context, holder, pointer)]
+    server_info = as_object(member(result, "_meta", SERVER_INFO)) if context.stateless else None
+    servers = [(f"{context.at}/result/_meta{token(SERVER_INFO)}", server_info)] if server_info else []
+    return [
+        violation
+        for pointer, owner in (*servers, *described(context))
+        for violation in _unusable_icons(context, owner, pointer)
+    ]
 
 
-def icons_of_peers(context: MessageContext[Request | Response], history: History) -> Iterable[Violation]:
-    """Report an icon with an unusable source in the client or server info of a handshake (ICON-001)."""
+def icons_in_handshake(context: MessageContext[Request | Response], history: History) -> Iterable[Violation]:
+    """Report an unusable icon in the client or server info of a handshake (ICON-001)."""
     message = context.message
     if isinstance(message, Response):
-        speaker, pointer = as_object(member(message.result, "serverInfo")), "/result/serverInfo"
+        implementation, pointer = as_object(member(message.result, "serverInfo")), "/result/serverInfo"
         candidates = context.candidates
     else:
-        speaker, pointer = as_object(member(message.params, "clientInfo")), "/params/clientInfo"
-        # The revision that the client requests applies to it, whatever is negotiated later.
+        implementation, pointer = as_object(member(message.params, "clientInfo")), "/params/clientInfo"
+        # The client info follows the revision that the client requests, whatever is negotiated later.
         candidates = (str(member(message.params, "protocolVersion")),)
-    if speaker is None or candidates[0] not in ICONS:
+    if implementation is None or candidates[0] not in ICONS:
         return ()
-    return _unfetchable(context, speaker, context.at + pointer, candidates)
+    return _unusable_icons(context, implementation, context.at + pointer, candidates)
 
 
-def icons_of_clients(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an icon with an unusable source in the client info of a stateless request (ICON-001)."""
+def icons_in_requests(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report an unusable icon in the client info of a stateless request (ICON-001)."""
     if not context.stateless or b'"icons"' not in context.frame.raw:
         return ()
-    speaker = as_object(member(context.message.value, "params", "_meta", CLIENT_INFO))
-    at = f"{context.at}/params/_meta{token(CLIENT_INFO)}"
-    return _unfetchable(context, speaker, at) if speaker else ()
+    implementation = as_object(member(context.message.value, "params", "_meta", CLIENT_INFO))
+    pointer = f"{context.at}/params/_meta{token(CLIENT_INFO)}"
+    return _unusable_icons(context, implementation, pointer) if implementation else ()
 
 
-def _unfetchable(
-    context: MessageContext, holder: JSONObject, at: str, candidates: tuple[str, ...] | None = None
+def _unusable_icons(
+    context: MessageContext, owner: JSONObject, pointer: str, candidates: tuple[str, ...] | None = None
 ) -> Iterator[Violation]:
-    icons = holder.get("icons")
+    icons = owner.get("icons")
     for index, icon in enumerate(icons if isinstance(icons, list) else []):
         src = member(icon, "src")
-        if isinstance(src, str) and not _FETCHABLE.match(src):
+        if isinstance(src, str) and not _USABLE_URI.match(src):
             problem = (
-                f"{context.sender} gave {shown(holder.get('name'))} an icon from {shown(src)}; "
+                f"{context.sender} gave {shown(owner.get('name'))} an icon from {shown(src)}; "
                 "clients only accept http, https and data URIs"
             )
-            where = f"{at}/icons/{index}/src"
-            # The specification says that clients refuse such a source, not that a server must not offer it.
+            where = f"{pointer}/icons/{index}/src"
+            # A warning only: the specification tells clients to refuse such a URI, not servers to avoid it.
             yield Violation(
                 "ICON-001", "R-204", problem, pointer=where, at_most="warning", candidates=candidates
             )
@@ -84,8 +87,8 @@ MENTIONED: Final = (b'"icons"',)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ICON-001",), icons_of_listed, (Response,), mentions=MENTIONED),
-        Check(("ICON-001",), icons_of_clients, (Request,), members=("_meta",), mentions=MENTIONED),
-        Check(("ICON-001",), icons_of_peers, (Request, Response), ("initialize",)),
+        Check(("ICON-001",), icons_in_results, (Response,), mentions=MENTIONED),
+        Check(("ICON-001",), icons_in_requests, (Request,), members=("_meta",), mentions=MENTIONED),
+        Check(("ICON-001",), icons_in_handshake, (Request, Response), ("initialize",)),
     ),
 )

@@ -1,4 +1,4 @@
-"""The handshake: the order of its messages, their members, and the versions; and pings.
+"""The handshake: the order of its messages, their members, and the protocol versions in it. Also pings.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -30,14 +30,14 @@ from mcpproxy.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""How long initialize must have been unanswered before that is reported."""
+"""How long before the end initialize must have been sent, so that its missing answer is reported."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
     """Return what this message means for the handshake; ``None`` if it has no part in it.
 
-    Stateless requests are not part of the handshake. Neither is a message without era marks on a connection
-    that has been only stateless so far, because it may belong to either era.
+    A stateless request has no part in it. Neither has any other request (but initialize and ping) while all
+    earlier requests of the connection were stateless, because it may be a faulty stateless request.
     """
     message, sender = context.message, context.sender
     if isinstance(message, Request):
@@ -55,30 +55,31 @@ def input_of(context: MessageContext, history: History) -> Input | None:
         return Input.INITIALIZED if opens else None
     if context.answers is None or context.answers is not history.initialize:
         return None
-    # Who gets both a result and an error may go on from either.
-    refused = isinstance(message, ErrorResponse) and "result" not in message.value
-    return Input.INITIALIZE_ERROR if refused else Input.INITIALIZE_RESULT
+    # An answer with both a result and an error counts as a result, because the client may go on from it.
+    is_refusal = isinstance(message, ErrorResponse) and "result" not in message.value
+    return Input.INITIALIZE_ERROR if is_refusal else Input.INITIALIZE_RESULT
 
 
 def handshake_order(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a message that the transition table forbids in this state (PROTO-005, SEQ-003, LIFE-002,
+    """Report a message that may not come in this state of the handshake (PROTO-005, SEQ-003, LIFE-002,
     LIFE-003).
     """
-    happened = context.happened
-    if happened is None:
+    step = context.happened
+    if step is None:
         return ()
-    breaks = TRANSITIONS[history.state][happened].breaks
+    breaks = TRANSITIONS[history.state][step].breaks
+    # EAGER: the client has sent a request before notifications/initialized.
     if breaks is None and history.state is not State.EAGER:
         return ()
-    return _out_of_order(happened, breaks, context, history)
+    return _out_of_order(step, breaks, context, history)
 
 
 def _out_of_order(
-    happened: Input, breaks: Breaks | None, context: MessageContext, history: History
+    step: Input, breaks: Breaks | None, context: MessageContext, history: History
 ) -> Iterator[Violation]:
-    if history.over_http and happened is Input.INITIALIZED and history.state is State.EAGER:
+    if history.over_http and step is Input.INITIALIZED and history.state is State.EAGER:
         yield from _late_initialized(history)
-    if breaks is None or (breaks == SECOND_INITIALIZE and _lawful_repeat(history)):
+    if breaks is None or (breaks == SECOND_INITIALIZE and _may_repeat_initialize(history)):
         return
     method = shortened(context.message.method) if isinstance(context.message, Request | Notification) else ""
     initialize = history.initialize.seq if history.initialize else 0
@@ -94,22 +95,25 @@ def _out_of_order(
         CLIENT_AFTER_REFUSAL: f"client sent {method} although initialize (frame {initialize}) was refused",
     }[breaks]
     if context.frame.exchange and breaks == CLIENT_BEFORE_INITIALIZED:
-        return  # One POST may overtake another: `_late_initialized` reports it once it is certain.
+        return  # Over HTTP one POST may overtake another: `_late_initialized` reports it once it is certain.
     stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
     yield Violation(*breaks, problem, related=(initialize,) if initialize else (), candidates=stateful)
 
 
 def _late_initialized(history: History) -> Iterator[Violation]:
-    """Over HTTP, initialized is late only if an earlier request has already been answered."""
-    early = history.eager
-    if early is not None and history.client.pending.get(early.id) is not early:
+    """Report a request that the client sent before this notifications/initialized, over HTTP (SEQ-003).
+
+    One POST may overtake another, so the order is certain only if the request was answered before.
+    """
+    request = history.request_before_initialized
+    if request is not None and history.client.pending.get(request.id) is not request:
         rule, requirement = CLIENT_BEFORE_INITIALIZED
-        problem = f"client sent {shortened(early.method)} before notifications/initialized"
-        yield Violation(rule, requirement, problem, frame=early.seq)
+        problem = f"client sent {shortened(request.method)} before notifications/initialized"
+        yield Violation(rule, requirement, problem, frame=request.seq)
 
 
-def _lawful_repeat(history: History) -> bool:
-    """Whether initialize may be repeated: the server refused a version and listed others."""
+def _may_repeat_initialize(history: History) -> bool:
+    """Whether initialize may be repeated, because the server refused a version and listed others."""
     return history.state is State.INITIALIZING and history.modern_answer is not None
 
 
@@ -124,8 +128,10 @@ def initialize_params(context: MessageContext[Request], history: History) -> Ite
             "PROTO-001", "R-029", "client sent initialize without params", pointer=context.at + "/params"
         )
         return
-    yield from _opening_members(params, "clientInfo", "R-029", "client", "initialize", context.at + "/params")
-    yield from _capability_shapes(params.get("capabilities"), "client", context.at + "/params/capabilities")
+    yield from _handshake_members(
+        params, "clientInfo", "R-029", "client", "initialize", context.at + "/params"
+    )
+    yield from _capability_types(params.get("capabilities"), "client", context.at + "/params/capabilities")
 
 
 def initialize_result(context: MessageContext[Response], history: History) -> Iterator[Violation]:
@@ -134,49 +140,55 @@ def initialize_result(context: MessageContext[Response], history: History) -> It
     result = as_object(message.result)
     if result is None:
         return  # RPC-010 reports it.
-    yield from _opening_members(
+    yield from _handshake_members(
         result, "serverInfo", "R-030", "server", "the initialize result", context.at + "/result"
     )
-    yield from _capability_shapes(result.get("capabilities"), "server", context.at + "/result/capabilities")
+    yield from _capability_types(result.get("capabilities"), "server", context.at + "/result/capabilities")
     if "instructions" in result and not isinstance(result["instructions"], str):
         problem = f"server sent instructions that are {kind(result['instructions'])}, not a string"
         yield Violation("PROTO-001", "R-030", problem, pointer=context.at + "/result/instructions")
 
 
-def _opening_members(
-    found: JSONObject, info: str, requirement: str, who: Sender, what: str, at: str
+def _handshake_members(
+    contents: JSONObject, info: str, requirement: str, sender: Sender, what: str, pointer: str
 ) -> Iterator[Violation]:
-    """Check protocolVersion, capabilities and the implementation info, each with its type."""
-    wanted: tuple[tuple[tuple[str, ...], type, str], ...] = (
+    """Report missing or mistyped members in the params or result of initialize.
+
+    ``info`` is the name of the member that describes the sender's implementation. ``what`` names the params
+    or the result in words, and ``pointer`` is their JSON Pointer.
+    """
+    required: tuple[tuple[tuple[str, ...], type, str], ...] = (
         (("protocolVersion",), str, "a string"),
         (("capabilities",), dict, "an object"),
         ((info,), dict, "an object"),
         ((info, "name"), str, "a string"),
         ((info, "version"), str, "a string"),
     )
-    for path, type_, article in wanted:
-        parent = member(found, *path[:-1])
+    for path, type_, type_name in required:
+        parent = member(contents, *path[:-1])
         if not isinstance(parent, dict):
             continue  # The parent itself is already reported.
         if path[-1] not in parent:
-            problem = f"{who} sent {what} without {'.'.join(path)}"
+            problem = f"{sender} sent {what} without {'.'.join(path)}"
         elif not isinstance(value := parent[path[-1]], type_):
-            problem = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
+            problem = f"{sender} sent {what} with {'.'.join(path)} that is {kind(value)}, not {type_name}"
         else:
             continue
-        yield Violation("PROTO-001", requirement, problem, pointer=at + "".join(f"/{name}" for name in path))
+        yield Violation(
+            "PROTO-001", requirement, problem, pointer=pointer + "".join(f"/{name}" for name in path)
+        )
 
 
 _FLAGS: Final = ("listChanged", "subscribe")
 
 
-def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[Violation]:
-    """Check that each capability is an object, and that its listChanged and subscribe are booleans."""
+def _capability_types(capabilities: "JSON", sender: Sender, pointer: str) -> Iterator[Violation]:
+    """Report a capability that is not an object, or whose listChanged or subscribe is not a boolean."""
     if not isinstance(capabilities, dict):
         return
     names = (
         ("roots", "sampling", "elicitation", "tasks", "experimental", "extensions")
-        if who == "client"
+        if sender == "client"
         else (
             "tools",
             "resources",
@@ -193,20 +205,20 @@ def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[V
             continue
         value = capabilities[name]
         if not isinstance(value, dict):
-            problem = f"{who} declared the capability {name} as {kind(value)}, not an object"
-            yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}")
+            problem = f"{sender} declared the capability {name} as {kind(value)}, not an object"
+            yield Violation("PROTO-001", "R-051", problem, pointer=f"{pointer}/{name}")
             continue
         for flag in _FLAGS:
             if flag in value and not isinstance(value[flag], bool):
-                problem = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
-                yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}/{flag}")
+                problem = f"{sender} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
+                yield Violation("PROTO-001", "R-051", problem, pointer=f"{pointer}/{name}/{flag}")
 
 
 def batched_initialize(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
-    """Report an initialize inside a batch (LIFE-001)."""
+    """Report an initialize inside a batch, if it asks for the only revision with batches (LIFE-001)."""
     for index, item in enumerate(batch.items):
-        asks_for = member(item.params, "protocolVersion") if isinstance(item, Request) else None
-        if isinstance(item, Request) and item.method == "initialize" and asks_for == "2025-03-26":
+        version = member(item.params, "protocolVersion") if isinstance(item, Request) else None
+        if isinstance(item, Request) and item.method == "initialize" and version == "2025-03-26":
             yield Violation(
                 "LIFE-001",
                 "R-031",
@@ -218,38 +230,45 @@ def batched_initialize(context: MessageContext, batch: Batch, history: History) 
 
 def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report an initialize that the server never answered (SEQ-001)."""
-    asked = history.initialize
-    if not isinstance(event, Close) or asked is None or history.initialize_answered:
+    request = history.initialize
+    if not isinstance(event, Close) or request is None or history.initialize_answered:
         return
-    if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
+    if history.has_gap or not history.server.fully_read or event.ending in ("cut", "not started"):
         return
+    if request.seq < history.client.refused_seq:
+        return  # An error without an id may be its answer.
     if history.over_http:
-        return  # The HTTP exchange shows the cause: its status, its stream, its end.
-    if how := history.own_end(event):
-        said = f"server {how} without answering initialize ({spelled(asked.id)})"
-        yield _never_answered(said, asked)
+        return  # `transports.http` and `transports.streams` judge the exchange of initialize.
+    if ending := history.unprovoked_end(event):
+        problem = f"server {ending} without answering initialize ({spelled(request.id)})"
+        yield _never_answered(problem, request)
         return
-    gone = history.client.closed_ns
-    died = event.ending == "signalled" or event.exit_code != 0
-    if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
-        return  # The server exited before it could answer; its exit status says more.
-    until = event.observed_at_ns if gone is None else gone
-    waited_ns = until - asked.at_ns
+    client_ns, server_ns = history.client.closed_ns, history.server.closed_ns  # when each closed its stream
+    has_failed = event.ending == "signalled" or event.exit_code != 0
+    if has_failed and (client_ns is None or (server_ns is not None and server_ns < client_ns)):
+        return  # The server exited before it could answer. Its exit status says more than this rule.
+    waited_until_ns = event.observed_at_ns if client_ns is None else client_ns
+    waited_ns = waited_until_ns - request.sent_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
-        problem = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
-        yield _never_answered(problem, asked)
+        problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before the end"
+        yield _never_answered(problem, request)
 
 
-def _never_answered(problem: str, asked: SentRequest) -> Violation:
+def _never_answered(problem: str, request: SentRequest) -> Violation:
     return Violation(
-        "SEQ-001", "R-032", problem, blame="server", frame=asked.seq, candidates=asked.candidates
+        "SEQ-001", "R-032", problem, blame="server", frame=request.seq, candidates=request.candidates
     )
 
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a client that continued without ``notifications/initialized`` (SEQ-002)."""
-    if not isinstance(event, Close) or history.blind or not history.client.was_read or event.ending == "cut":
+    if (
+        not isinstance(event, Close)
+        or history.has_gap
+        or not history.client.fully_read
+        or event.ending == "cut"
+    ):
         return
     if (
         history.negotiated is None
@@ -257,9 +276,10 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         or history.state not in (State.NEGOTIATED, State.EAGER)
     ):
         return
-    if history.unconfirmed_seq is None:
+    if history.instead_of_initialized_seq is None:
         return  # The client disconnected right after the handshake, as a health check does.
-    problem = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
+    seq = history.instead_of_initialized_seq
+    problem = f"client never sent notifications/initialized, but went on in frame {seq}"
     yield Violation(
         "SEQ-002",
         "R-034",
@@ -268,65 +288,71 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         related=(),
         blame="client",
         at_most=None,
-        frame=history.unconfirmed_seq,
+        frame=history.instead_of_initialized_seq,
         candidates=(history.negotiated,),
     )
 
 
 def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a ping that was answered with an error or with a result that is not empty (LIFE-004)."""
-    asked, message = context.answers, context.message
-    assert asked is not None  # its table row is for answers to a ping
+    request, message = context.answers, context.message
+    assert request is not None  # its table row is for answers to a ping
     if isinstance(message, ErrorResponse):
-        problem = f"{context.sender} refused the ping in frame {asked.seq}"
-        yield Violation("LIFE-004", "R-040", problem, pointer=context.at + "/error", related=(asked.seq,))
+        problem = f"{context.sender} refused the ping in frame {request.seq}"
+        yield Violation("LIFE-004", "R-040", problem, pointer=context.at + "/error", related=(request.seq,))
     elif isinstance(message, Response) and (result := as_object(message.result)):
-        extra = [name for name in result if name not in ("_meta", "resultType")]
-        if extra:
+        names = [name for name in result if name not in ("_meta", "resultType")]
+        if names:
             problem = (
-                f"{context.sender} answered a ping with a member {shortened(extra[0])}; it must be empty"
+                f"{context.sender} answered a ping with a member {shortened(names[0])}; it must be empty"
             )
             yield Violation(
                 "LIFE-004",
                 "R-040",
                 problem,
                 pointer=context.at + "/result",
-                related=(asked.seq,),
+                related=(request.seq,),
                 at_most="info",
             )
 
 
 def requested_version(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a client that requests a version without a handshake, or an unknown one (PROTO-008)."""
+    """Report an initialize for a version that has no handshake or was never published (PROTO-008)."""
     message = context.message
     if context.sender == "client":
-        yield from _handshake_version(
+        yield from _version_fault(
             member(message.params, "protocolVersion"), context, "/params/protocolVersion"
         )
 
 
 def answered_version(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a server that answers with a version it should not choose (PROTO-008)."""
-    asked, message = context.answers, context.message
+    """Report an initialize result with a version that the server should not choose (PROTO-008)."""
+    request, message = context.answers, context.message
     version = member(message.result, "protocolVersion")
-    yield from _handshake_version(version, context, "/result/protocolVersion")
-    requested = member(asked.params, "protocolVersion") if asked else None
-    if asked and isinstance(requested, str) and requested in history.supported and version != requested:
-        listed = history.supported[requested]
+    yield from _version_fault(version, context, "/result/protocolVersion")
+    requested = member(request.params, "protocolVersion") if request else None
+    if (
+        request
+        and isinstance(requested, str)
+        and requested in history.supported_versions
+        and version != requested
+    ):
+        list_seq = history.supported_versions[requested]
         problem = (
             f"server answered version {shortened(str(version))} to a request for {requested}, "
-            f"which it listed as supported in frame {listed}"
+            f"which it listed as supported in frame {list_seq}"
         )
         yield Violation(
             "PROTO-008",
             "R-041",
             problem,
             pointer=context.at + "/result/protocolVersion",
-            related=(asked.seq, listed),
+            related=(request.seq, list_seq),
         )
 
 
-def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
+def _version_fault(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
+    """Report a version in the handshake that has no handshake or was never published (PROTO-008)."""
     if not isinstance(version, str) or version in STATEFUL:
         return  # PROTO-001 reports a missing or mistyped version.
     at_most: Severity | None = None
@@ -345,25 +371,27 @@ def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -
     )
 
 
-def foreign_method(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request that the negotiated revision does not have (PROTO-008)."""
+def method_of_other_revision(context: MessageContext[Request], history: History) -> Iterable[Violation]:
+    """Report a request that another revision has, but not the negotiated one (PROTO-008)."""
     message, negotiated = context.message, history.negotiated
     if negotiated is None or methods.sends(context.sender, message.method, "request", negotiated):
         return ()
     if context.stateless or context.candidates != (negotiated,):
         return ()
-    return _foreign_method(message, negotiated, context)
+    return _method_of_other_revision(message, negotiated, context)
 
 
-def _foreign_method(message: Request, negotiated: str, context: MessageContext) -> Iterator[Violation]:
-    owners = [
+def _method_of_other_revision(
+    message: Request, negotiated: str, context: MessageContext
+) -> Iterator[Violation]:
+    revisions = [
         r
         for r in methods.revisions_with(message.method)
         if methods.sends(context.sender, message.method, "request", r)
     ]
-    if owners and message.method != "server/discover":
-        newer = REVISIONS.index(owners[0]) > REVISIONS.index(negotiated)
-        where = f"it came with {owners[0]}" if newer else f"{owners[-1]} was the last to have it"
+    if revisions and message.method != "server/discover":
+        is_newer = REVISIONS.index(revisions[0]) > REVISIONS.index(negotiated)
+        where = f"it came with {revisions[0]}" if is_newer else f"{revisions[-1]} was the last to have it"
         problem = f"{context.sender} sent {message.method}, which {negotiated} does not have ({where})"
         yield Violation("PROTO-008", "R-043", problem, pointer=context.at + "/method")
 
@@ -382,7 +410,7 @@ FAMILY: Final = RuleFamily(
         Check(("PROTO-001",), initialize_result, (Response,), ("initialize",)),
         Check(("PROTO-008",), requested_version, (Request,), ("initialize",)),
         Check(("PROTO-008",), answered_version, (Response,), ("initialize",)),
-        Check(("PROTO-008",), foreign_method, (Request,), unless=is_the_senders),
+        Check(("PROTO-008",), method_of_other_revision, (Request,), unless=is_the_senders),
         Check(("LIFE-004",), ping_answer, ANSWERS, ("ping",)),
     ),
     events=(

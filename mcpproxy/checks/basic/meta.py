@@ -1,7 +1,7 @@
-"""``_meta``: the names of its keys, and the values that other standards define.
+"""The member ``_meta``: the names of its keys, and the values of keys that other standards define.
 
-Almost every message may have ``_meta``, and nearly all keys are the same few, so the result for a key is
-cached.
+Almost every message may have ``_meta``, and nearly all of its keys are the same few. So the result of
+checking a key's name is cached.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#_meta
 """
@@ -19,7 +19,7 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_statel
 from mcpproxy.protocol.wording import shown, token, with_article
 from mcpproxy.session.history import History
 
-KNOWN: Final = frozenset(
+KNOWN_KEYS: Final = frozenset(
     {
         "progressToken",
         VERSION_KEY,
@@ -44,95 +44,96 @@ KNOWN: Final = frozenset(
 They are accepted in every revision: a client may use newer keys before it knows the server's revision.
 """
 
-CACHED_LENGTH: Final = 256
-"""The result for a key longer than this, in characters, is not cached."""
+MAX_CACHED_LENGTH: Final = 256
+"""The maximum length of a key, in characters, whose result is cached."""
 
 RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
-"""The labels whose prefixes belong to MCP (see ``is_reserved``)."""
+"""The labels that reserve the prefix of a key for MCP (see ``is_reserved``)."""
 
-# A label starts with a letter and ends with a letter or digit. A name starts and ends with an ASCII letter or
-# digit, or is empty.
+# A key is a name, or a prefix, a slash and a name. A prefix is labels with dots between them. A label starts
+# with a letter and ends with a letter or digit. A name starts and ends with an ASCII letter or digit, or is
+# empty.
 _LABEL: Final = r"[^\W\d_](?:-*[^\W_])*"
 _PREFIX: Final = pattern(rf"{_LABEL}(?:\.{_LABEL})*")
 _NAME: Final = pattern(r"(?:[A-Za-z0-9](?:[._-]*[A-Za-z0-9])*)?")
 
 # W3C Trace Context, sections 3.2.2 and 3.3.1; W3C Baggage, section 3.3.1.
 _TRACEPARENT: Final = pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
-_STATE: Final = pattern(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{1,256}")
-_BAGGAGE: Final = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*[ \t]*(;.*)?")
+_TRACESTATE_MEMBER: Final = pattern(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{1,256}")
+_BAGGAGE_MEMBER: Final = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*[ \t]*(;.*)?")
 
-MAX_STATES: Final = 32
+MAX_TRACESTATE_MEMBERS: Final = 32
 
 
-def asked_meta(context: MessageContext[Request | Notification], history: History) -> Iterable[Violation]:
-    """Report faults in the ``_meta`` of a message (META-002, META-003, META-004, META-005)."""
+def meta_of_params(context: MessageContext[Request | Notification], history: History) -> Iterable[Violation]:
+    """Report faults in the ``_meta`` of a message's params (META-002, META-003, META-004, META-005)."""
     message = context.message
     params = message.params
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
         return ()
-    declared = meta.get(CAPABILITIES_KEY)
-    if meta.keys() <= KNOWN and not (isinstance(declared, dict) and "extensions" in declared):
+    capabilities = meta.get(CAPABILITIES_KEY)
+    if meta.keys() <= KNOWN_KEYS and not (isinstance(capabilities, dict) and "extensions" in capabilities):
         return ()
-    return _asked_meta(context, meta, context.at + "/params/_meta")
+    return _meta_of_params(context, meta, context.at + "/params/_meta")
 
 
-def _asked_meta(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Violation]:
-    yield from _judged(context, meta, at)
+def _meta_of_params(context: MessageContext, meta: JSONObject, pointer: str) -> Iterator[Violation]:
+    yield from _key_faults(context, meta, pointer)
     if context.stateless:
-        yield from _extension_names(context, meta.get(CAPABILITIES_KEY), at + token(CAPABILITIES_KEY))
+        yield from _extension_names(context, meta.get(CAPABILITIES_KEY), pointer + token(CAPABILITIES_KEY))
 
 
-def answered_meta(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report faults in the ``_meta`` of a result and what it lists (META-002, META-003, META-004)."""
+def meta_of_result(context: MessageContext, history: History) -> Iterator[Violation]:
+    """Report faults in the ``_meta`` of a result and of what it lists (META-002, META-003, META-004)."""
     result = as_object(member(context.message.value, "result"))
-    holders = [(context.at + "/result", result)] if result else []
-    for pointer, holder in (*holders, *described(context)):
-        meta = holder.get("_meta")
-        if isinstance(meta, dict) and not meta.keys() <= KNOWN:
-            yield from _judged(context, meta, pointer + "/_meta")
+    results = [(context.at + "/result", result)] if result else []
+    for pointer, owner in (*results, *described(context)):
+        meta = owner.get("_meta")
+        if isinstance(meta, dict) and not meta.keys() <= KNOWN_KEYS:
+            yield from _key_faults(context, meta, pointer + "/_meta")
 
 
-def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Violation]:
+def _key_faults(context: MessageContext, meta: JSONObject, pointer: str) -> Iterator[Violation]:
     sender, candidates = context.sender, context.candidates
     for key, value in meta.items():
-        if key in KNOWN:
+        if key in KNOWN_KEYS:
             continue
         if key in TRACING and is_stateless(candidates):
             if fault := TRACING[key](value):
                 problem = f"{sender} sent {with_article(key)} that {fault}: {shown(value)}"
-                yield Violation("META-004", "R-208", problem, pointer=at + token(key))
+                yield Violation("META-004", "R-208", problem, pointer=pointer + token(key))
         elif fault := key_fault(key):
             yield Violation(
                 "META-002",
                 "R-206",
                 f"{sender} sent the _meta key {shown(key)}, {fault}",
-                pointer=at + token(key),
+                pointer=pointer + token(key),
             )
         elif all(is_reserved(key, revision) for revision in candidates):
             problem = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
-            yield Violation("META-003", "R-207", problem, pointer=at + token(key))
+            yield Violation("META-003", "R-207", problem, pointer=pointer + token(key))
 
 
 def server_extensions(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report extension names without a valid prefix in a server's capabilities (META-005)."""
     if not context.stateless:
         return ()
-    declared = member(context.message.value, "result", "capabilities")
-    return _extension_names(context, declared, context.at + "/result/capabilities")
+    capabilities = member(context.message.value, "result", "capabilities")
+    return _extension_names(context, capabilities, context.at + "/result/capabilities")
 
 
-def _extension_names(context: MessageContext, capabilities: JSON, at: str) -> Iterator[Violation]:
+def _extension_names(context: MessageContext, capabilities: JSON, pointer: str) -> Iterator[Violation]:
     for name in as_object(member(capabilities, "extensions")) or ():
         fault = key_fault(name) if "/" in name else "which has no prefix"
         if fault:
             problem = f"{context.sender} declared the extension {shown(name)}, {fault}"
-            yield Violation("META-005", "R-209", problem, pointer=f"{at}/extensions{token(name)}")
+            yield Violation("META-005", "R-209", problem, pointer=f"{pointer}/extensions{token(name)}")
 
 
 def key_fault(key: str) -> str:
-    """Say what is wrong with the name of a key, as a relative clause; empty if it is valid."""
-    return _key_fault(key) if len(key) <= CACHED_LENGTH else _key_fault.__wrapped__(key)
+    """Say what is wrong with a key, as a relative clause (``whose prefix ...``); empty if it is valid."""
+    return _key_fault(key) if len(key) <= MAX_CACHED_LENGTH else _key_fault.__wrapped__(key)
 
 
 @lru_cache(maxsize=1024)
@@ -161,30 +162,30 @@ def is_reserved(key: str, revision: str) -> bool:
 
 
 def _traceparent_fault(value: JSON) -> str:
-    found = _TRACEPARENT.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _TRACEPARENT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         return "is not version, trace id, parent id and flags in lower-case hexadecimal"
-    version, trace, parent, more = found.groups()
-    if version == "ff" or (version == "00" and more):
+    version, trace_id, parent_id, extra_fields = match.groups()
+    if version == "ff" or (version == "00" and extra_fields):
         return "has a version that does not allow this form"
-    return "has an id that is all zeros" if not trace.strip("0") or not parent.strip("0") else ""
+    return "has an id that is all zeros" if not trace_id.strip("0") or not parent_id.strip("0") else ""
 
 
 def _tracestate_fault(value: JSON) -> str:
-    members = _members(value)
-    if members is None or not all(_STATE.fullmatch(item) for item in members):
+    members = _list_members(value)
+    if members is None or not all(_TRACESTATE_MEMBER.fullmatch(item) for item in members):
         return "is not a list of key=value"
-    return f"has more than {MAX_STATES} members" if len(members) > MAX_STATES else ""
+    return f"has more than {MAX_TRACESTATE_MEMBERS} members" if len(members) > MAX_TRACESTATE_MEMBERS else ""
 
 
 def _baggage_fault(value: JSON) -> str:
-    members = _members(value)
-    valid = members is not None and all(map(_BAGGAGE.fullmatch, members))
-    return "" if valid else "is not a list of key=value"
+    members = _list_members(value)
+    is_valid = members is not None and all(map(_BAGGAGE_MEMBER.fullmatch, members))
+    return "" if is_valid else "is not a list of key=value"
 
 
-def _members(value: JSON) -> list[str] | None:
-    """The members of a comma-separated list, without empty ones."""
+def _list_members(value: JSON) -> list[str] | None:
+    """Return the members of a comma-separated list without empty ones; ``None`` if it is not a string."""
     return [m for part in value.split(",") if (m := part.strip(" \t"))] if isinstance(value, str) else None
 
 
@@ -193,8 +194,10 @@ TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
     "tracestate": _tracestate_fault,
     "baggage": _baggage_fault,
 }
-"""The keys whose values W3C defines (from 2026-07-28 on), each with a function that says what is wrong."""
+"""The keys whose values W3C standards define, each with a function that says what is wrong with a value.
 
+The keys belong to MCP from 2026-07-28 on.
+"""
 
 META: Final = (b'"_meta"',)
 
@@ -202,12 +205,12 @@ FAMILY: Final = RuleFamily(
     checks=(
         Check(
             ("META-002", "META-003", "META-004", "META-005"),
-            asked_meta,
+            meta_of_params,
             ASKS,
             members=("_meta",),
             given=UNFAMILIAR,
         ),
-        Check(("META-002", "META-003", "META-004"), answered_meta, (Response,), mentions=META),
+        Check(("META-002", "META-003", "META-004"), meta_of_result, (Response,), mentions=META),
         Check(("META-005",), server_extensions, (Response,), ("server/discover",)),
     ),
 )

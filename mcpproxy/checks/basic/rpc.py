@@ -47,8 +47,8 @@ def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Viola
     if "jsonrpc" not in message.value:
         problem = f'{context.sender} sent a message without "jsonrpc": "2.0"'
     else:
-        found = shown(message.value["jsonrpc"])
-        problem = f'{context.sender} sent a message whose "jsonrpc" is {found}, not "2.0"'
+        version = shown(message.value["jsonrpc"])
+        problem = f'{context.sender} sent a message whose "jsonrpc" is {version}, not "2.0"'
     return (Violation("PROTO-002", "R-002", problem, pointer=context.at + "/jsonrpc"),)
 
 
@@ -56,10 +56,10 @@ def request_id_type(context: MessageContext[Request], history: History) -> Itera
     """Report a request id that is null, or neither a string nor an integer (RPC-003, RPC-004)."""
     message = context.message
     raw_id = message.value["id"]
-    return () if type(raw_id) is int or type(raw_id) is str else _odd_id(message, raw_id, context)
+    return () if type(raw_id) is int or type(raw_id) is str else _unusual_id(message, raw_id, context)
 
 
-def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterator[Violation]:
+def _unusual_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterator[Violation]:
     method, pointer = shortened(message.method), context.at + "/id"
     if raw_id is None:
         problem = f"{context.sender} sent {method} with a null id, so its answer cannot be recognised"
@@ -76,30 +76,28 @@ def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterat
 
 
 def _id_text(context: MessageContext) -> str:
-    """The id of a message as its sender wrote it."""
+    """Return the id of a message as its sender wrote it."""
     raw = context.frame.raw
-    if context.at:
-        item = islice(elements(raw), int(context.at[1:]), None)
-        raw = next(item, b"")
+    if context.at:  # The message is an element of a batch.
+        raw = next(islice(elements(raw), int(context.at[1:]), None), b"")
     return shortened((value_bytes(raw, ("id",)) or b"").decode("utf-8", "replace"))
 
 
 def request_id_reused(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request id that was used before (RPC-005), or in a stateless revision is still in use
-    (RPC-006).
-    """
+    """Report a request id that was used before (RPC-005) or, if stateless, is still in use (RPC-006)."""
     message = context.message
     if message.id is None:
         return ()
     side = history.side(context.sender)
-    first = side.used.first_use(message.id)
-    return () if first is None else _reused(message, first, side, context)
+    first_seq = side.used_ids.first_use(message.id)
+    return () if first_seq is None else _reused_id(message, first_seq, side, context)
 
 
-def _reused(message: Request, first: int, side: Side, context: MessageContext) -> Iterator[Violation]:
+def _reused_id(message: Request, first_seq: int, side: Side, context: MessageContext) -> Iterator[Violation]:
+    """Report a reused id. ``first_seq`` is the frame that used it first, 0 if that is not remembered."""
     assert message.id is not None
-    where = f", first used in frame {first}" if first else ""
-    related = (first,) if first else ()
+    where = f", first used in frame {first_seq}" if first_seq else ""
+    related = (first_seq,) if first_seq else ()
     problem = f"{context.sender} reused request id {spelled(message.id)}{where}"
     if context.stateless:
         if in_flight := side.pending.get(message.id):
@@ -116,48 +114,54 @@ def response_id(context: MessageContext[Response | ErrorResponse], history: Hist
     """Report a response whose id matches no pending request of the other side (PROTO-007, RPC-007, RPC-012,
     RPC-015).
     """
-    message, asked = context.message, context.answers
-    return () if asked is not None and asked.id == message.id else _foreign_id(message, context, history)
+    message, request = context.message, context.answers
+    return (
+        () if request is not None and request.id == message.id else _unmatched_id(message, context, history)
+    )
 
 
-def _foreign_id(
+def _unmatched_id(
     message: Response | ErrorResponse, context: MessageContext[Response | ErrorResponse], history: History
 ) -> Iterator[Violation]:
     asker = history.side(other(context.sender))
     pointer = context.at + "/id"
     if message.id is ABSENT or message.id is None:
-        yield from _no_response_id(context, history)
+        yield from _missing_response_id(context, history)
         return
-    if (asked := context.answers) is not None:
+    if (request := context.answers) is not None:
         problem = (
-            f"{context.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
-            f"({asked.method}) used {spelled(asked.id)}"
+            f"{context.sender} answered with {spelled(message.id)}; the request in frame {request.seq} "
+            f"({request.method}) used {spelled(request.id)}"
         )
-        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(asked.seq,))
+        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(request.seq,))
         return
-    first = asker.used.first_use(message.id)
-    if first is not None:
-        if asker.was_read and not history.blind:
-            where = f"; the request was frame {first}" if first else ""
+    first_seq = asker.used_ids.first_use(message.id)
+    if first_seq is not None:
+        if asker.fully_read and not history.has_gap:
+            where = f"; the request was frame {first_seq}" if first_seq else ""
             problem = f"{context.sender} answered request {spelled(message.id)} a second time{where}"
-            yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=(first,) if first else ())
-    elif asker.was_read and not history.blind and not history.scattered:
-        used = f"an id that the {other(context.sender)} never used"
-        problem = f"{context.sender} answered {spelled(message.id)}, {used}"
+            related = (first_seq,) if first_seq else ()
+            yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=related)
+    elif asker.fully_read and not history.has_gap and not history.may_lack_messages:
+        receiver = other(context.sender)
+        problem = f"{context.sender} answered {spelled(message.id)}, an id that the {receiver} never used"
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer)
 
 
-def _no_response_id(
+def _missing_response_id(
     context: MessageContext[Response | ErrorResponse], history: History
 ) -> Iterator[Violation]:
-    """Report a response without a usable id; the rule depends on which requests it may answer."""
+    """Report a response without a usable id (PROTO-007, RPC-012, RPC-015).
+
+    The rule depends on the requests that the response may answer.
+    """
     message = context.message
     asker = history.side(other(context.sender))
     pointer = context.at + "/id" if "id" in message.value else context.at
     id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
     if "id" in message.value and message.value["id"] is not None:
-        if history.blind or not asker.was_read:
-            return  # It may answer a request whose id was no better.
+        if history.has_gap or not asker.fully_read:
+            return  # It may answer a request that has the same unusable id, and that could not be read.
         yield Violation(
             "PROTO-007",
             "R-008",
@@ -165,8 +169,10 @@ def _no_response_id(
             pointer=pointer,
         )
         return
-    if history.blind or not asker.was_read or history.over_http:
-        return  # It may answer an unreadable message. Over HTTP the exchange shows what it answers.
+    if history.has_gap or not asker.fully_read or history.over_http:
+        # It may answer a message that could not be read. Over HTTP, the rules of HTTP judge it, because the
+        # exchange shows which request it answers.
+        return
     if asker.notified_seq and not asker.pending:
         seq = asker.notified_seq
         problem = f"{context.sender} answered the notification in frame {seq} (a response with {id_is})"
@@ -182,8 +188,8 @@ def _no_response_id(
         problem = (
             f"{context.sender} sent an error with {id_is}, although every request so far had a readable id"
         )
-        null = "id" in message.value
-        yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if null else None)
+        has_null_id = "id" in message.value
+        yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if has_null_id else None)
 
 
 def result_or_error(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
@@ -210,8 +216,8 @@ def result_type(context: MessageContext[Response], history: History) -> Iterable
     message = context.message
     if isinstance(message.result, dict):
         return ()
-    of = f" of {context.answers.method}" if context.answers else ""
-    problem = f"{context.sender} sent a result{of} that is {kind(message.result)}, not an object"
+    method = f" of {context.answers.method}" if context.answers else ""
+    problem = f"{context.sender} sent a result{method} that is {kind(message.result)}, not an object"
     return (Violation("RPC-010", "R-012", problem, pointer=context.at + "/result"),)
 
 
@@ -250,10 +256,7 @@ def notification_id(context: MessageContext[Notification], history: History) -> 
 def request_without_id(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a message that has the method of a request but no id (RPC-014)."""
     message = context.message
-    if any(
-        (found := methods.defined(message.method, revision)) and found.kind == "request"
-        for revision in methods.revisions_with(message.method)
-    ):
+    if _is_request_method(message.method):
         problem = f"{context.sender} sent {message.method} without an id, so it will never be answered"
         yield Violation("RPC-014", "R-016", problem, pointer=context.at)
 
@@ -263,8 +266,8 @@ def params_type(context: MessageContext[Request | Notification], history: Histor
     message = context.message
     if isinstance(message.params, dict) or message.params is ABSENT:
         return ()
-    method, found = shortened(message.method), kind(message.params)
-    problem = f"{context.sender} sent {method} with params that are {found}, not an object"
+    method, params_kind = shortened(message.method), kind(message.params)
+    problem = f"{context.sender} sent {method} with params that are {params_kind}, not an object"
     return (Violation("RPC-016", "R-018", problem, pointer=context.at + "/params"),)
 
 
@@ -280,12 +283,12 @@ def _wrong_side(method: str, context: MessageContext[Request], history: History)
     sender = context.sender
     revisions = methods.revisions_with(method)
     if methods.sends_in_any(sender, method, "request", revisions):
-        return  # The right side but the wrong revision: PROTO-008 and the stateless rules cover it.
+        return  # Another revision has this request: PROTO-008 and the rules of stateless requests report it.
     if revisions:
         problem = f"{sender} sent the request {method}, which only the {other(sender)} sends"
         yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method")
-    elif not _extended(context, history):
-        # No sentence forbids a method of one's own; the other side may still not have it.
+    elif not _may_be_extension(context, history):
+        # An info only: nothing forbids methods that no revision defines, but the receiver may not have them.
         problem = f"{sender} sent the request {shortened(method)}, which no revision defines"
         yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method", at_most="info")
 
@@ -303,54 +306,63 @@ def _unknown_notification(
 ) -> Iterator[Violation]:
     sender = context.sender
     revisions = methods.revisions_with(method)
-    if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
-        return  # A request without its id: RPC-014.
+    if _is_request_method(method):
+        return  # It is a request without an id: RPC-014 reports it.
     if not revisions:
-        if _extended(context, history):
+        if _may_be_extension(context, history):
             return
         prefixed = f"notifications/{method}"
         hint = f" (is {prefixed} meant?)" if methods.revisions_with(prefixed) else ""
         problem = f"{sender} sent the notification {shortened(method)}, which no revision defines{hint}"
-    elif elsewhere := [r for r in revisions if methods.sends(sender, method, "notification", r)]:
-        named = context.candidates[0] if len(context.candidates) == 1 else "the session's revision"
-        problem = f"{sender} sent {method}, which {elsewhere[-1]} defines for it but {named} does not"
+    elif other_revisions := [r for r in revisions if methods.sends(sender, method, "notification", r)]:
+        revision = context.candidates[0] if len(context.candidates) == 1 else "the session's revision"
+        problem = (
+            f"{sender} sent {method}, which {other_revisions[-1]} defines for it but {revision} does not"
+        )
     else:
         problem = f"{sender} sent {method}, which only the {other(sender)} sends"
     yield Violation("PROTO-006", "R-022", problem, pointer=context.at + "/method")
 
 
-def _extended(context: MessageContext[Request | Notification], history: History) -> bool:
-    """Whether an extension may define this method: a known one, or any that a peer declared."""
+def _may_be_extension(context: MessageContext[Request | Notification], history: History) -> bool:
+    """Whether an extension may define this method: a known extension, or one that a peer declares."""
     message = context.message
-    declared = [history.client_capabilities, history.server_capabilities]
-    if history.stateless_seq is not None or context.stateless or history.lasting is not None:
+    capability_sets = [history.client_capabilities, history.server_capabilities]
+    if history.stateless_seq is not None or context.stateless or history.stateless_memories is not None:
         if any(message.method in names for names in methods.EXTENSIONS.values()):
             return True
-        asked = (message.params, *(asked.params for asked in history.client.pending.values()))
-        declared += [as_object(member(params, "_meta", CAPABILITIES_KEY)) for params in asked]
-    return any(c.get("experimental") or c.get("extensions") for c in declared if c)
+        # A stateless request declares the client's capabilities in its own params.
+        pending_params = (request.params for request in history.client.pending.values())
+        capability_sets += [
+            as_object(member(params, "_meta", CAPABILITIES_KEY))
+            for params in (message.params, *pending_params)
+        ]
+    return any(
+        capabilities.get("experimental") or capabilities.get("extensions")
+        for capabilities in capability_sets
+        if capabilities
+    )
 
 
 def unknown_method_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report an unknown method that was refused with a code other than -32601 (RPC-020)."""
-    asked, code = context.answers, _code(context)
-    if asked is None or code is None or code == -32601 or asked.early:
+    """Report the refusal of an unknown method with a code other than -32601 (RPC-020)."""
+    request, code = context.answers, _error_code(context)
+    if request is None or code is None or code == -32601 or request.early:
         return
-    if asked.method == "initialize" or methods.sends_in_any(
-        asked.sender, asked.method, "request", asked.candidates
+    if request.method == "initialize" or methods.sends_in_any(
+        request.sender, request.method, "request", request.candidates
     ):
         return
-    if methods.revisions_with(asked.method):
-        return  # A method of another revision may be implemented and refused for a different reason.
-    problem = (
-        f"{context.sender} refused the unknown method {shortened(asked.method)} with {code} instead of -32601"
-    )
-    yield Violation("RPC-020", "R-023", problem, pointer=context.at + "/error/code", related=(asked.seq,))
+    if methods.revisions_with(request.method):
+        return  # The server may have this method of another revision, and refuse it for another reason.
+    method = shortened(request.method)
+    problem = f"{context.sender} refused the unknown method {method} with {code} instead of -32601"
+    yield Violation("RPC-020", "R-023", problem, pointer=context.at + "/error/code", related=(request.seq,))
 
 
 def reserved_error_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report an error code that JSON-RPC reserves and does not define (ERR-001)."""
-    code = _code(context)
+    code = _error_code(context)
     if code is None or not -32768 <= code <= -32000:
         return
     if code in (-32700, -32600, -32601, -32602, -32603) or -32099 <= code <= -32000:
@@ -371,7 +383,14 @@ def repeated_member_names(context: MessageContext, history: History) -> Iterable
     return (Violation("RPC-022", "R-026", problem, pointer=names[0]),)
 
 
-def _code(context: MessageContext[ErrorResponse]) -> int | None:
+def _is_request_method(method: str) -> bool:
+    """Whether some revision defines ``method`` as a request."""
+    definitions = (methods.defined(method, revision) for revision in methods.revisions_with(method))
+    return any(definition.kind == "request" for definition in definitions if definition)
+
+
+def _error_code(context: MessageContext[ErrorResponse]) -> int | None:
+    """Return the code of an error, ``None`` if it is not an integer."""
     message = context.message
     error = as_object(message.error)
     code = error.get("code") if error else None

@@ -1,7 +1,7 @@
 """The shapes of params and results: required members, and the JSON types of all members.
 
-A member with a wrong shape is reported under the rule that covers it (``COVERED_BY``), otherwise under
-RPC-023. Members that other checks judge by themselves are left out here (``CHECKED_ELSEWHERE``).
+A missing or mistyped member is reported under the rule that covers it (``COVERED_BY``), or under RPC-023 if
+no rule does. The members in ``CHECKED_ELSEWHERE`` are skipped, because other checks report them.
 
 Source: the schema of each protocol revision.
 """
@@ -35,7 +35,7 @@ CHECKED_ELSEWHERE: Final = pattern(
     """,
     re.VERBOSE,
 )
-"""Members that other checks judge: a JSON Pointer, alone or after its method."""
+"""Members that other checks report: a JSON Pointer, alone or after the method of the message."""
 
 _SAMPLING: Final = r"(sampling/createMessage|.*/inputRequests/[^/]+)/params"
 _SAMPLED: Final = r"(sampling/createMessage/result|.*/inputResponses/[^/]+)"
@@ -98,7 +98,7 @@ COVERED_BY: Final = (
     ("ICON-001", "R-204", r".*/icons(/\d+(/(src|mimeType|theme|sizes(/\d+)?))?)?"),
     ("META-001", "R-205", r".*/_meta"),
 )
-"""Rule, requirement, and the members that they cover, as a pattern of method and JSON Pointer."""
+"""Rule, requirement, and a pattern of method and JSON Pointer. The first pattern that matches counts."""
 
 
 def message_shape(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -115,52 +115,54 @@ def message_shape(context: MessageContext, history: History) -> Iterable[Violati
     if (
         isinstance(message, Response)
         and context.answers is not None
-        and not _asks_elsewhere(context, message)
+        and not _asks_where_not_allowed(context, message)
     ):
         return _check_shape(context, context.answers.method, "result", message.result)
     return ()
 
 
-def _asks_elsewhere(context: MessageContext, message: Response) -> bool:
-    """Whether a result asks for input although its method cannot. MRTR-001 reports that instead of the
-    members.
+def _asks_where_not_allowed(context: MessageContext, message: Response) -> bool:
+    """Whether a result asks for input although the results of its method may not.
+
+    Its members are then not those of the method's result, so only MRTR-001 reports the result.
     """
-    result, asked = message.result, context.answers
-    asks_back = isinstance(result, dict) and result.get("resultType") == "input_required"
-    return asks_back and asked is not None and asked.method not in SUPPORTED
+    result, request = message.result, context.answers
+    asks_for_input = isinstance(result, dict) and result.get("resultType") == "input_required"
+    return asks_for_input and request is not None and request.method not in SUPPORTED
 
 
 def _check_shape(
     context: MessageContext, method: str, part: Part, value: "JSON | Absent"
 ) -> Iterable[Violation]:
-    """Check one value; if several revisions may apply, report only what is wrong in all of them."""
-    revision, *others = context.candidates
-    found = violations(value, (method, part), revision)
-    for other in others:
-        places = {violation.pointer for violation in violations(value, (method, part), other)}
-        found = [violation for violation in found if violation.pointer in places]
-    return _shape_violations(found, context, method, part) if found else ()
+    """Report the faults of params or of a result that are faults in all revisions that may apply."""
+    revision, *other_revisions = context.candidates
+    faults = violations(value, (method, part), revision)
+    for other_revision in other_revisions:
+        other_faults = violations(value, (method, part), other_revision)
+        pointers = {fault.pointer for fault in other_faults}
+        faults = [fault for fault in faults if fault.pointer in pointers]
+    return _shape_violations(faults, context, method, part) if faults else ()
 
 
 def _shape_violations(
-    found: Iterable[ShapeViolation], context: MessageContext, method: str, part: Part
+    faults: Iterable[ShapeViolation], context: MessageContext, method: str, part: Part
 ) -> Iterator[Violation]:
-    for violation in found:
-        pointer = violation.pointer
-        if pointer == f"/{part}" and violation.kind != "missing":
-            continue  # Not an object: RPC-010 and RPC-016 report it.
+    for fault in faults:
+        pointer = fault.pointer
+        if pointer == f"/{part}" and fault.kind != "missing":
+            continue  # RPC-010 and RPC-016 report params and results that are not objects.
         if CHECKED_ELSEWHERE.fullmatch(pointer) or CHECKED_ELSEWHERE.fullmatch(method + pointer):
             continue
         what = with_article(f"{method} result") if part == "result" else shortened(method)
-        problem = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
+        problem = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {fault.clause}"
         rule, requirement = _covering_rule(method + pointer)
         yield Violation(rule, requirement, problem, pointer=context.at + pointer)
 
 
 def _covering_rule(member: str) -> tuple[str, str]:
-    """The first rule and requirement of ``COVERED_BY`` for a member."""
-    for rule, requirement, members in COVERED_BY:
-        if re.fullmatch(members, member):
+    """Return the rule and requirement that cover a member, given as its method and JSON Pointer."""
+    for rule, requirement, member_pattern in COVERED_BY:
+        if re.fullmatch(member_pattern, member):
             return rule, requirement
     return ("RPC-023", "R-027")
 

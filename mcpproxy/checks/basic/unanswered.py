@@ -1,4 +1,4 @@
-"""Requests that are never answered, although their peer could have answered.
+"""Requests that are never answered, although the peer could have answered them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#responses
 """
@@ -11,74 +11,82 @@ from mcpproxy.checks.engine.rows import EventCheck, RuleFamily
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest
 
-MAY_STAY_UNANSWERED: Final = ("initialize", "server/discover", "subscriptions/listen")
-"""Requests whose missing answer RPC-008 does not report: another rule does, or none."""
+_PROBE: Final = "server/discover"
+
+MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
+"""Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
-"""How long a request must have waited before a missing answer is reported."""
+"""How long before the end a request must have been sent, so that its missing answer is reported."""
 
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping)."""
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
     for asker in (CLIENT, "server"):
         side, responder = history.side(asker), other(asker)
-        passed_over: list[SentRequest] = []
-        if not history.side(responder).was_read:
+        reported: list[SentRequest] = []
+        if not history.side(responder).fully_read:
             continue
-        for asked in side.pending.values():
-            if asked.seq < side.last_answered_seq and _waited(asked, event):
-                rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
-                if asked.cancelled or asked.method in MAY_STAY_UNANSWERED:
+        for request in side.pending.values():
+            if side.refused_seq < request.seq < side.last_answered_seq and _is_overdue(request, event):
+                rule = ("LIFE-004", "R-040") if request.method == "ping" else ("RPC-008", "R-010")
+                if request.cancelled or request.method in MAY_STAY_UNANSWERED:
                     continue
-                if asked.stateless and history.stateful_seq is not None:
-                    continue  # A probe of the other era may stay unanswered.
-                passed_over.append(asked)
-                what = f"{shortened(asked.method)} ({spelled(asked.id)})"
+                if request.stateless and history.stateful_seq is not None:
+                    continue  # A server with a handshake may ignore the stateless request that probed it.
+                reported.append(request)
+                what = f"{shortened(request.method)} ({spelled(request.id)})"
                 problem = f"{responder} never answered {what}, but answered later requests"
                 yield Violation(
                     *rule,
                     problem,
                     blame=responder,
-                    frame=asked.seq,
-                    candidates=asked.candidates,
+                    frame=request.seq,
+                    candidates=request.candidates,
                 )
         if asker == CLIENT:
-            yield from _left_behind(event, history, passed_over)
+            yield from _unanswered_at_exit(event, history, reported)
 
 
-def _left_behind(event: Close, history: History, reported: list[SentRequest]) -> Iterator[Violation]:
-    """Report what the server had not answered when it exited by itself (RPC-008)."""
-    how, ended_ns = history.own_end(event), history.server.closed_ns
-    if not how or ended_ns is None:
+def _unanswered_at_exit(event: Close, history: History, reported: list[SentRequest]) -> Iterator[Violation]:
+    """Report the requests that the server had not answered when it ended by itself (RPC-008).
+
+    The requests in ``reported`` are left out.
+    """
+    ending, ended_ns = history.unprovoked_end(event), history.server.closed_ns
+    if not ending or ended_ns is None:
         return
-    left = [
-        asked
-        for asked in history.client.pending.values()
-        if not asked.cancelled
-        and asked.method not in MAY_STAY_UNANSWERED
-        and asked.at_ns < ended_ns
-        and not (asked.stateless and history.stateful_seq is not None)
-        and not any(asked is one for one in reported)
+    unanswered_requests = [
+        request
+        for request in history.client.pending.values()
+        if not request.cancelled
+        and (request.method == _PROBE or request.method not in MAY_STAY_UNANSWERED)
+        and request.sent_ns < ended_ns
+        and request.seq > history.client.refused_seq
+        and not (request.stateless and history.stateful_seq is not None)
+        and not any(request is reported_request for reported_request in reported)
     ]
-    if left:
-        first = left[0]
-        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        problem = f"server {how} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
+    if unanswered_requests:
+        first, *others = unanswered_requests
+        more = f" and {len(others)} more" if others else ""
+        problem = f"server {ending} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
         yield Violation(
             "RPC-008",
             "R-010",
             problem,
-            related=tuple(asked.seq for asked in left[1:]),
+            related=tuple(request.seq for request in others),
             blame="server",
             frame=first.seq,
+            # A server of the older era need not answer a probe; that it exits is worth knowing.
+            at_most="info" if all(request.method == _PROBE for request in unanswered_requests) else None,
             candidates=first.candidates,
         )
 
 
-def _waited(asked: SentRequest, event: Close) -> bool:
-    return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
+def _is_overdue(request: SentRequest, event: Close) -> bool:
+    return event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
 
 
 FAMILY: Final = RuleFamily(events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),))

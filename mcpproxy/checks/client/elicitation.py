@@ -1,6 +1,8 @@
 """Elicitation: what servers ask the client's user, and the user's answers.
 
-``shapes`` checks the members of requests and results. This module checks forms, their content, URLs and ids.
+In form mode the client shows the user a form; in URL mode it sends the user to a web page.
+``checks.basic.shapes`` checks the members of requests and results. This module checks forms, their content,
+URLs and ids. ``checks.basic.embedded`` defines ``Ask``, a request of the server, and ``Reply``, its result.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 """
@@ -30,7 +32,10 @@ CREATE: Final = ("elicitation/create",)
 COMPLETE: Final = ("notifications/elicitation/complete",)
 
 URL_REQUIRED: Final = -32042
-MENTIONED: Final = (b"-32042",)
+"""The code of the error that lists elicitations in URL mode which the client must do first."""
+
+URL_REQUIRED_TEXT: Final = (b"-32042",)
+"""The code as bytes: a message without them is not checked for the error."""
 
 COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "properties", "patternProperties")
 """Keywords that are not allowed in the schema of a form field of any type."""
@@ -43,11 +48,11 @@ MAX_IDS: Final = 10_000
 class Elicitations:
     """The ids of elicitations in URL mode, each with its URL and the frame that gave it.
 
-    ``forgetful`` is set once there were more ids than are remembered.
+    ``forgot_some`` is set once there were more ids than are remembered.
     """
 
     started: dict[str, tuple[JSON, int]] = field(default_factory=dict[str, tuple[JSON, int]])
-    forgetful: bool = False
+    forgot_some: bool = False
 
 
 # The request
@@ -61,14 +66,15 @@ def faulty_request(context: MessageContext, history: History) -> Iterable[Violat
 
 def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a form field whose schema has a keyword that forms do not have (ELIC-002)."""
-    for name, schema, at in _fields(ask):
-        found = [keyword for keyword in COMPOSED if keyword in schema]
-        if found and isinstance(schema.get("type"), str) and schema["type"] != "object":
-            problem = (
-                f"server asked for {shown(name)} with a schema that has {found[0]}, which forms do not allow"
-            )
+    for name, schema, pointer in _fields(ask):
+        keywords = [keyword for keyword in COMPOSED if keyword in schema]
+        if keywords and isinstance(schema.get("type"), str) and schema["type"] != "object":
+            schema_text = f"a schema that has {keywords[0]}, which forms do not allow"
+            problem = f"server asked for {shown(name)} with {schema_text}"
             # The schema allows any member; the specification page says which are not allowed.
-            yield Violation("ELIC-002", "R-181", problem, pointer=at + token(found[0]), at_most="warning")
+            yield Violation(
+                "ELIC-002", "R-181", problem, pointer=pointer + token(keywords[0]), at_most="warning"
+            )
 
 
 def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -88,24 +94,28 @@ def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterat
 
 def _secret_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a form field that asks for a secret (ELIC-008)."""
-    for name, schema, at in _fields(ask):
+    for name, schema, pointer in _fields(ask):
         if schema.get("type") not in ("string", "number", "integer") or "enum" in schema or "oneOf" in schema:
             continue
         title = schema.get("title")
         if _asks_secret(name) or (isinstance(title, str) and _asks_secret(title)):
             problem = f"server asked in a form for {shown(name)}, which seems to be a secret"
-            yield Violation("ELIC-008", "R-187", problem, pointer=at, at_most="warning")
+            yield Violation("ELIC-008", "R-187", problem, pointer=pointer, at_most="warning")
 
 
 def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
     """Report two elicitations with the same id (ELIC-009)."""
     id, url = member(ask.params, "elicitationId"), member(ask.params, "url")
-    before = history.of(Elicitations).started.get(id) if isinstance(id, str) else None
-    # With the same URL it is the same elicitation, requested again.
-    if before is not None and before[0] != url and member(ask.params, "mode") == "url":
+    if not isinstance(id, str) or member(ask.params, "mode") != "url":
+        return
+    first_url, first_seq = history.of(Elicitations).started.get(id, (url, 0))
+    # A request with the same URL repeats the first elicitation and does not start a second one.
+    if first_url != url:
         problem = f"server gave a second elicitation the id {shown(id)}, for another URL"
-        at = ask.at + "/params/elicitationId"
-        yield Violation("ELIC-009", "R-188", problem, pointer=at, related=(before[1],), at_most="warning")
+        pointer = ask.at + "/params/elicitationId"
+        yield Violation(
+            "ELIC-009", "R-188", problem, pointer=pointer, related=(first_seq,), at_most="warning"
+        )
 
 
 # The result
@@ -117,40 +127,40 @@ def faulty_result(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _misplaced_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report content where none belongs, and an accepted form without content (ELIC-006)."""
-    action, asked = reply.result.get("action"), reply.ask
-    at = reply.at + "/content"
-    if action == "accept" and asked is not None:
-        by_url = member(asked.params, "mode") == "url"
+    """Report content for a URL or a refusal, and an accepted form without content (ELIC-006)."""
+    action, ask = reply.result.get("action"), reply.ask
+    pointer = reply.at + "/content"
+    if action == "accept" and ask is not None:
+        by_url = member(ask.params, "mode") == "url"
         if by_url and "content" in reply.result:
             problem = "client sent content although the user was sent to a URL and not shown a form"
-            yield Violation("ELIC-006", "R-185", problem, pointer=at, related=(asked.seq,))
-        elif not by_url and "content" not in reply.result and _has_fields(asked):
+            yield Violation("ELIC-006", "R-185", problem, pointer=pointer, related=(ask.seq,))
+        elif not by_url and "content" not in reply.result and _has_fields(ask):
             problem = "client accepted a form without sending its content"
-            yield Violation("ELIC-006", "R-185", problem, pointer=at, related=(asked.seq,))
+            yield Violation("ELIC-006", "R-185", problem, pointer=pointer, related=(ask.seq,))
     elif action in ("decline", "cancel") and reply.result.get("content"):
         problem = f"client sent content with the action {action}"
         # The specification only says that such content is typically omitted.
-        yield Violation("ELIC-006", "R-185", problem, pointer=at, at_most="info")
+        yield Violation("ELIC-006", "R-185", problem, pointer=pointer, at_most="info")
 
 
 def _unfit_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
     """Report content that does not match the requested schema (ELIC-007)."""
-    content, asked = as_object(reply.result.get("content")), reply.ask
-    if content is None or asked is None or reply.result.get("action") != "accept":
+    content, ask = as_object(reply.result.get("content")), reply.ask
+    if content is None or ask is None or reply.result.get("action") != "accept":
         return
-    if member(asked.params, "mode") == "url":
+    if member(ask.params, "mode") == "url":
         return
-    for misfit in misfits(content, member(asked.params, "requestedSchema"), context.candidates[0]):
-        where = shortened(misfit.pointer.lstrip("/")) or "it"
-        problem = f"client sent the content of a form in which {where} {misfit.what}"
+    for misfit in misfits(content, member(ask.params, "requestedSchema"), context.candidates[0]):
+        place = shortened(misfit.pointer.lstrip("/")) or "it"
+        problem = f"client sent the content of a form in which {place} {misfit.what}"
         at_most: Severity | None = "info" if misfit.annotated else None
         yield Violation(
             "ELIC-007",
             "R-186",
             problem,
             pointer=f"{reply.at}/content{misfit.pointer}",
-            related=(asked.seq,),
+            related=(ask.seq,),
             at_most=at_most,
         )
 
@@ -160,14 +170,16 @@ def _unfit_content(reply: Reply, context: MessageContext, history: History) -> I
 
 def unknown_completion(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report the completion of an elicitation that was never started (ELIC-009)."""
-    message, known = context.message, history.of(Elicitations)
+    message, elicitations = context.message, history.of(Elicitations)
     id = member(message.params, "elicitationId")
-    if not isinstance(id, str) or id in known.started or known.forgetful or context.sender != SERVER:
+    if not isinstance(id, str) or context.sender != SERVER:
         return ()
-    if history.blind or not history.server.was_read:
+    if id in elicitations.started or elicitations.forgot_some:
+        return ()
+    if history.has_gap or not history.server.fully_read:
         return ()
     problem = f"server reported elicitation {shown(id)} as complete, which it never started"
-    # Over HTTP the same client may have been asked in an earlier session.
+    # Over HTTP the elicitation may have been started in an earlier session of the same client.
     at_most = "warning" if history.over_http else None
     return (
         Violation(
@@ -187,33 +199,34 @@ def incomplete_error(context: MessageContext[ErrorResponse], history: History) -
     return _incomplete(member(error, "data", "elicitations"), context)
 
 
-def _incomplete(listed: JSON, context: MessageContext) -> Iterator[Violation]:
-    at = context.at + "/error/data/elicitations"
-    if not isinstance(listed, list) or not listed:
+def _incomplete(elicitations: JSON, context: MessageContext) -> Iterator[Violation]:
+    """Report an empty list of elicitations, and each listed elicitation that is not valid (ELIC-010)."""
+    pointer = context.at + "/error/data/elicitations"
+    if not isinstance(elicitations, list) or not elicitations:
         problem = "server answered with the error -32042, but listed no elicitation"
-        yield Violation("ELIC-010", "R-189", problem, pointer=at)
+        yield Violation("ELIC-010", "R-189", problem, pointer=pointer)
         return
-    for index, entry in enumerate(listed):
-        mode = member(entry, "mode")
+    for index, elicitation in enumerate(elicitations):
+        mode = member(elicitation, "mode")
         if mode != "url":
             problem = (
                 f'server listed in the error -32042 an elicitation whose mode is {shown(mode)}, not "url"'
             )
-            yield Violation("ELIC-010", "R-189", problem, pointer=f"{at}/{index}/mode")
+            yield Violation("ELIC-010", "R-189", problem, pointer=f"{pointer}/{index}/mode")
             continue
-        for violation in violations(entry, "ElicitURLParams", context.candidates[0]):
+        for violation in violations(elicitation, "ElicitURLParams", context.candidates[0]):
             problem = (
                 f"server listed in the error -32042 an elicitation whose {violation.pointer.lstrip('/')}"
             )
             problem = f"{problem} {violation.clause}"
-            yield Violation("ELIC-010", "R-189", problem, pointer=f"{at}/{index}{violation.pointer}")
+            yield Violation("ELIC-010", "R-189", problem, pointer=f"{pointer}/{index}{violation.pointer}")
 
 
 # Forms and URLs
 
 
 def _fields(ask: Ask) -> Iterator[tuple[str, JSONObject, str]]:
-    """Yield the fields of a form: name, schema and JSON Pointer."""
+    """Yield the fields of a form: the name, the schema and the JSON Pointer of the schema."""
     if member(ask.params, "mode") in (None, "form"):
         properties = as_object(member(ask.params, "requestedSchema", "properties")) or {}
         for name, schema in properties.items():
@@ -226,7 +239,7 @@ def _has_fields(ask: Ask) -> bool:
 
 
 def _asks_secret(text: str) -> bool:
-    """Whether a name or title asks for a secret, or to repeat one."""
+    """Whether a name or title asks for a secret, or for a secret again ("Password (repeat)")."""
     return names_secret(
         re.sub(r"[\W_]*\(?(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I)
     )
@@ -247,7 +260,7 @@ def _parsed(url: str) -> "SplitResult | None":
 
 
 def _is_local(host: str) -> bool:
-    """Whether a host is this machine, or probably one on the local network."""
+    """Whether ``host`` is this machine or probably another one on the local network."""
     return "." not in host or LOCAL.search(host) is not None
 
 
@@ -257,32 +270,32 @@ LOCAL: Final = pattern(
 )
 
 
-# What is recorded
+# The state
 
 
-def remember_elicitation(context: MessageContext, history: History) -> None:
+def remember_elicitation(context: MessageContext[Request], history: History) -> None:
     """Record an elicitation that a server starts."""
-    message = context.message
-    if isinstance(message, Request) and context.sender == SERVER:
-        _remember_id(message.params, context, history)
+    if context.sender == SERVER:
+        _remember_id(context.message.params, context, history)
 
 
 def remember_error(context: MessageContext[ErrorResponse], history: History) -> None:
     """Record the elicitations that an error -32042 lists."""
     message = context.message
     if member(as_object(message.error), "code") == URL_REQUIRED:
-        listed = member(as_object(message.error), "data", "elicitations")
-        for entry in listed if isinstance(listed, list) else []:
-            _remember_id(entry, context, history)
+        elicitations = member(as_object(message.error), "data", "elicitations")
+        for elicitation in elicitations if isinstance(elicitations, list) else []:
+            _remember_id(elicitation, context, history)
 
 
 def _remember_id(params: "JSON | Absent", context: MessageContext, history: History) -> None:
-    id, known = member(params, "elicitationId"), history.of(Elicitations)
-    if isinstance(id, str) and id not in known.started:
-        known.started[id] = (member(params, "url"), context.seq)
-        if len(known.started) > MAX_IDS:
-            del known.started[next(iter(known.started))]
-            known.forgetful = True
+    """Record the URL of an elicitation, unless its id is already known; forget the oldest id if need be."""
+    id, elicitations = member(params, "elicitationId"), history.of(Elicitations)
+    if isinstance(id, str) and id not in elicitations.started:
+        elicitations.started[id] = (member(params, "url"), context.seq)
+        if len(elicitations.started) > MAX_IDS:
+            del elicitations.started[next(iter(elicitations.started))]
+            elicitations.forgot_some = True
 
 
 _REQUEST_RULES: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")
@@ -292,11 +305,11 @@ FAMILY: Final = RuleFamily(
     checks=(
         *rows_for_both_eras(CREATE, (_REQUEST_RULES, faulty_request), (_RESULT_RULES, faulty_result)),
         Check(("ELIC-009",), unknown_completion, (Notification,), COMPLETE),
-        Check(("ELIC-010",), incomplete_error, (ErrorResponse,), sender=SERVER, mentions=MENTIONED),
+        Check(("ELIC-010",), incomplete_error, (ErrorResponse,), sender=SERVER, mentions=URL_REQUIRED_TEXT),
     ),
     updates=(
         *embedded.UPDATES,
         StateUpdate(remember_elicitation, (Request,), CREATE),
-        StateUpdate(remember_error, (ErrorResponse,), sender=SERVER, mentions=MENTIONED),
+        StateUpdate(remember_error, (ErrorResponse,), sender=SERVER, mentions=URL_REQUIRED_TEXT),
     ),
 )

@@ -23,24 +23,24 @@ ROOTS: Final = ("roots/list",)
 class Roots:
     """The roots that the client listed last, and whether it has announced their change.
 
-    ``asked_seq`` and ``seq`` are the frames of that roots/list and its answer. ``announced_seq`` is the frame
-    of the latest notification. ``unannounced`` holds the two answers that show a change without a
-    notification so far.
+    ``asked_seq`` is the frame of the latest roots/list, ``answered_seq`` the frame of its result.
+    ``announced_seq`` is the frame of the latest notifications/roots/list_changed. If two results differ and
+    no notification about the change has come yet, ``unannounced`` is the frames of the two results.
     """
 
     uris: frozenset[str] | None = None
     asked_seq: int = 0
-    seq: int = 0
+    answered_seq: int = 0
     announced_seq: int = 0
     unannounced: tuple[int, int] | None = None
 
 
 def outside_file_system(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a root whose URI does not begin with ``file://`` (ROOT-001)."""
-    return check_replies(context, history, "roots/list", (_outside,))
+    return check_replies(context, history, "roots/list", (_outside_roots,))
 
 
-def _outside(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
+def _outside_roots(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
     for index, uri in enumerate(_uris(reply.result)):
         if isinstance(uri, str) and not uri.lower().startswith("file://"):
             problem = f"client listed the root {shown(uri)}, whose URI does not begin with file://"
@@ -53,33 +53,33 @@ def unannounced_change(event: Signal | Close, history: History) -> Iterator[Viol
     The notification may come after the answer that shows the change, so this is judged at the end.
     """
     roots = history.of(Roots)
-    if isinstance(event, Close) and roots.unannounced and not history.blind and history.client.was_read:
-        first, second = roots.unannounced
+    if isinstance(event, Close) and roots.unannounced and not history.has_gap and history.client.fully_read:
+        earlier_seq, later_seq = roots.unannounced
         problem = "client listed other roots than before, but never sent notifications/roots/list_changed"
         yield Violation(
             "ROOT-002",
             "R-173",
             problem,
             pointer="/result/roots",
-            related=(first,),
+            related=(earlier_seq,),
             blame="client",
-            frame=second,
+            frame=later_seq,
         )
 
 
-def remember_list(context: MessageContext, history: History) -> None:
+def remember_list(context: MessageContext[Response], history: History) -> None:
     """Record the roots that the client listed, and whether they changed without a notification."""
-    message, asked = context.message, context.answers
-    if context.sender != CLIENT or asked is None or not isinstance(message, Response):
+    message, request = context.message, context.answers
+    if context.sender != CLIENT or request is None:
         return
     roots, uris = history.of(Roots), frozenset(uri for uri in _uris(message.result) if isinstance(uri, str))
     changed = roots.uris is not None and uris != roots.uris
-    # A client may announce the change before it answers an earlier request.
-    announced = roots.announced_seq > roots.asked_seq
-    promised = member(history.client_capabilities, "roots", "listChanged") is True
-    if changed and promised and not announced and not history.scattered:
-        roots.unannounced = (roots.seq, context.seq)
-    roots.uris, roots.asked_seq, roots.seq = uris, asked.seq, context.seq
+    # A notification that came after the latest roots/list may be about the roots that its result lists.
+    is_announced = roots.announced_seq > roots.asked_seq
+    promises_notification = member(history.client_capabilities, "roots", "listChanged") is True
+    if changed and promises_notification and not is_announced and not history.may_lack_messages:
+        roots.unannounced = (roots.answered_seq, context.seq)
+    roots.uris, roots.asked_seq, roots.answered_seq = uris, request.seq, context.seq
 
 
 def remember_change(context: MessageContext, history: History) -> None:
@@ -89,8 +89,9 @@ def remember_change(context: MessageContext, history: History) -> None:
 
 
 def _uris(result: JSON) -> list[JSON]:
-    listed = member(result, "roots")
-    return [member(root, "uri") for root in listed] if isinstance(listed, list) else []
+    """Return the URI of each root in a result of roots/list."""
+    roots = member(result, "roots")
+    return [member(root, "uri") for root in roots] if isinstance(roots, list) else []
 
 
 _LIST: Final = ("ROOT-001",)

@@ -1,1 +1,1 @@
-"""How checks are declared, and how the few checks that apply to a message are found."""
+"""The types with which modules declare their checks, and the selection of the checks for a message."""

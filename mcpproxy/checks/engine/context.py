@@ -1,8 +1,8 @@
-"""What a check takes and what it yields.
+"""The parameters of a check function, and the violations that it yields.
 
-A check is a generator. It takes one message and the history as it was before that message, and yields a
-``Violation`` for each requirement that the message breaks. It changes neither, and it does not decide the
-severity: that follows from the requirement and the protocol revision.
+A check takes one message, and the history of the session as it was before that message. It yields a
+``Violation`` for each requirement that the message breaks. A check changes neither the message nor the
+history. It does not decide the severity either, which follows from the requirement and the protocol revision.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,8 +15,9 @@ from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
+# ``M`` and ``M_co`` are kinds of message, such as ``Request``; by default any kind.
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # that of ``typing`` has defaults from Python 3.13 on
+    from typing_extensions import TypeVar  # the one in ``typing`` has no defaults before Python 3.13
 
     M = TypeVar("M", bound=Single, default=Single)
     M_co = TypeVar("M_co", bound=Single, default=Single, covariant=True)
@@ -30,11 +31,11 @@ else:
 class Violation:
     """A broken requirement, before its severity is known.
 
-    ``pointer`` is the JSON Pointer of the place in the frame, ``related`` the numbers of other frames that
-    belong to the evidence. ``blame`` defaults to the sender and ``frame`` to the frame being judged.
-    ``at_most`` lowers the severity where the evidence is weaker than the requirement. ``candidates`` are the
-    revisions to judge by, if they are not those of the message. ``data`` becomes the ``data`` of the JSON-RPC
-    error if the message is refused.
+    ``rule`` and ``requirement`` are codes from the rule tables (``PROTO-007``, ``R-008``). ``pointer`` is the
+    JSON Pointer of the fault in the frame, ``related`` are the numbers of other frames that show the fault.
+    ``blame`` defaults to the sender, ``frame`` to the number of the frame being judged, and ``candidates``
+    (the revisions to judge by) to those of the message. ``at_most`` lowers the severity where the evidence is
+    weak. ``data`` becomes the ``data`` of the JSON-RPC error with which mcpproxy may refuse the message.
     """
 
     rule: str
@@ -51,19 +52,25 @@ class Violation:
 
 @slotted()
 class MessageContext(Generic[M_co]):
-    """One message with what is known about it: the message of a frame, or one element of a batch.
+    """One message to be judged, and what is known about it.
 
-    A check that takes ``MessageContext[Request]`` is only given requests: the type of its row
-    (``checks.engine.rows``) holds its kinds to that. ``MessageContext`` alone is any message.
+    The message is a whole frame or one element of a JSON-RPC batch. A check that takes
+    ``MessageContext[Request]`` is called for requests only, which the type checker verifies in its row
+    (``checks.engine.rows``). ``MessageContext`` alone is any message.
 
-    ``at`` is the JSON Pointer of the message in the frame, empty unless it is part of a batch. ``answers`` is
-    the request that a response answers, if that is known. ``candidates`` are the revisions by which the
-    message may be judged. ``happened`` is the handshake step that it takes, if any. ``asked`` is the
-    history's entry for a request; it is made after the checks have run, and never for a request without a
-    usable id. ``method`` is the message's own method, or that of the request answered. ``contents`` are its
-    params or its result. ``known`` are the facts about it (see ``checks.engine.rows``), ``weight`` the
-    approximate number of bytes it takes to remember it. ``page`` caches what ``listings.page`` read from it,
-    so that checks and updates see the same page.
+    - ``candidates`` are the revisions that may apply to the message.
+    - ``stateless`` says whether the message belongs to a revision without a handshake.
+    - ``answers`` is the request that the message answers, ``None`` if it is not a response or the request is
+      unknown.
+    - ``at`` is the JSON Pointer of the message in the frame: empty, or the index in a batch (``/0``).
+    - ``happened`` is what the message means for the handshake, ``None`` if it has no part in it.
+    - ``asked`` is the history's record of the message, if it is a request with a usable id. The record is
+      made after the checks have run, so only state updates have it.
+    - ``method`` is the method of the message, or of the request that it answers.
+    - ``contents`` are the params or the result.
+    - ``known`` are the facts about the message (see ``checks.engine.rows``).
+    - ``weight`` is about how many bytes it takes to remember the message.
+    - ``page`` caches the result of ``listings.page``, so that checks and state updates use the same one.
     """
 
     frame: Frame
@@ -87,6 +94,8 @@ class MessageContext(Generic[M_co]):
 
 
 CheckFunction: TypeAlias = Callable[[MessageContext[M], History], Iterable[Violation]]
+"""A check of a message."""
+
 HttpCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Iterator[Violation]]
 """A check of an HTTP exchange. The frame is the body or event being judged, ``None`` at other moments."""
 
@@ -94,10 +103,11 @@ ContentCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame], I
 """A check of a body or event of an HTTP exchange."""
 
 EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Iterator[Violation]]
+"""A check of a signal, or of the end of the recording."""
 
 
 def spelled(id: "RequestId | None") -> str:
-    """Return an id as people read it, with its JSON type: ``number 7``, ``string "7"``."""
+    """Return an id for a message to people, with its JSON type: ``number 7``, ``string "7"``."""
     if isinstance(id, str):
         return f'string "{shortened(id)}"'
     return "null" if id is None else f"number {shortened(str(id))}"

@@ -1,14 +1,14 @@
-"""The rows in which a module of checks says which rules its checks decide, and for which messages.
+"""The rows in which a module of checks says which rules its checks report, and for which messages.
 
-Every module ends with its ``FAMILY``: rows of data from which the dispatch is made, so that only the checks
-that can apply to a message are called. Most messages are correct, and calling a function costs more than the
-tests of most checks. So a row may also name a condition without which its check cannot find anything: members
-that are present, words in the text (``mentions``), a ``Fact``. The check does not rely on it: without these
-conditions the findings are the same, but take longer.
+Every module of checks ends with its ``FAMILY``, which contains the rows. ``Dispatch`` is made from them, and
+calls only those checks that can apply to a message. A row may also name conditions without which its check
+cannot find anything: members that must be present, words in the text (``mentions``), or a ``Fact``. These
+conditions only save time, because most messages are correct, and calling a function takes longer than most
+checks themselves. Without the conditions the findings are the same.
 
-The rows declare their constructors for the type checker, which can then show that a check that takes
-``MessageContext[Request]`` is called with requests only, and one that takes a ``Frame`` with bodies or events
-only. So no check tests at run time what it is given.
+The rows declare their constructors for the type checker. It then verifies that a check that takes
+``MessageContext[Request]`` is called with requests only, and a check that takes a ``Frame`` with bodies or
+events only. So no check has to test the types of its arguments.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ KIND_NAMES: Final[dict[type[Single], Kind]] = {
     ErrorResponse: "error",
     Malformed: "malformed",
 }
-"""The kinds of message, and the names by which rows may give them too."""
+"""The name of each kind of message. A row may give a kind by its class or by this name."""
 
 ASKS: Final = (Request, Notification)
 ANSWERS: Final = (Response, ErrorResponse)
@@ -53,27 +53,27 @@ ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
 
 
 Fact: TypeAlias = int
-"""What the judge knows about a message before any check runs: bits of one number.
+"""Something that is known about a message before any check runs. Each fact is one bit of a number.
 
-They are plain integers, not an ``enum.Flag``, because they are tested for nearly every frame.
+Facts are plain integers and not an ``enum.Flag``, which takes longer to test for each frame.
 """
 
 IRREGULAR: Final[Fact] = 1
-"""Its JSON-RPC envelope has a fault: see ``regular`` in ``protocol.jsonrpc``."""
+"""The JSON-RPC envelope of the message has a fault: see ``regular`` in ``protocol.jsonrpc``."""
 MISSHAPEN: Final[Fact] = 2
-"""Its params or result do not have the shape that its method requires in this revision."""
+"""The params or the result do not have the shape that the method requires in this revision."""
 REPEATED_NAMES: Final[Fact] = 4
-"""Some object in its text may have two members of one name."""
+"""Some object in the message may have two members with the same name."""
 REUSED_ID: Final[Fact] = 8
-"""Its sender has used the id of this request before."""
+"""The sender has used the id of this request before."""
 UNMATCHED_ID: Final[Fact] = 16
-"""It is an answer whose id is not that of a pending request."""
+"""The message is a response whose id is not that of a pending request."""
 UNDECLARED: Final[Fact] = 32
-"""Its method (or that of the request answered) needs a capability that was not declared."""
+"""The method (of a response: that of its request) needs a capability that was not declared."""
 OUT_OF_ORDER: Final[Fact] = 64
-"""It may break a requirement in this state of the handshake."""
+"""The message may not be allowed in this state of the handshake."""
 AUGMENTED: Final[Fact] = 128
-"""It has a member ``task``, or the request that it answers had one."""
+"""The message has a member ``task``, or the request that it answers had one."""
 CANCELLED: Final[Fact] = 256
 """Some request of this session was cancelled."""
 TASKS: Final[Fact] = 512
@@ -86,37 +86,46 @@ UNPROVEN: Final[Fact] = 4096
 """The server may not have shown yet that it speaks a stateless revision."""
 
 UNFAMILIAR: Final[Fact] = 8192
-"""The ``_meta`` of this message, or of the request answered, differs from the one that was found correct in
-earlier requests of this session. Without this fact, checks that look only at ``_meta`` are skipped, because
-they have judged the same ``_meta`` before."""
+"""The ``_meta`` of this request, or of the request that this message answers, was not found correct before.
+
+Without this fact, checks that look only at ``_meta`` are skipped: an equal ``_meta`` was found correct in an
+earlier request of this session.
+"""
 INTRODUCED: Final[Fact] = 16384
 """The server has named its implementation in a result."""
 
 AT_START: Final = UNPROVEN
-"""The facts known about every message when a session begins."""
+"""The facts about every message at the beginning of a session."""
 
 NOTED: Final[Fact] = 32768
-"""A check remembers something about the request answered (``SentRequest.noted``)."""
+"""The message answers a request about which a check remembers something (``SentRequest.check_memory``)."""
 
 FACT_COUNT: Final = 16
 """How many facts there are."""
 
 DispatchKey: TypeAlias = tuple[type[Single], str, Sender, tuple[str, ...]]
-"""What selects the plan for a message: its kind, its method (for an answer, that of the request answered),
-its sender, and the revisions that it may belong to."""
+"""The kind, the method, the sender and the candidate revisions of a message.
+
+Messages with the same key have the same plan (see ``Dispatch``). The method of a response is that of its
+request.
+"""
 
 
 @slotted(frozen=True)
 class Check:
-    """One check and where it applies.
+    """One check, and the messages for which it is called.
 
-    ``rules`` are the codes that ``check`` may report. The other fields limit the messages it is called for:
-    ``kinds`` (classes, or ``KIND_NAMES``) and ``methods`` (for an answer: the method of the request
-    answered), ``protocols``, ``sender``, ``within`` (revisions, one of which the message may belong to) and
-    ``members`` (one of which the params or result have). An empty field does not limit. ``mentions`` are
-    words, one of which must occur in the text of the frame: names of members with their quotes. ``given`` are
-    facts, one of which must hold. Where a row has both of these, either is enough. ``unless`` excludes
-    messages by their ``DispatchKey``.
+    ``rules`` are the codes that ``check`` may report. Each of the other fields limits the messages, unless it
+    is empty:
+
+    - ``kinds``: the kinds of message, as classes or by ``KIND_NAMES``;
+    - ``methods``: the methods; the method of a response is that of its request;
+    - ``protocols``, ``sender``: the protocol of the session, and who sent the message;
+    - ``within``: revisions, of which one must be a candidate for the message;
+    - ``members``: names of members, of which the params or the result must have one;
+    - ``mentions``: words, mostly names of members with their quotes, of which one must occur in the frame;
+    - ``given``: facts, of which one must hold; in a row with ``mentions`` too, one of either is enough;
+    - ``unless``: a function that returns whether to exclude the messages with a ``DispatchKey``.
     """
 
     rules: tuple[str, ...]
@@ -156,9 +165,9 @@ Write: TypeAlias = Callable[[MessageContext[M], History], None]
 class StateUpdate:
     """A function that adds to the history what a family needs to remember about a message.
 
-    It runs after all checks have seen the message, and writes only to a state class of its own family:
-    ``history.of(ProgressTokens)`` returns the session's one instance. The other fields are those of
-    ``Check``.
+    ``write`` is called after all checks have judged the message. It changes only the state class of its own
+    family; ``history.of(ProgressTokens)``, for example, returns the session's instance of such a class. The
+    other fields are those of ``Check``.
     """
 
     write: Write
@@ -194,10 +203,15 @@ def takes(row: Check | StateUpdate, kind: type[Single]) -> bool:
 
 Content = Literal["body", "event"]
 Moment = Literal["request", "success", "refusal", Content, "end", "close", "over"]
-"""When an HTTP check runs: ``request``, when the whole request was seen; ``success`` or ``refusal``, when the
-head of the response came with a 2xx or another status; ``body`` or ``event``, for each body or SSE event of
-the server; ``end``, when the exchange is over; ``close``, when the recording ends while the exchange is open;
-``over``, when the recording ends, for the last exchange of each session."""
+"""When an HTTP check runs.
+
+- ``request``: after the whole request;
+- ``success`` or ``refusal``: after the head of a response with a 2xx or with another status;
+- ``body`` or ``event``: after each body or SSE event of the server;
+- ``end``: when the exchange is over;
+- ``close``: when the recording ends while the exchange is open;
+- ``over``: when the recording ends, for the last exchange of each session.
+"""
 
 HEAD: Final[tuple[Moment, ...]] = ("success", "refusal")
 CONTENT: Final[tuple[Content, ...]] = ("body", "event")
@@ -212,10 +226,10 @@ MCP: Final[tuple[Traffic, ...]] = (*STREAMABLE, *LEGACY)
 
 @slotted(frozen=True)
 class HttpCheck:
-    """One check of an HTTP exchange, the moments at which it runs, and where it applies.
+    """One check of an HTTP exchange, the moments at which it runs, and the exchanges for which it is called.
 
-    ``methods`` are HTTP methods; empty means all. ``given`` are facts about the exchange, one of which must
-    hold.
+    ``methods`` are HTTP methods; empty means all. ``given`` are facts about the exchange, of which one must
+    hold unless the field is empty.
     """
 
     rules: tuple[str, ...]
@@ -252,7 +266,7 @@ class HttpCheck:
 
 @slotted(frozen=True)
 class EventCheck:
-    """One check of a signal or of the end of the recording, when missing messages can be reported."""
+    """One check that is called for a signal, and at the end of the recording to report missing messages."""
 
     rules: tuple[str, ...]
     check: EventCheckFunction

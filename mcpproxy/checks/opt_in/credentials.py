@@ -1,7 +1,7 @@
 """Find values that look like credentials: tokens of a known form, and members named like a credential.
 
-Both are guesses. To avoid false findings, masked, empty and placeholder values do not count. A finding never
-repeats the value.
+Both are guesses. To avoid false findings, masked, empty and placeholder values are left out. The text that
+describes a credential never contains its value.
 """
 
 import re
@@ -31,7 +31,7 @@ TOKENS: Final = (
     ("a bearer token", pattern(r"\b[Bb]earer [A-Za-z0-9._~+/-]{20}")),
     ("a password in a URL", pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@*<{$]{1,64}:[^\s/@*<{$]{3,128}@")),
 )
-"""The name of each kind of credential that is recognised by its form, and the pattern of that form."""
+"""Each kind of credential that is recognised by its form: the name of the kind and the pattern."""
 
 SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
     tuple(name.split())
@@ -42,20 +42,22 @@ SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
         "app secret", "shared secret", "jwt secret", "credit card number", "card number", "cvv", "cvc",
     )
 )  # fmt: skip
-"""Names of secrets, each as its words."""
+"""Names of secrets, each as a tuple of its words."""
 
 _WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _MIN_LENGTH: Final = 4
+"""The number of characters from which a text may be a credential."""
 
 _BLANK: Final = pattern(r"[\W_]*|(.)\1*", re.DOTALL)
+"""Matches a text without letters and digits, or of one repeated character."""
 
 _PLACEHOLDER: Final = pattern(
     r"\*{3}|x{4}|\.\.\.|…|•|<|\$\{|\{\{|redact|mask|hidden|removed|filtered|omitted|missing|required|invalid"
     r"|\b(none|null|undefined|set|unset|true|false)\b",
     re.IGNORECASE,
 )
-"""Found in values that are not a secret but stand in its place, or speak about it."""
+"""Finds the words and signs of a placeholder, which fills the place of a secret or describes it."""
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -70,7 +72,7 @@ def names_secret(name: str) -> bool:
 
 
 def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
-    """Yield the places in ``value`` that look like a credential: JSON Pointer, and what it looks like.
+    """Yield each text in ``value`` that looks like a credential: its JSON Pointer and what it looks like.
 
     Each value is reported once, however many patterns it matches.
     """
@@ -78,22 +80,24 @@ def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
     for _ in range(MAX_VALUES):
         if not stack:
             return
-        name, pointer, found = stack.pop()
-        if isinstance(found, dict):
-            stack += [(key, pointer + token(key), inner) for key, inner in reversed(found.items())]
-        elif isinstance(found, list):
-            stack += [(name, f"{pointer}/{at}", inner) for at, inner in reversed(list(enumerate(found)))]
-        elif isinstance(found, str) and (what := _credential(name, found[:MAX_TEXT])):
-            yield pointer, what
+        name, pointer, current = stack.pop()
+        if isinstance(current, dict):
+            stack += [(key, pointer + token(key), child) for key, child in reversed(current.items())]
+        elif isinstance(current, list):
+            stack += [
+                (name, f"{pointer}/{index}", child) for index, child in reversed(list(enumerate(current)))
+            ]
+        elif isinstance(current, str) and (description := _credential(name, current[:MAX_TEXT])):
+            yield pointer, description
 
 
 def _credential(name: str, text: str) -> str:
     """Say what kind of credential ``text`` looks like; empty if none."""
     if len(text) < _MIN_LENGTH:
         return ""
-    for what, shape in TOKENS:
-        if shape.search(text):
-            return what
+    for kind, form in TOKENS:
+        if form.search(text):
+            return kind
     if names_secret(name) and not _BLANK.fullmatch(text) and not _PLACEHOLDER.search(text):
         return f"a secret: its member is named {' '.join(words_of(name))}"
     return ""

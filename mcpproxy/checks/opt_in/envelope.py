@@ -1,8 +1,8 @@
-"""The application error envelope: a convention above MCP for tools that report errors as JSON.
+"""The application error envelope: a convention, not part of MCP, for tools that report errors as JSON.
 
-A text in a tool's result is an envelope if it is a JSON object with ``"error": true``. It must have the error
-code (``code``), a text for people (``message``) and data for programs (``details``), and the result's
-``isError`` must be true. The checks are off by default, because the protocol does not define this form.
+A text in a tool's result is an envelope if it is a JSON object with ``"error": true``. The envelope must have
+an error code (``code``), a text for people (``message``) and data for programs (``details``), and the
+result's ``isError`` must be true. The checks are off by default, because MCP does not define envelopes.
 """
 
 from collections.abc import Iterator
@@ -18,35 +18,36 @@ from mcpproxy.session.history import History
 
 
 def error_envelope(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report an error envelope without its members, or in a result without isError (APP-001, APP-002,
-    APP-003, APP-004).
+    """Report an error envelope that lacks a member, or whose result lacks isError (APP-001, APP-002, APP-003,
+    APP-004).
     """
     message = context.message
     result = as_object(message.result) or {}
     for index, envelope in _envelopes(result.get("content")):
-        at = f"{context.at}/result/content/{index}/text"
+        pointer = f"{context.at}/result/content/{index}/text"
         code, details = envelope.get("code"), envelope.get("details")
         if not isinstance(code, str) or not code.strip():
             problem = _fault("code", envelope, "a string that is not empty")
-            yield Violation("APP-001", "X-002", problem, pointer=at)
+            yield Violation("APP-001", "X-002", problem, pointer=pointer)
         if not isinstance(envelope.get("message"), str):
-            yield Violation("APP-002", "X-003", _fault("message", envelope, "a string"), pointer=at)
+            yield Violation("APP-002", "X-003", _fault("message", envelope, "a string"), pointer=pointer)
         if not isinstance(details, dict):
-            yield Violation("APP-003", "X-004", _fault("details", envelope, "an object"), pointer=at)
+            yield Violation("APP-003", "X-004", _fault("details", envelope, "an object"), pointer=pointer)
         if result.get("isError") is not True:
             problem = 'server sent an envelope with "error": true in a result whose isError is not true'
             yield Violation("APP-004", "X-005", problem, pointer=f"{context.at}/result/isError")
 
 
 def _fault(name: str, envelope: JSONObject, expected: str) -> str:
+    """Say that the member ``name`` is missing or is not what is expected."""
     if name not in envelope:
         return f"server sent an error envelope without {name}; it is {expected}"
-    found = "empty" if envelope[name] == "" else kind(envelope[name])
-    return f"server sent an error envelope whose {name} is {found}; it is {expected}"
+    actual = "empty" if envelope[name] == "" else kind(envelope[name])
+    return f"server sent an error envelope whose {name} is {actual}; it is {expected}"
 
 
 def _envelopes(content: JSON) -> Iterator[tuple[int, JSONObject]]:
-    """Yield the texts that are envelopes, each with its index in the content."""
+    """Yield the parsed envelopes among the texts, each with the index of its text in the content."""
     for index, item in enumerate(content if isinstance(content, list) else ()):
         text = item.get("text") if isinstance(item, dict) else None
         if not isinstance(text, str) or not text.lstrip().startswith("{"):
@@ -54,7 +55,7 @@ def _envelopes(content: JSON) -> Iterator[tuple[int, JSONObject]]:
         try:
             value: JSON = orjson.loads(text)
         except ValueError:
-            continue  # Prose in braces, or half a surrogate pair: not an envelope.
+            continue  # The text is not JSON, such as prose in braces, so it is not an envelope.
         if isinstance(value, dict) and value.get("error") is True:
             yield index, value
 

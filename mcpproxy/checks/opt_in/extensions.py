@@ -1,6 +1,6 @@
 """Proprietary extensions: members of the protocol's objects that the protocol does not define.
 
-All of them are legal, so the check is off by default. It shows which members of a peer other peers ignore.
+Such members are legal, so the check is off by default. It shows which members other peers will ignore.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -17,17 +17,17 @@ from mcpproxy.session.history import History
 
 def proprietary_member(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a member that the revision does not define for its object (EXT-001)."""
-    message, asked = context.message, context.answers
+    message, request = context.message, context.answers
     if len(context.candidates) != 1:
         return
     [revision] = context.candidates
     if isinstance(message, Request | Notification):
-        found = extras(message.params, (message.method, "params"), revision)
-    elif isinstance(message, Response) and asked is not None:
-        found = extras(message.result, (asked.method, "result"), revision)
+        pointers = extras(message.params, (message.method, "params"), revision)
+    elif isinstance(message, Response) and request is not None:
+        pointers = extras(message.result, (request.method, "result"), revision)
     else:
         return
-    for pointer in found:
+    for pointer in pointers:
         problem = f"{context.sender} sent the member {pointer}, which {revision} does not define"
         yield Violation("EXT-001", "X-001", problem, pointer=context.at + pointer)
 

@@ -1,7 +1,8 @@
-"""Which implementation spoke which revision, and whether the user's file of version ranges allows it.
+"""Which implementation uses which protocol revision, and whether the user's version ranges allow that.
 
-A peer names itself in the handshake or, in the revisions without one, in the ``_meta`` of requests and
-results. The revision it speaks is known once the server has answered.
+An implementation is the software of a peer, with a name and a version. A peer names its implementation in
+the handshake or, in the stateless revisions, in the ``_meta`` of requests and results. The revision that it
+uses is known once the server has answered.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
@@ -23,12 +24,16 @@ ANY: Final = "any"
 """Used in place of a revision: applies to every revision."""
 
 MAX_REMEMBERED: Final = 1_000
-"""The number of implementations remembered per session, which is more than any session has."""
+"""The number of implementations remembered per session, far more than a usual session has."""
 
 
 @slotted(frozen=True)
 class SpokenRevision:
-    """An implementation and the revision that it spoke; ``pointer`` is its place, empty for a client."""
+    """An implementation and the revision that it uses.
+
+    ``pointer`` is the JSON Pointer of a server's name in the answer. For a client it is empty, because the
+    client's name is in the request.
+    """
 
     role: Sender
     name: str
@@ -41,43 +46,43 @@ Range: TypeAlias = Callable[[str], str]
 """Says what is wrong with a version, as the end of a sentence; empty if it is within the range."""
 
 Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
-"""Revision (or ``any``) -> name of the implementation -> the versions allowed."""
+"""By revision (or ``any``) and by name of the implementation: the versions that are allowed."""
 
 
 @slotted()
 class CheckedImplementations:
     """The implementations of this session that were already checked."""
 
-    known: set[SpokenRevision] = field(default_factory=set[SpokenRevision])
+    checked: set[SpokenRevision] = field(default_factory=set[SpokenRevision])
 
 
 def implementations(context: MessageContext) -> Iterator[SpokenRevision]:
     """Yield the implementations whose revision this answer shows."""
-    message, asked = context.message, context.answers
-    if not isinstance(message, Response) or asked is None or len(context.candidates) != 1:
+    message, request = context.message, context.answers
+    if not isinstance(message, Response) or request is None or len(context.candidates) != 1:
         return
     [revision] = context.candidates
-    if asked.method == "initialize":
-        client, server = member(asked.params, "clientInfo"), member(message.result, "serverInfo")
-        where = "/result/serverInfo"
-    elif asked.stateless:
+    if request.method == "initialize":
+        client, server = member(request.params, "clientInfo"), member(message.result, "serverInfo")
+        server_pointer = "/result/serverInfo"
+    elif request.stateless:
         client, server = (
-            member(asked.params, "_meta", CLIENT_KEY),
+            member(request.params, "_meta", CLIENT_KEY),
             member(message.result, "_meta", SERVER_KEY),
         )
-        where = "/result/_meta"
+        server_pointer = "/result/_meta"
     else:
         return
     yield from _named(CLIENT, client, revision, "")
-    yield from _named(SERVER, server, revision, context.at + where)
+    yield from _named(SERVER, server, revision, context.at + server_pointer)
 
 
 def collector(receive: Callable[[SpokenRevision], None]) -> RuleFamily:
     """Make a family that has no checks and calls ``receive`` with each implementation it sees."""
 
     def collect(context: MessageContext, history: History) -> None:
-        for one in implementations(context):
-            receive(one)
+        for implementation in implementations(context):
+            receive(implementation)
 
     return RuleFamily(updates=(StateUpdate(collect, (Response,)),))
 
@@ -89,24 +94,31 @@ def range_checks(ranges: Ranges) -> RuleFamily:
         """Report an implementation whose version is outside its range (VER-001)."""
         if not ranges:
             return
-        checked = history.of(CheckedImplementations).known
-        for one in implementations(context):
-            if one in checked or len(checked) >= MAX_REMEMBERED:
+        checked = history.of(CheckedImplementations).checked
+        for implementation in implementations(context):
+            if implementation in checked or len(checked) >= MAX_REMEMBERED:
                 continue
-            for table in (one.revision, ANY):
-                allowed = ranges.get(table, {}).get(one.name)
-                if allowed is not None and (fault := allowed(one.version)):
-                    problem = f"{one.role} is {shortened(one.name)} {shortened(one.version)}, {fault}"
-                    frame = context.answers.seq if one.role == CLIENT and context.answers else None
+            for revision in (implementation.revision, ANY):
+                version_range = ranges.get(revision, {}).get(implementation.name)
+                if version_range is not None and (fault := version_range(implementation.version)):
+                    software = f"{shortened(implementation.name)} {shortened(implementation.version)}"
+                    problem = f"{implementation.role} is {software}, {fault}"
+                    frame = context.answers.seq if implementation.role == CLIENT and context.answers else None
                     yield Violation(
-                        "VER-001", "X-006", problem, pointer=one.pointer or None, blame=one.role, frame=frame
+                        "VER-001",
+                        "X-006",
+                        problem,
+                        pointer=implementation.pointer or None,
+                        blame=implementation.role,
+                        frame=frame,
                     )
 
     def remember(context: MessageContext, history: History) -> None:
-        checked = history.of(CheckedImplementations).known
-        for one in implementations(context):
+        """Record the implementations in the answer as checked."""
+        checked = history.of(CheckedImplementations).checked
+        for implementation in implementations(context):
             if len(checked) < MAX_REMEMBERED:
-                checked.add(one)
+                checked.add(implementation)
 
     return RuleFamily(
         checks=(Check(("VER-001",), version_outside_range, (Response,)),),
@@ -115,8 +127,9 @@ def range_checks(ranges: Ranges) -> RuleFamily:
 
 
 def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[SpokenRevision]:
-    found = as_object(info)
-    name, version = member(found, "name"), member(found, "version")
+    """Yield the implementation that ``info`` names, if it has both a name and a version."""
+    info_object = as_object(info)
+    name, version = member(info_object, "name"), member(info_object, "version")
     if isinstance(name, str) and isinstance(version, str):
         yield SpokenRevision(role, name, version, revision, pointer)
 

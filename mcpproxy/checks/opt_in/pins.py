@@ -1,9 +1,9 @@
-"""Pins: tools that a user has approved, and whether a server still offers them unchanged.
+"""Pins: the tools and instructions of a server that a user has approved, and whether they have changed.
 
-A server is identified by the name it gives itself: in the handshake or, in the revisions without one, in the
-``_meta`` of its results. If only one server has pins, a server without a name is taken for that one. Nothing
-is reported about what was not seen: an incomplete list does not show that a tool is missing, and a server
-whose handshake was not seen is not identified.
+A server is identified by its name: in the handshake or, in the stateless revisions, in the ``_meta`` of its
+results. If only one server has pins, they also apply to a server without a name. Only what was seen is
+judged: an incomplete list does not show that a tool is missing, and a server whose handshake was not seen is
+not identified.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
 """
@@ -21,21 +21,21 @@ from mcpproxy.checks.stateless.servers import MAX_CALLERS, SERVER_INFO_KEY
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
-from mcpproxy.session.history import History, keep
+from mcpproxy.session.history import History, keep_latest
 from mcpproxy.session.masked_values import holds_mask
 
 TOOLS: Final = "tools/list"
 OPENINGS: Final = ("initialize", "server/discover")
-"""The methods whose result holds the server's instructions."""
+"""The methods whose result contains the server's instructions, a text for the model."""
 
 
 @slotted(frozen=True)
 class Approved:
     """What is approved of one server.
 
-    ``revisions`` are those in which the approved state was seen. ``instructions`` is ``None`` if the server
-    gave none, and absent if that is not known. ``tools`` maps names to definitions, as ``definition`` makes
-    them.
+    ``revisions`` are the protocol revisions in which it was seen. ``instructions`` is ``None`` if the server
+    gave none, and ``ABSENT`` if they are unknown. ``tools`` maps names to definitions: the fields of a tool
+    that are compared, as the function ``definition`` returns them.
     """
 
     revisions: tuple[str, ...]
@@ -49,10 +49,10 @@ Pins: TypeAlias = Mapping[str, Approved]
 
 @slotted(frozen=True)
 class SeenTools:
-    """The part of one answer of a server that can be pinned.
+    """What can be pinned of one answer of a server.
 
-    ``server`` is ``None`` if its name was not seen. ``whole`` says that ``tools`` are the last page of a list
-    of which no page is missing.
+    ``server`` is its name, ``None`` if that was not seen. ``ends_whole_list`` is set if ``tools`` are the
+    last page of a list of which all pages were seen.
     """
 
     server: str | None
@@ -60,28 +60,28 @@ class SeenTools:
     revisions: tuple[str, ...]
     instructions: "str | Absent | None" = ABSENT
     tools: tuple[JSONObject, ...] | None = None
-    whole: bool = False
+    ends_whole_list: bool = False
 
 
 @slotted()
 class NamesByCaller:
-    """The name of each caller's server; ``None`` if it is masked."""
+    """The name of each caller's server (see ``History.caller``); ``None`` if the name is masked."""
 
-    known: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    names: dict[str, str | None] = field(default_factory=dict[str, str | None])
 
 
 @slotted()
 class ReportedPins:
-    """The changes that were already reported and are not reported again in the same session."""
+    """The changes that were reported, which are not reported again: caller and key of the change."""
 
-    reported: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    keys: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
 
 @slotted()
 class Definitions:
-    """Each tool as last listed: its pinned fields, the frame, and the revisions that may apply.
+    """Each tool as it was last listed: its definition, the frame, and the revisions that may apply.
 
-    The keys are the caller, the parameters of the list (see ``ListWalk.asked``) and the name.
+    The key is the caller, the parameters of the list (see ``ListWalk.list_params``) and the name of the tool.
     """
 
     tools: dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]] = field(
@@ -90,32 +90,33 @@ class Definitions:
 
 
 def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
-    """Make a family that has no checks and calls ``receive`` with all that can be pinned.
+    """Make a family without checks that calls ``receive`` with everything that can be pinned.
 
-    It needs the state that ``tools.FAMILY`` records.
+    The family needs the state that ``checks.server.tools.FAMILY`` records.
     """
 
     def collect(context: MessageContext[Response], history: History) -> None:
-        asked, message = context.answers, context.message
-        name, revisions = _server(context, history), context.candidates
-        if asked is not None and asked.method in OPENINGS:
-            receive(SeenTools(name, context.seq, revisions, _instructions(message)))
-        elif (found := page(context, history)) is not None:
-            tools = tuple(tool for _, _, tool in found.named)
-            whole = found.next is None and found.walk.whole and not history.blind
-            receive(SeenTools(name, context.seq, revisions, tools=tools, whole=whole))
+        """Pass on the instructions or tools in the answer."""
+        request, message = context.answers, context.message
+        server, revisions = _server(context, history), context.candidates
+        if request is not None and request.method in OPENINGS:
+            receive(SeenTools(server, context.seq, revisions, _instructions(message)))
+        elif (tools_page := page(context, history)) is not None:
+            tools = tuple(tool for _, _, tool in tools_page.items)
+            is_whole = tools_page.next_cursor is None and tools_page.walk.is_whole and not history.has_gap
+            receive(SeenTools(server, context.seq, revisions, tools=tools, ends_whole_list=is_whole))
 
     return RuleFamily(
         updates=(
             StateUpdate(remember_name, (Response,), sender=SERVER),
-            # This must run before the family of the lists records the page.
+            # This update must run before the family of ``checks.server.listings`` records the page.
             StateUpdate(collect, (Response,), (*OPENINGS, TOOLS), sender=SERVER),
         )
     )
 
 
 KeyedViolations: TypeAlias = Iterator[tuple[tuple[str, ...], Violation]]
-"""Violations, each with a key that identifies the change within the session."""
+"""Violations, each with a key that is equal for equal changes in one session."""
 
 
 def pin_checks(pins: Pins | None) -> RuleFamily:
@@ -138,9 +139,9 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
     def remember_reported(context: MessageContext, history: History) -> None:
         """Record the changes that were reported."""
-        reported = history.beyond(ReportedPins).reported
-        for changed in (_changed_tools, _vanished_tools, _changed_instructions):
-            for key, _ in changed(pins, context, history):
+        reported = history.across_requests(ReportedPins).keys
+        for violations_of in (_changed_tools, _vanished_tools, _changed_instructions):
+            for key, _ in violations_of(pins, context, history):
                 if len(reported) < MAX_ITEMS:
                     reported.add((history.caller, *key))
 
@@ -160,8 +161,9 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
 
 def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
-    found = page(context, history)
-    if pins is None or found is None:
+    """Yield the tools on this page that are not pinned or differ from their pin (PIN-001, PIN-002)."""
+    tools_page = page(context, history)
+    if pins is None or tools_page is None:
         return
     server = _server(context, history)
     approved = _approved(pins, server, context, history)
@@ -173,24 +175,28 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
                 Violation("PIN-002", "X-009", problem, pointer=context.at + "/result/tools"),
             )
         return
-    for index, name, tool in found.named:
-        at, now = f"{context.at}/result/tools/{index}", definition(tool)
-        if (was := approved.tools.get(name)) is not None:
-            for change in changes(was, now, context.candidates, approved.revisions):
+    for index, name, tool in tools_page.items:
+        pointer, current = f"{context.at}/result/tools/{index}", definition(tool)
+        if (pinned := approved.tools.get(name)) is not None:
+            for change in changes(pinned, current, context.candidates, approved.revisions):
                 problem = f"server has changed the {change.field} of tool {shown(name)} since it was pinned: "
-                key = ("tool", name, change.field, digest(now.get(change.field)))
-                yield key, Violation("PIN-001", "X-007", problem + change.what, pointer=at + change.pointer)
+                key = ("tool", name, change.field, digest(current.get(change.field)))
+                yield (
+                    key,
+                    Violation("PIN-001", "X-007", problem + change.what, pointer=pointer + change.pointer),
+                )
         else:
             problem = f"server lists tool {shown(name)}, which is not pinned"
-            yield ("new", name), Violation("PIN-002", "X-008", problem, pointer=at + "/name")
+            yield ("new", name), Violation("PIN-002", "X-008", problem, pointer=pointer + "/name")
 
 
 def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
-    found = page(context, history)
-    if pins is None or found is None or not _is_whole(found, history):
+    """Yield the pinned tools that a whole list lacks (PIN-003)."""
+    tools_page = page(context, history)
+    if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
         return
     approved = _approved(pins, _server(context, history), context, history)
-    names = found.names()
+    names = tools_page.names_so_far()
     if approved is None or (history.masked and holds_mask([*names])):
         return
     for name in sorted(approved.tools.keys() - set(names)):
@@ -199,27 +205,34 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
 
 
 def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
-    asked, message = context.answers, context.message
-    if pins is None or asked is None or asked.method not in OPENINGS or not isinstance(message, Response):
+    """Yield the violation of instructions that differ from the pinned ones (PIN-004)."""
+    request, message = context.answers, context.message
+    if pins is None or request is None or request.method not in OPENINGS or not isinstance(message, Response):
         return
     approved = _approved(pins, _server(context, history), context, history)
-    now = _instructions(message)
-    if approved is None or approved.instructions is ABSENT or approved.instructions == now:
+    current = _instructions(message)
+    if approved is None or approved.instructions is ABSENT or approved.instructions == current:
         return
-    was = ABSENT if approved.instructions is None else approved.instructions
-    _, what = describe_difference(was, ABSENT if now is None else now)
-    problem = f"server has changed its instructions since they were pinned: {what}"
-    pointer = "/result" if now is None else "/result/instructions"
-    yield ("instructions", digest(now)), Violation("PIN-004", "X-011", problem, pointer=context.at + pointer)
+    pinned = ABSENT if approved.instructions is None else approved.instructions
+    _, difference = describe_difference(pinned, ABSENT if current is None else current)
+    problem = f"server has changed its instructions since they were pinned: {difference}"
+    pointer = "/result" if current is None else "/result/instructions"
+    yield (
+        ("instructions", digest(current)),
+        Violation("PIN-004", "X-011", problem, pointer=context.at + pointer),
+    )
 
 
 def _unreported(violations: KeyedViolations, history: History) -> Iterator[Violation]:
-    """Yield the violations not reported before. Past the limit of what is remembered, all are reported."""
-    earlier, now = history.beyond(ReportedPins).reported, set[tuple[str, ...]]()
+    """Yield the violations that were not reported before.
+
+    Only ``MAX_ITEMS`` reported changes are remembered; later ones are reported every time.
+    """
+    earlier, in_this_message = history.across_requests(ReportedPins).keys, set[tuple[str, ...]]()
     for change, violation in violations:
         key = (history.caller, *change)
-        if key not in earlier and key not in now:
-            now.add(key)
+        if key not in earlier and key not in in_this_message:
+            in_this_message.add(key)
             yield violation
 
 
@@ -228,44 +241,46 @@ def _unreported(violations: KeyedViolations, history: History) -> Iterator[Viola
 
 def redefined_tool(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a tool whose definition changes within a session (PIN-005)."""
-    found = page(context, history)
-    if found is None:
+    tools_page = page(context, history)
+    if tools_page is None:
         return
-    before, caller = history.beyond(Definitions).tools, history.caller
-    counts = Counter(name for _, name, _ in found.named)
-    for index, name, tool in found.named:
-        was, seq, then = before.get((caller, found.walk.asked, name), (None, 0, ()))
-        if was is None or name in found.walk.items or counts[name] > 1:
+    earlier_definitions, caller = history.across_requests(Definitions).tools, history.caller
+    counts = Counter(name for _, name, _ in tools_page.items)
+    for index, name, tool in tools_page.items:
+        earlier, seq, earlier_revisions = earlier_definitions.get(
+            (caller, tools_page.walk.list_params, name), (None, 0, ())
+        )
+        if earlier is None or name in tools_page.walk.items or counts[name] > 1:
             continue
-        if history.masked and holds_mask(was):
+        if history.masked and holds_mask(earlier):
             continue
-        at, now = f"{context.at}/result/tools/{index}", definition(tool)
+        pointer, current = f"{context.at}/result/tools/{index}", definition(tool)
         announced = "" if listed(history, TOOLS).changed_seq > seq else ", and announced no change"
-        for change in changes(was, now, context.candidates, then):
+        for change in changes(earlier, current, context.candidates, earlier_revisions):
             problem = (
                 f"server has changed the {change.field} of tool {shown(name)} in mid-session{announced}: "
             )
             yield Violation(
-                "PIN-005", "X-012", problem + change.what, pointer=at + change.pointer, related=(seq,)
+                "PIN-005", "X-012", problem + change.what, pointer=pointer + change.pointer, related=(seq,)
             )
 
 
 def remember_definitions(context: MessageContext, history: History) -> None:
-    """Record how each tool is defined on this page, unless its list has two tools of that name."""
-    found = page(context, history)
-    if found is None:
+    """Record the definition of each tool on this page. Forget a tool whose name is listed twice."""
+    tools_page = page(context, history)
+    if tools_page is None:
         return
-    known, tools = listed(history, TOOLS), history.beyond(Definitions).tools
-    # The page is already recorded with its walk.
-    walk = known.latest if found.next is None else known.under_way.get(found.next)
-    walk = walk if walk is not None and walk.seq == context.seq else found.walk
-    counts = Counter(name for _, name, _ in found.named)
-    for _, name, tool in found.named:
-        key = (history.caller, walk.asked, name)
+    lists, definitions = listed(history, TOOLS), history.across_requests(Definitions).tools
+    # The family of the lists has already recorded this page, so the traversal of the list now includes it.
+    walk = lists.latest if tools_page.next_cursor is None else lists.under_way.get(tools_page.next_cursor)
+    walk = walk if walk is not None and walk.seq == context.seq else tools_page.walk
+    counts = Counter(name for _, name, _ in tools_page.items)
+    for _, name, tool in tools_page.items:
+        key = (history.caller, walk.list_params, name)
         if name in walk.repeated or counts[name] > 1:
-            tools.pop(key, None)
+            definitions.pop(key, None)
         else:
-            keep(tools, key, (definition(tool), context.seq, context.candidates), MAX_ITEMS)
+            keep_latest(definitions, key, (definition(tool), context.seq, context.candidates), MAX_ITEMS)
 
 
 # Which server it is
@@ -275,24 +290,28 @@ def remember_name(context: MessageContext, history: History) -> None:
     """Record the name that the server gives itself."""
     name = _own_name(context, history)
     if not isinstance(name, Absent):
-        keep(history.beyond(NamesByCaller).known, history.caller, name, MAX_CALLERS)
+        keep_latest(history.across_requests(NamesByCaller).names, history.caller, name, MAX_CALLERS)
 
 
 def _server(context: MessageContext, history: History) -> str | None:
-    """Return the name of the server that answers; empty if it gives none, ``None`` if it is not known."""
+    """Return the name of the server that answers; empty if it gives none, ``None`` if it is unknown."""
     name = _own_name(context, history)
     if isinstance(name, Absent):
-        nameless = "" if context.stateless and not history.blind else None
-        return history.beyond(NamesByCaller).known.get(history.caller, nameless)
+        # A stateless server may give no name. A stateful server gives its name in the handshake only.
+        if_never_given = "" if context.stateless and not history.has_gap else None
+        return history.across_requests(NamesByCaller).names.get(history.caller, if_never_given)
     return name
 
 
 def _own_name(context: MessageContext, history: History) -> "str | Absent | None":
-    """Return the name in an answer: ``None`` if it is masked, absent if the answer has no place for one."""
-    asked, message = context.answers, context.message
-    if asked is None or not isinstance(message, Response):
+    """Return the server's name in an answer: ``None`` if it is masked, ``ABSENT`` if the answer has none.
+
+    A result of initialize always gives a name, which is empty if the member is missing.
+    """
+    request, message = context.answers, context.message
+    if request is None or not isinstance(message, Response):
         return ABSENT
-    if asked.method == "initialize":
+    if request.method == "initialize":
         name = member(message.result, "serverInfo", "name")
         name = name if isinstance(name, str) else ""
     else:
@@ -310,12 +329,16 @@ def _approved(pins: Pins, server: str | None, context: MessageContext, history: 
 
 
 def _instructions(message: Response) -> str | None:
-    found = member(message.result, "instructions")
-    return found if isinstance(found, str) and found else None
+    """Return the instructions in a result; ``None`` if there are none or they are empty."""
+    instructions = member(message.result, "instructions")
+    return instructions if isinstance(instructions, str) and instructions else None
 
 
-def _is_whole(found: Page, history: History) -> bool:
-    return found.next is None and found.walk.whole and not history.blind and not history.in_both_eras
+def _ends_whole_list(page: Page, history: History) -> bool:
+    """Whether ``page`` is the last page of a list of which all pages were seen."""
+    return (
+        page.next_cursor is None and page.walk.is_whole and not history.has_gap and not history.in_both_eras
+    )
 
 
 FAMILY: Final = RuleFamily(

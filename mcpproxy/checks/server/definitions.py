@@ -1,7 +1,7 @@
-"""The part of a tool that a user approves (its definition), its hash, and the difference of two definitions.
+"""The definition of a tool, which a user approves: its hash, and the differences between two definitions.
 
-``FIELDS`` lists its members: what a model or a user is shown of a tool, and its input and output. Icons,
-``execution`` and ``_meta`` are left out. A field that is ``null`` counts as absent.
+A definition has the fields in ``FIELDS``: what a model or a user sees of a tool, and the schemas of its input
+and output. Icons, ``execution`` and ``_meta`` do not belong to it. A field that is ``null`` counts as absent.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
 """
@@ -26,7 +26,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "outputSchema": since("2025-06-18"),
     "annotations": since("2025-03-26"),
 }
-"""The pinned fields of a tool, and the revisions that define each; in others it may be left out."""
+"""The fields of a definition, each with the revisions that define it."""
 
 _MAX_DIFFERENCES: Final = 3
 """The number of differences reported per field."""
@@ -35,68 +35,71 @@ _MAX_COMMON_PREFIX: Final = 20
 """The number of equal characters shown before the place where two texts differ."""
 
 _MAX_EXACT_INTEGER: Final = 2**53
-"""All integers up to this are doubles."""
+"""Every integer up to this one can be written as a double without loss."""
 
 
 def definition(tool: JSONObject) -> JSONObject:
-    """The pinned fields of a listed tool."""
+    """Return the definition of a listed tool."""
     return {field: tool[field] for field in FIELDS if tool.get(field) is not None}
 
 
 def digest(value: JSON) -> str:
-    """The SHA-256 of the canonical form, in hexadecimal."""
+    """Return the SHA-256 of the canonical form of ``value``, in hexadecimal."""
     from hashlib import sha256  # Imported here because it loads OpenSSL, which most sessions do not need.
 
     return sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def canonical(value: JSON) -> str:
-    """``value`` in the canonical form of RFC 8785, at any nesting depth.
+    """Return ``value`` in the canonical form of RFC 8785, at any nesting depth.
 
     Source: https://www.rfc-editor.org/rfc/rfc8785
     """
-    written: list[str] = []
-    # A stack instead of recursion. Each entry is a text to write and the value that follows it.
-    waiting: list[tuple[str, Value]] = [("", value)]
-    while waiting:
-        before, value_or_none = waiting.pop()
-        written.append(before)
-        match value_or_none:
+    texts: list[str] = []
+    # A stack instead of recursion. Each entry is a text to write, and the value that follows the text.
+    stack: list[tuple[str, Value]] = [("", value)]
+    while stack:
+        text_before, next_value = stack.pop()
+        texts.append(text_before)
+        match next_value:
             case Absent():
                 pass
             case dict(members):
                 names = sorted(members, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-                waiting.append(("}", ABSENT))
-                waiting += [(f"{_text(name)}:", members[name]) for name in reversed(names)]
-                _separate(waiting, len(names), "{")
+                stack.append(("}", ABSENT))
+                stack += [(f"{_string(name)}:", members[name]) for name in reversed(names)]
+                _add_separators(stack, len(names), "{")
             case list(items):
-                waiting.append(("]", ABSENT))
-                waiting += [("", item) for item in reversed(items)]
-                _separate(waiting, len(items), "[")
+                stack.append(("]", ABSENT))
+                stack += [("", item) for item in reversed(items)]
+                _add_separators(stack, len(items), "[")
             case str(text):
-                written.append(_text(text))
+                texts.append(_string(text))
             case bool() | None:
-                written.append({True: "true", False: "false", None: "null"}[value_or_none])
+                texts.append({True: "true", False: "false", None: "null"}[next_value])
             case number:
-                written.append(_number(number))
-    return "".join(written)
+                texts.append(_number(number))
+    return "".join(texts)
 
 
-def _separate(waiting: list[tuple[str, Value]], count: int, opening: str) -> None:
-    """Put ``opening`` before the first of the last ``count`` entries, and a comma before each other one."""
-    for place in range(len(waiting) - count, len(waiting) - 1):
-        before, value = waiting[place]
-        waiting[place] = ("," + before, value)
-    before, value = waiting.pop()
-    waiting.append((opening + before, value))
+def _add_separators(stack: list[tuple[str, Value]], count: int, bracket: str) -> None:
+    """Add the opening bracket and the commas of an object or array whose ``count`` entries end ``stack``.
+
+    The first entry is the last one in ``stack``. If ``count`` is 0, the closing bracket is the last one.
+    """
+    for index in range(len(stack) - count, len(stack) - 1):
+        text_before, value = stack[index]
+        stack[index] = ("," + text_before, value)
+    text_before, value = stack.pop()
+    stack.append((bracket + text_before, value))
 
 
-def _text(text: str) -> str:
+def _string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
 def _number(number: int | float) -> str:
-    """A number as ECMAScript writes it, for which every number is a double."""
+    """Return a number as ECMAScript writes it, where every number is a double."""
     if isinstance(number, int) and abs(number) <= _MAX_EXACT_INTEGER:
         return str(number)
     try:
@@ -104,7 +107,8 @@ def _number(number: int | float) -> str:
     except OverflowError:
         double = float("inf")
     if double in (float("inf"), float("-inf")) or double != double:
-        return "null" if isinstance(number, float) else hex(number)  # not JSON, but must be compared
+        # The number is too large for a double. Its text is not canonical JSON, but serves for comparison.
+        return "null" if isinstance(number, float) else hex(number)
     mantissa, _, exponent = repr(double).partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
     fraction = "" if fraction == "0" else fraction
@@ -127,9 +131,9 @@ def _number(number: int | float) -> str:
 class Changed:
     """One field that has changed.
 
-    ``pointer`` is the JSON Pointer, in the current definition, of the first place that differs or, if
-    something was removed, of the place it was removed from. ``what`` is a clause about the field: ``was "a",
-    is "b"``.
+    ``pointer`` is the JSON Pointer of the first difference, in the current definition; if something was
+    removed there, of the object or array that contained it. ``what`` describes the change: ``was "a", is
+    "b"``.
     """
 
     field: str
@@ -146,12 +150,12 @@ def changes(
     """Yield the fields in which two definitions differ.
 
     ``revisions_now`` are the revisions that the session with ``now`` may speak, ``revisions_before`` those of
-    the session with ``was``. A field that a revision does not define is not reported as missing in it, nor as
-    new in a later one.
+    the session with ``was``. If a field is absent from one definition and the revision there may not define
+    the field, it is not reported.
     """
     for field, revisions in FIELDS.items():
         before, after = _field(was, field), _field(now, field)
-        if _same(before, after):
+        if _are_equal(before, after):
             continue
         if before is ABSENT and not any(revision in revisions for revision in revisions_before):
             continue
@@ -161,24 +165,25 @@ def changes(
         yield Changed(field, "" if after is ABSENT else token(field) + pointer, what)
 
 
-def _field(of: JSONObject, field: str) -> Value:
-    value = of.get(field)
+def _field(tool_definition: JSONObject, field: str) -> Value:
+    value = tool_definition.get(field)
     return ABSENT if value is None else value
 
 
 def describe_difference(was: Value, now: Value) -> tuple[str, str]:
     """Return the JSON Pointer of the first difference, in ``now``, and a text about the first few."""
-    found = list(islice(_differences(was, now), 1_000))
-    if not found:
+    differences = list(islice(_differences(was, now), 1_000))
+    if not differences:
         return "", "is not the same"
-    clauses = [_clause(*each) for each in found[:_MAX_DIFFERENCES]]
-    if more := len(found) - _MAX_DIFFERENCES:
-        clauses += [f"and {more} more"] if more > 0 else []
-    pointer, _, after = found[0]
+    clauses = [_clause(*difference) for difference in differences[:_MAX_DIFFERENCES]]
+    if len(differences) > _MAX_DIFFERENCES:
+        clauses.append(f"and {len(differences) - _MAX_DIFFERENCES} more")
+    pointer, _, after = differences[0]
     return pointer if after is not ABSENT else pointer.rpartition("/")[0], "; ".join(clauses)
 
 
 def _clause(pointer: str, was: Value, now: Value) -> str:
+    """Describe one difference: what was at ``pointer``, and what is there now."""
     where = f"{visible(pointer)} " if pointer else ""
     if isinstance(was, Absent):
         return f"{where}is new ({_shown(now)})"
@@ -194,40 +199,41 @@ def _shown(value: Value) -> str:
 
 
 def visible(text: str) -> str:
-    """``text`` with invisible characters escaped, because they can hide instructions."""
+    """Return ``text`` with invisible characters escaped, because such characters can hide instructions."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _excerpts(was: str, now: str) -> tuple[str, str]:
-    """Two texts, starting shortly before they differ."""
-    common = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), None)
-    common = min(len(was), len(now)) if common is None else common
-    if common <= 2 * _MAX_COMMON_PREFIX:
+    """Return the ends of two texts, from shortly before the place where they begin to differ."""
+    position = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), None)
+    position = min(len(was), len(now)) if position is None else position
+    if position <= 2 * _MAX_COMMON_PREFIX:
         return was, now
-    return "…" + was[common - _MAX_COMMON_PREFIX :], "…" + now[common - _MAX_COMMON_PREFIX :]
+    return "…" + was[position - _MAX_COMMON_PREFIX :], "…" + now[position - _MAX_COMMON_PREFIX :]
 
 
-def _same(one: Value, other: Value) -> bool:
-    if isinstance(one, Absent) or isinstance(other, Absent):
-        return one is other
-    return one is other or canonical(one) == canonical(other)
+def _are_equal(before: Value, after: Value) -> bool:
+    """Whether two values have the same canonical form; an absent value equals only itself."""
+    if isinstance(before, Absent) or isinstance(after, Absent):
+        return before is after
+    return before is after or canonical(before) == canonical(after)
 
 
 def _differences(was: Value, now: Value) -> Iterator[tuple[str, Value, Value]]:
-    """Each place where two values differ, with both values."""
-    waiting: list[tuple[str, Value, Value]] = [("", was, now)]
-    while waiting:
-        pointer, one, other = waiting.pop()
-        if isinstance(one, dict) and isinstance(other, dict):
-            names = [*one, *(name for name in other if name not in one)]
-            waiting += [
-                (pointer + token(name), one.get(name, ABSENT), other.get(name, ABSENT))
+    """Yield the JSON Pointer of each difference, with the value before and after."""
+    stack: list[tuple[str, Value, Value]] = [("", was, now)]
+    while stack:
+        pointer, before, after = stack.pop()
+        if isinstance(before, dict) and isinstance(after, dict):
+            names = [*before, *(name for name in after if name not in before)]
+            stack += [
+                (pointer + token(name), before.get(name, ABSENT), after.get(name, ABSENT))
                 for name in reversed(names)
             ]
-        elif isinstance(one, list) and isinstance(other, list):
-            for index in reversed(range(max(len(one), len(other)))):
-                here = one[index] if index < len(one) else ABSENT
-                there = other[index] if index < len(other) else ABSENT
-                waiting.append((f"{pointer}/{index}", here, there))
-        elif not _same(one, other):
-            yield pointer, one, other
+        elif isinstance(before, list) and isinstance(after, list):
+            for index in reversed(range(max(len(before), len(after)))):
+                item_before = before[index] if index < len(before) else ABSENT
+                item_after = after[index] if index < len(after) else ABSENT
+                stack.append((f"{pointer}/{index}", item_before, item_after))
+        elif not _are_equal(before, after):
+            yield pointer, before, after

@@ -1,9 +1,9 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
-A *walk* reads the pages of a list from the first on. The cursor in the request for a page shows which walk it
-continues. A walk has seen the whole list only if it saw every page and no change was announced in between.
-Such an announcement discards what is known of the list's items. Several walks may run at the same time, and
-callers with other credentials may see other lists.
+A *walk* is a client's reading of one list, from the first page on. The cursor in the request for a page shows
+which walk the page continues. A walk is whole as long as no page of it is missing. When the server announces
+a change of a list, its known items are discarded. Several walks may run at the same time. Callers (over HTTP:
+clients with other credentials) may see different lists.
 
 All memory here is bounded, and what was dropped counts as unknown. ``tools.FAMILY`` has the rows that call
 the ``remember_*`` functions.
@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notifica
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract
-from mcpproxy.session.history import History, keep, kept
+from mcpproxy.session.history import History, get_or_make, keep_latest
 from mcpproxy.session.subscriptions import Subscriptions
 
 LISTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -37,19 +37,23 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "notifications/prompts/list_changed": ("prompts/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
 }
-"""The lists that each announcement is about."""
+"""The list methods whose results each announcement is about."""
 
 MAX_ITEMS: Final = 10_000
+"""The number of items that are remembered of one list."""
+
 MAX_WALKS: Final = 8
+"""The number of unfinished walks that are remembered of one list."""
+
 MAX_LISTS: Final = 256
-"""The number of items of a list, of unfinished walks of a list, and of lists that are remembered."""
+"""The number of lists that are remembered."""
 
 _FOREVER: Final = 1 << 63
 
 
 @slotted(eq=False)
 class ListedItem:
-    """One listed item: the item, the number of its frame, and the time until which it is valid."""
+    """One listed item: the JSON object, the number of its frame, and the time until which it is valid."""
 
     value: JSONObject
     seq: int
@@ -59,47 +63,53 @@ class ListedItem:
     )
     _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())
 
-    def breaks(
+    def mismatches(
         self, name: str, value: JSON, revision: str, text: bytes | None = None
     ) -> tuple[Mismatch, ...]:
-        """Return where ``value`` (parsed from ``text``) breaks the schema in the item's member ``name``."""
-        latest_name, latest_value, latest = self._latest
+        """Return where ``value`` does not match the schema that the item has as its member ``name``.
+
+        ``text`` is the JSON text from which ``value`` was parsed, if it is known.
+        """
+        latest_name, latest_value, latest_mismatches = self._latest
         if latest_value is value and latest_name == name:
-            return latest
+            return latest_mismatches
         schema = self._contracts.get((name, revision), ABSENT)
         if schema is ABSENT:
             schema = self._contracts[name, revision] = contract(self.value.get(name), revision)
-        found = schema.breaks(value, text) if schema is not None else ()
-        # Cached, because both the check of a call and its state update ask for it.
-        self._latest = (name, value, found)
-        return found
+        mismatches = schema.breaks(value, text) if schema is not None else ()
+        # Cached, because both the check of a call and its state update need the result.
+        self._latest = (name, value, mismatches)
+        return mismatches
 
-    def forget(self) -> None:
-        """Drop the cached value."""
+    def clear_cache(self) -> None:
+        """Drop the cached value and its mismatches."""
         self._latest = ("", None, ())
 
 
 @slotted(eq=False)
 class ListWalk:
-    """A list, as far as its pages have arrived.
+    """A client's reading of one list, as far as its pages have arrived.
 
-    ``whole`` says that no page is missing so far. ``changes`` is the number of changes announced before the
-    walk began. ``asked`` is the part of the request, other than the caller, that the list may depend on.
+    ``first_seq`` is the frame of the first request, ``seq`` and ``observed_ns`` are the frame and the time of
+    the latest page. ``is_whole`` says that no page is missing so far. ``changes`` is the number of changes of
+    the list that were announced before the walk began. ``list_params`` is the text of all params that the
+    content of the list may depend on. ``items`` are the items by name, ``repeated`` the names that several
+    items have.
     """
 
     first_seq: int
     changes: int
     connection: int
-    asked: str
-    whole: bool
+    list_params: str
+    is_whole: bool
     seq: int = 0
-    at_ns: int = 0
+    observed_ns: int = 0
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
     repeated: set[str] = field(default_factory=set[str])
 
-    def like(self, other: "ListWalk") -> bool:
-        """Whether both lists were requested in the same way, so that they can be compared."""
-        return self.asked == other.asked
+    def is_comparable(self, other: "ListWalk") -> bool:
+        """Whether both lists were requested with the same params, so that they should have the same items."""
+        return self.list_params == other.list_params
 
     def difference(self, other: "ListWalk") -> str:
         """Return a name that is in only one of the two lists; empty if there is none."""
@@ -108,41 +118,46 @@ class ListWalk:
 
 @slotted()
 class Page:
-    """One page of a list: its walk, its items, and the cursor of the next page, ``None`` on the last one."""
+    """One page of a list.
+
+    ``walk`` is the walk before this page. ``items`` has the index in the page, the name, and the object of
+    each item that has a name. ``next_cursor`` is ``None`` on the last page.
+    """
 
     walk: ListWalk
-    named: list[tuple[int, str, JSONObject]]  # index, name, item
-    next: str | None
+    items: list[tuple[int, str, JSONObject]]
+    next_cursor: str | None
 
-    def names(self) -> list[str]:
-        """All items that the walk has seen, including this page, in order."""
-        return list(dict.fromkeys([*self.walk.items, *(name for _, name, _ in self.named)]))
+    def names_so_far(self) -> list[str]:
+        """Return the names of all items of the walk, including this page, in the order of the list."""
+        return list(dict.fromkeys([*self.walk.items, *(name for _, name, _ in self.items)]))
 
 
 @slotted()
 class ListState:
-    """What is known of one list.
+    """What is known about one list.
 
     ``items`` are the latest items by name, ``under_way`` the unfinished walks by the cursor that continues
-    them. ``latest`` is the latest whole list and ``before`` the one before that. ``changes`` is the number of
-    announced changes, ``changed_seq`` the frame of the latest. ``called`` is the number of tool calls that
-    were answered when ``latest`` arrived. ``silent`` are two successive lists that differ although no change
-    was announced.
+    them. ``latest`` is the latest whole walk, ``previous`` the whole walk before it, and ``by_connection``
+    the latest whole walk of each connection. ``changes`` is the number of announced changes, ``changed_seq``
+    the frame of the latest announcement. ``calls_before_latest`` is the number of tool calls that were
+    answered before ``latest`` ended. ``unannounced_change`` are two successive walks that differ, although no
+    change was announced between them.
     """
 
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
     under_way: dict[str, ListWalk] = field(default_factory=dict[str, ListWalk])
     latest: ListWalk | None = None
-    before: ListWalk | None = None
+    previous: ListWalk | None = None
     by_connection: dict[int, ListWalk] = field(default_factory=dict[int, ListWalk])
     changes: int = 0
     changed_seq: int = 0
-    called: int = 0
-    silent: tuple[ListWalk, ListWalk] | None = None
+    calls_before_latest: int = 0
+    unannounced_change: tuple[ListWalk, ListWalk] | None = None
 
     @property
-    def whole(self) -> ListWalk | None:
-        """The latest whole list, unless a change was announced since."""
+    def current(self) -> ListWalk | None:
+        """The latest whole walk, ``None`` if a change was announced since."""
         latest = self.latest
         return latest if latest is not None and latest.changes == self.changes else None
 
@@ -151,39 +166,46 @@ class ListState:
 class Lists:
     """The lists by caller and method, and the number of answered tool calls by caller."""
 
-    known: dict[tuple[str, str], ListState] = field(default_factory=dict[tuple[str, str], ListState])
-    calls: dict[str, int] = field(default_factory=dict[str, int])
+    states: dict[tuple[str, str], ListState] = field(default_factory=dict[tuple[str, str], ListState])
+    call_counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def listed(history: History, method: str) -> ListState:
-    """Return what this session, or the caller of a stateless request, knows of the list of ``method``."""
-    return kept(history.beyond(Lists).known, (history.caller, method), ListState, MAX_LISTS)
+    """Return what is known about the list of ``method``, as the caller of the current message sees it."""
+    return get_or_make(history.across_requests(Lists).states, (history.caller, method), ListState, MAX_LISTS)
 
 
 def page(context: MessageContext, history: History) -> Page | None:
-    """Return the page in a response; ``None`` if it has none, or if its request is not known."""
+    """Return the page in a response, or ``None`` if the response is not one to a known list request."""
     if isinstance(context.page, Page):
         return context.page
-    message, asked = context.message, context.answers
-    if asked is None or asked.method not in LISTS or not isinstance(message, Response):
+    message, request = context.message, context.answers
+    if request is None or request.method not in LISTS or not isinstance(message, Response):
         return None
-    part, key = LISTS[asked.method]
-    found, cursor = member(message.result, part), _cursor(asked.params)
-    if not isinstance(found, list) or asked.cancelled:
+    list_name, name_member = LISTS[request.method]
+    entries, cursor = member(message.result, list_name), _cursor(request.params)
+    if not isinstance(entries, list) or request.cancelled:
         return None
-    known = listed(history, asked.method)
-    walk = known.under_way.get(cursor) if cursor is not None else None
-    if walk is None or walk.changes != known.changes:
-        whole = cursor is None and asked.seq > known.changed_seq
-        walk = ListWalk(asked.seq, known.changes, context.frame.connection, _asked(asked.params), whole)
-    named = [
-        (index, name, item)
-        for index, item in enumerate(found)
-        if isinstance(item, dict) and isinstance(name := item.get(key), str)
+    state = listed(history, request.method)
+    walk = state.under_way.get(cursor) if cursor is not None else None
+    if walk is None or walk.changes != state.changes:
+        walk = ListWalk(
+            request.seq,
+            state.changes,
+            context.frame.connection,
+            _list_params(request.params),
+            # A page that was requested before a change may show the list from before or after the change.
+            is_whole=cursor is None and request.seq > state.changed_seq,
+        )
+    items = [
+        (index, name, entry)
+        for index, entry in enumerate(entries)
+        if isinstance(entry, dict) and isinstance(name := entry.get(name_member), str)
     ]
-    after = member(message.result, "nextCursor")
-    made = context.page = Page(walk, named, after if isinstance(after, str) else None)
-    return made
+    next_cursor = member(message.result, "nextCursor")
+    new_page = Page(walk, items, next_cursor if isinstance(next_cursor, str) else None)
+    context.page = new_page
+    return new_page
 
 
 def _cursor(params: "JSON | Absent") -> str | None:
@@ -191,8 +213,8 @@ def _cursor(params: "JSON | Absent") -> str | None:
     return cursor if isinstance(cursor, str) else None
 
 
-def _asked(params: "JSON | Absent") -> str:
-    """Return the part of a request that the list may depend on: all but the cursor and most of ``_meta``."""
+def _list_params(params: "JSON | Absent") -> str:
+    """Return the params that a list's content may depend on: all but the cursor and most of ``_meta``."""
     if not isinstance(params, dict):
         return ""
     relevant = {name: value for name, value in params.items() if name not in ("cursor", "_meta")}
@@ -201,65 +223,70 @@ def _asked(params: "JSON | Absent") -> str:
     return repr(relevant)
 
 
-# What is recorded
+# State updates
 
 
 def remember_page(context: MessageContext, history: History) -> None:
     """Record the items of a page and, with the last page, the whole list."""
-    found, asked = page(context, history), context.answers
-    if found is None or asked is None:
+    new_page, request = page(context, history), context.answers
+    if new_page is None or request is None:
         return
-    known, walk = listed(history, asked.method), found.walk
-    if (cursor := _cursor(asked.params)) is not None:
-        known.under_way.pop(cursor, None)
+    state, walk = listed(history, request.method), new_page.walk
+    if (cursor := _cursor(request.params)) is not None:
+        state.under_way.pop(cursor, None)
     fresh_until_ns = _fresh_until_ns(context)
-    for _, name, value in found.named:
+    for _, name, value in new_page.items:
         if name in walk.items:
             walk.repeated.add(name)
         walk.items[name] = ListedItem(value, context.seq, fresh_until_ns)
-    walk.seq, walk.at_ns = context.seq, context.frame.observed_at_ns
-    walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
-    if asked.seq > known.changed_seq:  # otherwise it may have been built before the change
-        for _, name, _ in found.named:
-            keep(known.items, name, walk.items[name], MAX_ITEMS)
+    walk.seq, walk.observed_ns = context.seq, context.frame.observed_at_ns
+    walk.is_whole &= len(walk.items) <= MAX_ITEMS and not history.has_gap
+    if request.seq > state.changed_seq:  # otherwise the server may have made the page before the change
+        for _, name, _ in new_page.items:
+            keep_latest(state.items, name, walk.items[name], MAX_ITEMS)
         for name in walk.repeated:
-            known.items.pop(name, None)
-    if found.next is not None:
-        keep(known.under_way, found.next, walk, MAX_WALKS)
-    elif walk.whole:
-        _remember_whole(context, history, known, walk)
+            state.items.pop(name, None)
+    if new_page.next_cursor is not None:
+        keep_latest(state.under_way, new_page.next_cursor, walk, MAX_WALKS)
+    elif walk.is_whole:
+        _remember_whole(context, history, state, walk)
 
 
-def _remember_whole(context: MessageContext, history: History, known: ListState, walk: ListWalk) -> None:
-    known.before, known.latest = known.latest, walk
-    known.called = calls_answered(history)
-    keep(known.by_connection, walk.connection, walk, MAX_WALKS)
-    # A name that several items have is ambiguous.
-    known.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
-    before = known.before
-    if before is not None and before.changes == walk.changes and before.like(walk):
+def _remember_whole(context: MessageContext, history: History, state: ListState, walk: ListWalk) -> None:
+    """Record a whole walk, and whether the list has changed without a required announcement."""
+    previous = state.latest
+    state.previous, state.latest = previous, walk
+    state.calls_before_latest = answered_calls(history)
+    keep_latest(state.by_connection, walk.connection, walk, MAX_WALKS)
+    # A name that several items have does not identify one of them.
+    state.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
+    if previous is not None and previous.changes == walk.changes and previous.is_comparable(walk):
         method = context.answers.method if context.answers else ""
-        if walk.difference(before) and _announces(context, history, method, before):
-            known.silent = known.silent or (before, walk)
+        if walk.difference(previous) and _must_announce(context, history, method, previous):
+            state.unannounced_change = state.unannounced_change or (previous, walk)
 
 
-def _announces(context: MessageContext, history: History, method: str, before: ListWalk) -> bool:
-    """Whether the server declared that it announces changes, and could do so on stdio."""
+def _must_announce(context: MessageContext, history: History, method: str, previous: ListWalk) -> bool:
+    """Whether the server had to announce a change of this list to the client since ``previous``.
+
+    It had to if it declared that it announces changes and, in a stateless revision, if the client has
+    subscribed to them. Over HTTP this is unknown, because the announcement may come on another stream.
+    """
     if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
         return False
-    feature, flag = _ANNOUNCED[method]
+    feature, filter_member = _ANNOUNCED[method]
     if not context.stateless:
         declared = history.server_capabilities
         return declared is not None and declares(declared, f"{feature}.listChanged")
-    declared = server(history).listed
-    if declared is None or not declares(declared.capabilities, f"{feature}.listChanged"):
+    discovered = server(history).discovered
+    if discovered is None or not declares(discovered.capabilities, f"{feature}.listChanged"):
         return False
     return any(
-        member(s.acknowledged, flag) is True
-        and s.asked.seq < before.first_seq
-        and s.cancelled_ns is None
-        and not s.ended_seq
-        for s in history.of(Subscriptions).by_id.values()
+        member(subscription.acknowledged, filter_member) is True
+        and subscription.asked.seq < previous.first_seq
+        and subscription.cancelled_ns is None
+        and not subscription.ended_seq
+        for subscription in history.of(Subscriptions).by_id.values()
     )
 
 
@@ -268,10 +295,11 @@ _ANNOUNCED: Final[Mapping[str, tuple[str, str]]] = {
     "prompts/list": ("prompts", "promptsListChanged"),
     "resources/list": ("resources", "resourcesListChanged"),
 }
+"""The lists whose changes are announced: the capability, and the filter member of a subscription."""
 
 
 def _fresh_until_ns(context: MessageContext) -> int:
-    """Return the time until which a list is valid: without ``ttlMs``, until a change is announced."""
+    """Return the time until which a list is valid. A list of a session has no such limit."""
     if not context.stateless:
         return _FOREVER
     ttl_ms = member(as_object(context.message.value), "result", "ttlMs")
@@ -280,25 +308,25 @@ def _fresh_until_ns(context: MessageContext) -> int:
 
 
 def remember_change(context: MessageContext[Notification], history: History) -> None:
-    """Discard what is known of a list whose change is announced."""
+    """Discard the items of a list whose change is announced."""
     message = context.message
     for method in CHANGES[message.method]:
-        known = listed(history, method)
-        known.items.clear()
-        known.changes += 1
-        known.changed_seq = context.seq
-        known.silent = None
+        state = listed(history, method)
+        state.items.clear()
+        state.changes += 1
+        state.changed_seq = context.seq
+        state.unannounced_change = None
 
 
 def remember_call(context: MessageContext, history: History) -> None:
     """Count an answered tool call."""
-    calls, caller = history.beyond(Lists).calls, history.caller
-    if len(calls) == 1 and caller in calls:
-        calls[caller] += 1
+    counts, caller = history.across_requests(Lists).call_counts, history.caller
+    if len(counts) == 1 and caller in counts:
+        counts[caller] += 1
     else:
-        keep(calls, caller, calls.get(caller, 0) + 1, MAX_LISTS)
+        keep_latest(counts, caller, counts.get(caller, 0) + 1, MAX_LISTS)
 
 
-def calls_answered(history: History) -> int:
-    """Return the number of tool calls answered so far in this session, or for this caller."""
-    return history.beyond(Lists).calls.get(history.caller, 0)
+def answered_calls(history: History) -> int:
+    """Return the number of tool calls of the current caller that were answered so far."""
+    return history.across_requests(Lists).call_counts.get(history.caller, 0)

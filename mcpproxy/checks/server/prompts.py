@@ -1,4 +1,4 @@
-"""Prompts: whether the server refuses unknown prompts and missing arguments, and with which code.
+"""Prompts: whether the server refuses unknown prompts and missing arguments, and with which error code.
 
 ``shapes`` checks the members of requests and results.
 
@@ -22,40 +22,42 @@ UNRELATED_CODES: Final = (-32601, -32603)
 
 def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report an unknown prompt or a missing argument that was not refused with -32602 (PROM-003)."""
-    asked = context.answers
-    if asked is None or asked.cancelled or history.blind:
+    request = context.answers
+    if request is None or request.cancelled or history.has_gap:
         return ()
-    known, name = listed(history, "prompts/list"), member(asked.params, "name")
-    if known.changed_seq > asked.seq or not isinstance(name, str):
+    prompts, name = listed(history, "prompts/list"), member(request.params, "name")
+    if prompts.changed_seq > request.seq or not isinstance(name, str):
         return ()
-    prompt, whole = known.items.get(name), known.whole
-    if prompt is not None and prompt.seq < asked.seq:
-        lacking = _lacking(prompt, asked)
-        fault, seq = f"without {shown(lacking)}, which it lists as required", prompt.seq
-        if lacking is None:
+    prompt, complete_list = prompts.items.get(name), prompts.current
+    if prompt is not None and prompt.seq < request.seq:
+        argument = _missing_argument(prompt, request)
+        if argument is None:
             return ()
-    elif whole is not None and whole.seq < asked.seq and name not in whole.items:
-        fault, seq = "which it does not list", whole.seq
+        fault, seq = f"without {shown(argument)}, which it lists as required", prompt.seq
+    elif complete_list is not None and complete_list.seq < request.seq and name not in complete_list.items:
+        fault, seq = "which it does not list", complete_list.seq
     else:
         return ()
-    return _judge_answer(context, f"{shown(name)}, {fault}", (seq, asked.seq), required=prompt is not None)
+    return _judge_answer(context, f"{shown(name)}, {fault}", (seq, request.seq), is_listed=prompt is not None)
 
 
 def _judge_answer(
-    context: MessageContext, what: str, related: tuple[int, ...], *, required: bool
+    context: MessageContext, prompt: str, related: tuple[int, ...], *, is_listed: bool
 ) -> Iterable[Violation]:
+    """Report the answer to a faulty request. ``prompt`` is the prompt's name and what is wrong, in words."""
     message = context.message
     at_most: Severity = "info"
     if isinstance(message, ErrorResponse):
         code = member(as_object(message.error), "code")
         if code == -32602 or code in UNRELATED_CODES or not isinstance(code, int):
             return ()
-        problem, pointer = f"server refused prompt {what}, with code {code} instead of -32602", "/error/code"
+        problem = f"server refused prompt {prompt}, with code {code} instead of -32602"
+        pointer = "/error/code"
     elif member(message.value, "result", "resultType") in (None, "complete"):
-        at_most = "warning" if required else "info"
-        problem, pointer = f"server gave prompt {what}", "/result"
+        at_most = "warning" if is_listed else "info"
+        problem, pointer = f"server gave prompt {prompt}", "/result"
     else:
-        return ()  # The server asks for input, perhaps for the missing value.
+        return ()  # The server asks the client for input, perhaps for the missing argument.
     return (
         Violation(
             "PROM-003", "R-163", problem, pointer=context.at + pointer, related=related, at_most=at_most
@@ -63,11 +65,11 @@ def _judge_answer(
     )
 
 
-def _lacking(prompt: ListedItem, asked: SentRequest) -> str | None:
-    """The first argument that is listed as required and is missing."""
-    wanted, given = prompt.value.get("arguments"), member(asked.params, "arguments")
-    names: JSON = given if isinstance(given, dict) else {}
-    for argument in wanted if isinstance(wanted, list) else ():
+def _missing_argument(prompt: ListedItem, request: SentRequest) -> str | None:
+    """Return the name of the first argument that the prompt requires and the request does not have."""
+    listed_arguments, arguments = prompt.value.get("arguments"), member(request.params, "arguments")
+    names: JSON = arguments if isinstance(arguments, dict) else {}
+    for argument in listed_arguments if isinstance(listed_arguments, list) else ():
         name = member(argument, "name")
         if member(argument, "required") is True and isinstance(name, str) and name not in names:
             return name

@@ -16,16 +16,16 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, as_object,
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
-from mcpproxy.checks.stateless.subscriptions import belongs_to, normalized_uri
+from mcpproxy.checks.stateless.subscriptions import normalized_uri, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep_latest
 
 GRACE_NS: Final = 5_000_000_000
-"""After a subscription ends, an update may still be under way for this long."""
+"""Updates this soon after the end of a subscription may have been sent before the server saw that end."""
 
 MAX_SUBSCRIBED: Final = 4_096
 """The number of subscribed URIs that are remembered."""
@@ -43,15 +43,15 @@ EXPRESSION: Final = pattern(
 
 def listed_uris(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report an invalid URI or URI template in a list (RES-002)."""
-    asked = context.answers
-    if asked is None:
+    request = context.answers
+    if request is None:
         return
-    part, key = LISTS[asked.method]
-    found = member(context.message.value, "result", part)
-    for index, item in enumerate(found if isinstance(found, list) else ()):
-        fault = (_template_fault if key == "uriTemplate" else _uri_fault)(member(item, key))
-        if fault:
-            yield _malformed(context, f"{key} {fault}", f"/result/{part}/{index}/{key}")
+    list_name, uri_name = LISTS[request.method]
+    items = member(context.message.value, "result", list_name)
+    fault_of = _template_fault if uri_name == "uriTemplate" else _uri_fault
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if fault := fault_of(member(item, uri_name)):
+            yield _invalid_uri(context, f"{uri_name} {fault}", f"/result/{list_name}/{index}/{uri_name}")
 
 
 def read_uris(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -59,7 +59,7 @@ def read_uris(context: MessageContext, history: History) -> Iterator[Violation]:
     contents = member(context.message.value, "result", "contents")
     for index, content in enumerate(contents if isinstance(contents, list) else ()):
         if fault := _uri_fault(member(content, "uri")):
-            yield _malformed(context, f"uri {fault}", f"/result/contents/{index}/uri")
+            yield _invalid_uri(context, f"uri {fault}", f"/result/contents/{index}/uri")
 
 
 def linked_uris(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -73,26 +73,28 @@ def linked_uris(context: MessageContext, history: History) -> Iterator[Violation
             case _:
                 continue
         if fault:
-            yield _malformed(context, f"uri {fault}", pointer.removeprefix(context.at))
+            yield _invalid_uri(context, f"uri {fault}", pointer.removeprefix(context.at))
 
 
-def _malformed(context: MessageContext, fault: str, pointer: str) -> Violation:
-    # A warning only: the schema names the URI format and does not enforce it.
+def _invalid_uri(context: MessageContext, fault: str, pointer: str) -> Violation:
+    # A warning only: the schema of MCP names the format of URIs, but that does not forbid other strings.
     problem = f"{context.sender} sent a resource whose {fault}"
     return Violation("RES-002", "R-156", problem, pointer=context.at + pointer, at_most="warning")
 
 
 def _uri_fault(uri: JSON) -> str:
+    """Say what is wrong with a URI, as a clause; empty if it is valid or not a string."""
     if not isinstance(uri, str) or URI.fullmatch(uri):
         return ""
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri):
         return f"has no scheme: {shown(uri)}"
-    good = URI.match(uri)
-    stray = uri[good.end() : good.end() + 1] if good else ""
+    valid_part = URI.match(uri)
+    stray = uri[valid_part.end() : valid_part.end() + 1] if valid_part else ""
     return f"has {shown(stray)}, which must be percent-encoded: {shown(uri)}"
 
 
 def _template_fault(template: JSON) -> str:
+    """Say what is wrong with a URI template, as a clause; empty if it is valid or not a string."""
     if not isinstance(template, str):
         return ""
     literal = EXPRESSION.sub("", template)
@@ -107,7 +109,10 @@ def _template_fault(template: JSON) -> str:
 
 
 def doubled_content(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a resource part with both text and blob, which the schema allows (RES-003)."""
+    """Report a part of a resource that has both text and blob (RES-003).
+
+    Only an info: the schema allows it.
+    """
     contents = member(context.message.value, "result", "contents")
     for index, content in enumerate(contents if isinstance(contents, list) else ()):
         if isinstance(content, dict) and "text" in content and "blob" in content:
@@ -123,41 +128,41 @@ NOT_FOUND: Final = pattern(
     r"|\b(unknown|no such|missing|not found)\b.*\b(resource|uri)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""Messages that say that the resource does not exist."""
+"""Error messages that may say that the resource does not exist, or report another fault."""
 
 NO_RESOURCE: Final = pattern(
     r"\b(unknown|no such) resource\b"
     r"|\bresource:? (\S{1,200} )?(was |is |could )?(not (be )?found|does not exist|doesn't exist)\b",
     re.IGNORECASE,
 )
-"""Messages that can only mean that. ``NOT_FOUND`` also matches messages about other faults."""
+"""Error messages that can only mean that the resource does not exist."""
 
 
-def not_found(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report an unusual error code in the refusal to read a resource that does not exist (RES-004)."""
-    message, asked = context.message, context.answers
-    if asked is None or asked.cancelled or (context.stateless and not is_modern(context, history)):
+def not_found_code(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
+    """Report a wrong error code in the refusal to read a resource that does not exist (RES-004)."""
+    message, request = context.message, context.answers
+    if request is None or request.cancelled or (context.stateless and not is_modern(context, history)):
         return ()
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
     expected = -32602 if context.stateless else -32002
-    # An unknown method is a different case. ERR-004 reports -32002 where it is retired.
+    # -32601 is about the method and not the resource. ERR-004 reports -32002 in revisions that retired it.
     if not isinstance(code, int) or code in (expected, -32601, -32002) or not isinstance(text, str):
         return ()
-    # An internal error may have many causes, so its text has to say that it is this one.
+    # An internal error (-32603) may have many causes, so its text has to name this one without doubt.
     if not (NO_RESOURCE if code == -32603 else NOT_FOUND).search(text[:1_000]):
         return ()
     problem = (
         f"server reported a missing resource with code {shown(code)} instead of {expected}: {shown(text)}"
     )
-    # Only the text of the error shows that this is its meaning.
+    # A warning only: nothing but the text of the error shows that the resource does not exist.
     return (
         Violation(
             "RES-004",
             "R-158",
             problem,
             pointer=context.at + "/error/code",
-            related=(asked.seq,),
+            related=(request.seq,),
             at_most="warning",
         ),
     )
@@ -165,22 +170,22 @@ def not_found(context: MessageContext[ErrorResponse], history: History) -> Itera
 
 def empty_contents(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report empty contents for a resource that the server does not list (RES-005)."""
-    message, asked = context.message, context.answers
-    uri = member(asked.params, "uri") if asked is not None else None
-    if asked is None or not isinstance(uri, str) or member(message.result, "contents") != []:
+    message, request = context.message, context.answers
+    uri = member(request.params, "uri") if request is not None else None
+    if request is None or not isinstance(uri, str) or member(message.result, "contents") != []:
         return ()
     if not is_modern(context, history):
         return ()
-    resources, templates = (listed(history, method).whole for method in RESOURCE_LISTS)
-    if history.blind or resources is None or templates is None:
+    resources, templates = (listed(history, method).current for method in RESOURCE_LISTS)
+    if history.has_gap or resources is None or templates is None:
         return ()
-    if max(resources.seq, templates.seq) > asked.seq or uri in resources.items:
+    if max(resources.seq, templates.seq) > request.seq or uri in resources.items:
         return ()
-    if any(_may_name(template, uri) for template in templates.items):
+    if any(_may_expand_to(template, uri) for template in templates.items):
         return ()
     problem = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
-    related = (resources.seq, templates.seq, asked.seq)
-    # An empty resource that is not listed looks the same.
+    related = (resources.seq, templates.seq, request.seq)
+    # A warning only: the server may have an empty resource that it does not list.
     return (
         Violation(
             "RES-005",
@@ -193,7 +198,7 @@ def empty_contents(context: MessageContext[Response], history: History) -> Itera
     )
 
 
-def _may_name(template: str, uri: str) -> bool:
+def _may_expand_to(template: str, uri: str) -> bool:
     """Whether ``template`` may expand to ``uri``, judged by the literal text before its first expression."""
     return normalized_uri(uri).startswith(normalized_uri(template.partition("{")[0]))
 
@@ -202,28 +207,29 @@ def _may_name(template: str, uri: str) -> bool:
 
 
 @slotted()
-class Subscribed:
-    """The resources that a stateful client subscribed to, by normalized URI.
+class SubscribedResources:
+    """The resources to which a client subscribed with resources/subscribe, by normalized URI.
 
-    A value is the request and the time at which the subscription ended, 0 while it is open. ``forgetful`` is
-    set once there were more subscriptions than are remembered, or one could not be read.
+    A value is the request, and the time at which the subscription ended, 0 while it is open. ``forgot_some``
+    is set once a subscription could not be read, or was forgotten because there were too many.
     """
 
-    uris: dict[str, tuple[SentRequest, int]] = field(default_factory=dict[str, tuple[SentRequest, int]])
-    forgetful: bool = False
+    by_uri: dict[str, tuple[SentRequest, int]] = field(default_factory=dict[str, tuple[SentRequest, int]])
+    forgot_some: bool = False
 
 
 def remember_subscription(context: MessageContext, history: History) -> None:
     """Record that a client subscribes or unsubscribes."""
-    asked, uri = context.asked, member(context.message.value, "params", "uri")
-    known = history.of(Subscribed)
-    if asked is None or not isinstance(uri, str):
-        known.forgetful = True
-    elif asked.method == "resources/subscribe":
-        keep(known.uris, normalized_uri(uri), (asked, 0), MAX_SUBSCRIBED)
-        known.forgetful |= len(known.uris) == MAX_SUBSCRIBED
-    elif before := known.uris.get(normalized_uri(uri)):
-        known.uris[normalized_uri(uri)] = (before[0], context.frame.observed_at_ns)
+    request, uri = context.asked, member(context.message.value, "params", "uri")
+    subscribed = history.of(SubscribedResources)
+    if request is None or not isinstance(uri, str):
+        subscribed.forgot_some = True
+    elif request.method == "resources/subscribe":
+        keep_latest(subscribed.by_uri, normalized_uri(uri), (request, 0), MAX_SUBSCRIBED)
+        subscribed.forgot_some |= len(subscribed.by_uri) == MAX_SUBSCRIBED
+    elif subscription := subscribed.by_uri.get(normalized_uri(uri)):
+        subscribe_request, _ = subscription
+        subscribed.by_uri[normalized_uri(uri)] = (subscribe_request, context.frame.observed_at_ns)
 
 
 def unsubscribed_update(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
@@ -232,44 +238,60 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     uri = member(message.params, "uri")
     if not isinstance(uri, str) or history.in_both_eras:
         return ()
-    at = context.at + "/params/uri"
+    pointer = context.at + "/params/uri"
     if history.stateless_seq is not None:
-        found = belongs_to(context, history)
-        wanted = found.wanted.get("resourceSubscriptions") if found is not None and found.wanted else None
-        if found is None or not isinstance(wanted, list) or not wanted:
-            return ()  # SUB-007 reports it outside a subscription, SUB-005 on one for something else.
-        if any(isinstance(known, str) and _is_below(uri, known) for known in wanted):
-            return ()
-        problem = f"server sent an update of {shown(uri)}, which the subscription does not name"
-        candidates = found.asked.candidates
-        return (
-            Violation(
-                "RES-006", "R-160", problem, pointer=at, related=(found.asked.seq,), candidates=candidates
-            ),
-        )
-    known, declared = history.of(Subscribed), history.server_capabilities
-    if history.blind or known.forgetful or not history.client.was_read or history.scattered:
+        return _update_on_other_subscription(uri, pointer, context, history)
+    subscribed, capabilities = history.of(SubscribedResources), history.server_capabilities
+    if history.has_gap or subscribed.forgot_some:
         return ()
-    if declared is None or not declares(declared, "resources.subscribe"):
+    if not history.client.fully_read or history.may_lack_messages:
+        return ()
+    if capabilities is None or not declares(capabilities, "resources.subscribe"):
         return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
-    over = 0  # the frame that asked for a subscription which is over
-    for subscribed, (asked, ended_ns) in known.uris.items():
-        if _is_below(uri, subscribed) and not asked.taken_back:
+    ended_seq = 0  # the request for a subscription that has ended
+    for subscribed_uri, (request, ended_ns) in subscribed.by_uri.items():
+        if _is_part(uri, subscribed_uri) and not request.refused_by_http:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
                 return ()
-            over = asked.seq
-    problem = f"server sent an update of {shown(uri)}, "
-    problem += "to which the client no longer subscribes" if over else "to which the client never subscribed"
-    return (Violation("RES-006", "R-160", problem, pointer=at, related=(over,) if over else ()),)
+            ended_seq = request.seq
+    problem = f"server sent an update of {shown(uri)}, to which the client "
+    problem += "no longer subscribes" if ended_seq else "never subscribed"
+    related = (ended_seq,) if ended_seq else ()
+    return (Violation("RES-006", "R-160", problem, pointer=pointer, related=related),)
 
 
-def _is_below(uri: str, subscribed: str) -> bool:
-    """Whether ``uri`` is ``subscribed`` or begins with it.
+def _update_on_other_subscription(
+    uri: str, pointer: str, context: MessageContext[Notification], history: History
+) -> Iterable[Violation]:
+    """Report an update on a subscription of subscriptions/listen that names other resources (RES-006)."""
+    subscription = subscription_of(context, history)
+    if subscription is None or not subscription.wanted:
+        return ()  # SUB-007 reports an update without a subscription.
+    uris = subscription.wanted.get("resourceSubscriptions")
+    if not isinstance(uris, list) or not uris:
+        return ()  # SUB-005 reports an update on a subscription that asked for no updates.
+    if any(isinstance(subscribed_uri, str) and _is_part(uri, subscribed_uri) for subscribed_uri in uris):
+        return ()
+    problem = f"server sent an update of {shown(uri)}, which the subscription does not name"
+    return (
+        Violation(
+            "RES-006",
+            "R-160",
+            problem,
+            pointer=pointer,
+            related=(subscription.asked.seq,),
+            candidates=subscription.asked.candidates,
+        ),
+    )
+
+
+def _is_part(uri: str, subscribed_uri: str) -> bool:
+    """Whether ``uri`` is ``subscribed_uri`` or begins with it, and so may be a part of that resource.
 
     An update may be about a part of the resource. The specification does not define which URIs are parts.
     """
-    return normalized_uri(uri).startswith(normalized_uri(subscribed))
+    return normalized_uri(uri).startswith(normalized_uri(subscribed_uri))
 
 
 RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
@@ -294,7 +316,7 @@ FAMILY: Final = RuleFamily(
             sender=SERVER,
             mentions=(b'"blob"',),
         ),
-        Check(("RES-004",), not_found, (ErrorResponse,), ("resources/read",), sender=SERVER),
+        Check(("RES-004",), not_found_code, (ErrorResponse,), ("resources/read",), sender=SERVER),
         Check(
             ("RES-005",), empty_contents, (Response,), ("resources/read",), sender=SERVER, within=STATELESS
         ),

@@ -17,7 +17,7 @@ from mcpproxy.checks.server.listings import (
     ListState,
     ListWalk,
     Page,
-    calls_answered,
+    answered_calls,
     listed,
     page,
     remember_call,
@@ -34,7 +34,7 @@ from mcpproxy.session.history import History
 OUTPUT_SCHEMA: Final = since("2025-06-18")
 """The revisions in which a tool may have an outputSchema."""
 
-INPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
+INPUT_REQUIREMENTS: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "not-an-object": ("PROTO-004", "R-128"),
     "missing-root-type": ("SCHEMA-001", "R-129"),
     "root-type-not-object": ("SCHEMA-002", "R-130"),
@@ -47,20 +47,21 @@ INPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "required-forbidden-property": ("SCHEMA-005", "R-135"),
     "dialect": ("PROTO-004", "R-136"),
 }
-"""The rule and requirement for each kind of flaw in an inputSchema; ``OUTPUT`` is for an outputSchema."""
+"""The rule and requirement that each kind of flaw in an inputSchema breaks."""
 
-OUTPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
-    **INPUT,
+OUTPUT_REQUIREMENTS: Final[Mapping[FlawKind, tuple[str, str]]] = {
+    **INPUT_REQUIREMENTS,
     "not-an-object": ("PROTO-004", "R-137"),
     "missing-root-type": ("PROTO-004", "R-137"),
     "root-type-not-object": ("PROTO-004", "R-137"),
 }
+"""The rule and requirement that each kind of flaw in an outputSchema breaks."""
 
-DIALECTS: Final = since("2025-11-25")
-"""The revisions that require full JSON Schema for a tool's schemas; earlier ones define only the root."""
+WITH_FULL_SCHEMA: Final = since("2025-11-25")
+"""The revisions in which a tool's schemas are JSON Schema at any depth; earlier ones define only the root."""
 
 
-def tool_name(context: MessageContext, history: History) -> Iterator[Violation]:
+def missing_name(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a tool without a string name (PROTO-003)."""
     for pointer, tool in _tools(context):
         if not isinstance(tool, dict):
@@ -80,94 +81,112 @@ def tool_name(context: MessageContext, history: History) -> Iterator[Violation]:
 
 
 def tool_schemas(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report flaws of input and output schemas (PROTO-004, SCHEMA-001, SCHEMA-002, SCHEMA-003, SCHEMA-004,
+    """Report flaws in the schemas of a tool (PROTO-004, SCHEMA-001, SCHEMA-002, SCHEMA-003, SCHEMA-004,
     SCHEMA-005).
     """
     for pointer, tool in _tools(context):
         if isinstance(tool, dict):
-            vague: list[tuple[str, str]] = []
-            yield from _schema(context, tool, "inputSchema", pointer, vague)
+            without_properties: list[tuple[str, str]] = []
+            yield from _schema_flaws(context, tool, "inputSchema", pointer, without_properties)
             if "outputSchema" in tool and all(r in OUTPUT_SCHEMA for r in context.candidates):
-                yield from _schema(context, tool, "outputSchema", pointer, vague)
-            if vague:
-                yield _takes_anything(context, tool, vague, pointer)
+                yield from _schema_flaws(context, tool, "outputSchema", pointer, without_properties)
+            if without_properties:
+                yield _takes_any_object(context, tool, without_properties, pointer)
 
 
-def _takes_anything(
-    context: MessageContext, tool: JSONObject, vague: list[tuple[str, str]], at: str
+def _takes_any_object(
+    context: MessageContext, tool: JSONObject, without_properties: list[tuple[str, str]], tool_pointer: str
 ) -> Violation:
-    """One finding for all schemas of objects without properties that a tool has, by schema and pointer."""
-    name, pointer = vague[0]
-    place = _place(pointer.removesuffix("/properties"))
-    if name == "inputSchema":
+    """Return one violation for all objects without properties in a tool's schemas.
+
+    ``without_properties`` has the name of the schema and the JSON Pointer in it for each such object.
+    """
+    schema_name, pointer = without_properties[0]
+    place = _value_path(pointer.removesuffix("/properties"))
+    if schema_name == "inputSchema":
         what = f"whose parameter {shown(place)} takes any object" if place else "which takes any object"
     else:
         what = (
             f"whose output may have any object as {shown(place)}" if place else "whose output is any object"
         )
-    more = f" (and {len(vague) - 1} more)" if len(vague) > 1 else ""
-    said = f"{context.sender} listed tool {shown(tool.get('name'))}, {what}{more}"
-    return Violation("SCHEMA-003", "R-132", said, pointer=f"{at}/{name}{pointer}")
+    more = f" (and {len(without_properties) - 1} more)" if len(without_properties) > 1 else ""
+    problem = f"{context.sender} listed tool {shown(tool.get('name'))}, {what}{more}"
+    return Violation("SCHEMA-003", "R-132", problem, pointer=f"{tool_pointer}/{schema_name}{pointer}")
 
 
-def _place(pointer: str) -> str:
-    """A place in a schema as the place in its values: ``filter.tags[]``; else the pointer itself."""
-    steps, place = iter(pointer.split("/")[1:]), ""
+def _value_path(pointer: str) -> str:
+    """Return the path, in a value, of the part that a subschema is about, such as ``filter.tags[]``.
+
+    ``pointer`` is the JSON Pointer of the subschema. It is returned itself if it has other keywords than
+    ``properties`` and ``items``.
+    """
+    steps, path = iter(pointer.split("/")[1:]), ""
     for step in steps:
         if step == "properties":
-            place += "." + next(steps, "").replace("~1", "/").replace("~0", "~")
+            path += "." + next(steps, "").replace("~1", "/").replace("~0", "~")
         elif step == "items":
-            place += "[]"
+            path += "[]"
         else:
             return pointer
-    return place.removeprefix(".")
+    return path.removeprefix(".")
 
 
-def _schema(
-    context: MessageContext, tool: JSONObject, name: str, at: str, vague: list[tuple[str, str]]
+def _schema_flaws(
+    context: MessageContext,
+    tool: JSONObject,
+    name: str,
+    pointer: str,
+    without_properties: list[tuple[str, str]],
 ) -> Iterator[Violation]:
-    of = f"the {name} of tool {shown(tool.get('name'))}"
+    """Report the flaws of a tool's schema ``name``.
+
+    Objects without properties are added to ``without_properties`` instead.
+    """
+    schema = f"the {name} of tool {shown(tool.get('name'))}"
     if name not in tool:
         yield Violation(
             "PROTO-004",
             "R-128",
             f"{context.sender} listed tool {shown(tool.get('name'))} without an {name}",
-            pointer=at,
+            pointer=pointer,
         )
         return
     stateless = is_stateless(context.candidates)
-    table = INPUT if name == "inputSchema" else OUTPUT
+    requirements = INPUT_REQUIREMENTS if name == "inputSchema" else OUTPUT_REQUIREMENTS
     for flaw in flaws(tool[name], object_root=name == "inputSchema" or not stateless):
         if flaw.kind == "boolean-property" and stateless:
             continue
         if flaw.kind == "no-properties":
-            vague.append((name, flaw.pointer))
+            without_properties.append((name, flaw.pointer))
             continue
         where = (
             f"{flaw.pointer.removeprefix('/')} "
             if flaw.pointer
             else (f"{flaw.keyword} " if flaw.keyword else "")
         )
-        problem = f"in {of}, {where}{flaw.what}" if where else f"{of} {flaw.what}"
+        problem = f"in {schema}, {where}{flaw.what}" if where else f"{schema} {flaw.what}"
         at_most: Severity | None = None
-        deep = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
-        nested = deep and not all(r in DIALECTS for r in context.candidates)
-        if flaw.kind == "boolean-property" or nested:
+        is_nested = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
+        # The revisions without full JSON Schema say nothing about nested schemas.
+        is_unspecified = is_nested and not all(r in WITH_FULL_SCHEMA for r in context.candidates)
+        if flaw.kind == "boolean-property" or is_unspecified:
             at_most = "warning"
-        yield Violation(*table[flaw.kind], problem, pointer=f"{at}/{name}{flaw.pointer}", at_most=at_most)
+        yield Violation(
+            *requirements[flaw.kind], problem, pointer=f"{pointer}/{name}{flaw.pointer}", at_most=at_most
+        )
 
 
 def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
     """Yield each tool of a tools/list result or a sampling request, with its JSON Pointer."""
     match context.message:
         case Response(result=dict() as result):
-            listed, part = result.get("tools"), "result"
+            tools, part = result.get("tools"), "result"
         case Request(params=dict() as params):
-            listed, part = member(params, "tools"), "params"
+            tools, part = member(params, "tools"), "params"
         case _:
             return
-    if isinstance(listed, list):
-        for index, tool in enumerate(listed):
+    if isinstance(tools, list):
+        for index, tool in enumerate(tools):
             yield f"{context.at}/{part}/tools/{index}", tool
 
 
@@ -176,33 +195,34 @@ def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
 NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def tool_names(context: MessageContext, history: History) -> Iterable[Violation]:
+def listed_names(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report duplicate tool names and names of an unusual form (TOOL-009, TOOL-010)."""
-    found = page(context, history)
-    return _tool_names(context, found) if found is not None else ()
+    tools_page = page(context, history)
+    return _listed_names(context, tools_page) if tools_page is not None else ()
 
 
-def _tool_names(context: MessageContext, found: Page) -> Iterator[Violation]:
-    here: dict[str, int] = {}
-    for index, name, tool in found.named:
+def _listed_names(context: MessageContext, tools_page: Page) -> Iterator[Violation]:
+    names_on_page: set[str] = set()
+    for index, name, tool in tools_page.items:
         pointer = f"{context.at}/result/tools/{index}/name"
-        before = found.walk.items.get(name)
-        if name in here:
+        earlier = tools_page.walk.items.get(name)
+        if name in names_on_page:
             problem = f"server listed two tools called {shown(name)} on one page"
             yield Violation("TOOL-009", "R-146", problem, pointer=pointer)
-        elif before is not None and found.walk.whole:
-            # If it is the same tool, the list may have changed while it was read.
-            at_most: Severity | None = "info" if before.value == tool else None
+        elif earlier is not None and tools_page.walk.is_whole:
+            # An equal tool may have moved to a later page, because the list changed while it was read.
+            at_most: Severity | None = "info" if earlier.value == tool else None
             problem = f"server listed {shown(name)} again on a later page of the same list"
             yield Violation(
-                "TOOL-009", "R-146", problem, pointer=pointer, related=(before.seq,), at_most=at_most
+                "TOOL-009", "R-146", problem, pointer=pointer, related=(earlier.seq,), at_most=at_most
             )
         elif not NAME.fullmatch(name):
             yield Violation("TOOL-010", "R-147", f"server listed a tool {_name_fault(name)}", pointer=pointer)
-        here[name] = index
+        names_on_page.add(name)
 
 
 def _name_fault(name: str) -> str:
+    """Say what is unusual about a tool name, as a phrase that follows "a tool"."""
     if not name:
         return "whose name is empty"
     if stray := re.search(r"[^A-Za-z0-9_.-]", name):
@@ -216,88 +236,100 @@ SOON_NS: Final = 5_000_000_000
 """A list rarely changes by itself within this time, and an announcement of a change takes no longer."""
 
 
-def list_order(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report the same tools in a different order (TOOL-012)."""
-    for known, walk, names in _whole(context, history):
-        before = known.latest
-        if before is None or not before.like(walk) or names == list(before.items):
+def changed_order(context: MessageContext, history: History) -> Iterator[Violation]:
+    """Report a list with the same tools as the one before, in a different order (TOOL-012)."""
+    for state, walk, names in _completed_list(context, history):
+        previous = state.latest
+        if previous is None or not previous.is_comparable(walk) or names == list(previous.items):
             continue
-        if len(names) == len(before.items) and names and before.items.keys() == set(names):
-            first = next(name for name, was in zip(names, before.items, strict=True) if name != was)
-            problem = f"server listed the same tools in another order; {shown(first)} has moved"
+        if len(names) == len(previous.items) and names and previous.items.keys() == set(names):
+            moved = next(name for name, old in zip(names, previous.items, strict=True) if name != old)
+            problem = f"server listed the same tools in another order; {shown(moved)} has moved"
             yield Violation(
-                "TOOL-012", "R-149", problem, pointer=context.at + "/result/tools", related=(before.seq,)
+                "TOOL-012", "R-149", problem, pointer=context.at + "/result/tools", related=(previous.seq,)
             )
 
 
-def list_independence(context: MessageContext, history: History) -> Iterator[Violation]:
+def dependent_list(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a list that depends on the connection or on an earlier tool call (TOOL-013)."""
-    for known, walk, names in _whole(context, history):
-        if walk.changes != known.changes:
+    for state, walk, names in _completed_list(context, history):
+        if walk.changes != state.changes:
             continue
-        what = _by_connection(context, known, walk, names) or _after_call(
-            context, history, known, walk, names
-        )
-        if what is not None:
-            problem, related = what
+        fault = _connection_fault(state, walk, names) or _call_fault(context, history, state, walk, names)
+        if fault is not None:
+            problem, related = fault
             method = context.answers.method if context.answers else ""
             pointer = f"{context.at}/result/{LISTS[method][0]}"
             yield Violation("TOOL-013", "R-150", problem, pointer=pointer, related=related, at_most="warning")
 
 
-def _by_connection(
-    context: MessageContext, known: ListState, walk: ListWalk, names: list[str]
+def _connection_fault(
+    state: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Describe a list that differs from another connection's, but not from the earlier one on its own."""
-    mine, latest = known.by_connection.get(walk.connection), known.latest
-    if mine is None or latest is None or latest.connection == walk.connection or not latest.like(walk):
+    """Describe a list that two connections see differently; ``None`` if this list shows nothing like that.
+
+    This connection must have got the same list before and after the other connection got another one. So the
+    difference depends on the connection and not on the time.
+    """
+    earlier, latest = state.by_connection.get(walk.connection), state.latest
+    if earlier is None or latest is None or latest.connection == walk.connection:
         return None
-    if not mine.like(walk) or mine.items.keys() != set(names) or not latest.difference(mine):
+    if not latest.is_comparable(walk) or not earlier.is_comparable(walk):
         return None
-    if {mine.changes, latest.changes} != {known.changes}:
+    if earlier.items.keys() != set(names) or not latest.difference(earlier):
         return None
-    problem = f"server lists {shown(latest.difference(mine))} on one connection and not on another"
-    return problem, (mine.seq, latest.seq)
+    if {earlier.changes, latest.changes} != {state.changes}:
+        return None
+    problem = f"server lists {shown(latest.difference(earlier))} on one connection and not on another"
+    return problem, (earlier.seq, latest.seq)
 
 
-def _after_call(
-    context: MessageContext, history: History, known: ListState, walk: ListWalk, names: list[str]
+def _call_fault(
+    context: MessageContext, history: History, state: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Describe a list that changed right after a tool was called."""
-    before, now_ns = known.latest, context.frame.observed_at_ns
-    if before is None or not before.like(walk) or before.changes != known.changes:
+    """Describe a list that changed soon after a tool call; ``None`` if this list has not."""
+    previous, now_ns = state.latest, context.frame.observed_at_ns
+    if previous is None or not previous.is_comparable(walk) or previous.changes != state.changes:
         return None
-    other = next(iter(before.items.keys() ^ set(names)), None)
-    if other is None or calls_answered(history) == known.called or now_ns - before.at_ns > SOON_NS:
+    name = next(iter(previous.items.keys() ^ set(names)), None)
+    was_tool_called = answered_calls(history) != state.calls_before_latest
+    if name is None or not was_tool_called or now_ns - previous.observed_ns > SOON_NS:
         return None
-    verb = "no longer lists" if other in before.items else "suddenly lists"
-    return f"server {verb} {shown(other)} right after a tool was called", (before.seq,)
+    verb = "no longer lists" if name in previous.items else "suddenly lists"
+    return f"server {verb} {shown(name)} right after a tool was called", (previous.seq,)
 
 
-def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
-    """Yield the list that a last page completes, if every page of it was seen."""
-    found, asked = page(context, history), context.answers
-    if found is None or asked is None or found.next is not None or not found.walk.whole:
+def _completed_list(
+    context: MessageContext, history: History
+) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
+    """Yield the list that the last page in this message completes, if every page of the list was seen.
+
+    The values are what was known before, the walk, and the names of all items.
+    """
+    last_page, request = page(context, history), context.answers
+    if last_page is None or request is None:
         return
-    if not history.blind and not history.in_both_eras:
-        yield listed(history, asked.method), found.walk, found.names()
+    if last_page.next_cursor is not None or not last_page.walk.is_whole:
+        return
+    if not history.has_gap and not history.in_both_eras:
+        yield listed(history, request.method), last_page.walk, last_page.names_so_far()
 
 
 def silent_change(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a list that changed without the notification that the server declared (TOOL-011)."""
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind:
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
         return
-    for (_, method), known in history.of(Lists).known.items():
-        if known.silent is None:
+    for (_, method), state in history.of(Lists).states.items():
+        if state.unannounced_change is None:
             continue
-        before, after = known.silent
-        if event.observed_at_ns - after.at_ns < SOON_NS:
+        before, after = state.unannounced_change
+        if event.observed_at_ns - after.observed_ns < SOON_NS:
             continue
-        other = after.difference(before)
-        verb = "no longer lists" if other in before.items else "now lists"
+        name = after.difference(before)
+        verb = "no longer lists" if name in before.items else "now lists"
         feature = method.removesuffix("/list")
         problem = (
-            f"server {verb} {shown(other)} without announcing it, although it declared {feature}.listChanged"
+            f"server {verb} {shown(name)} without announcing it, although it declared {feature}.listChanged"
         )
         yield Violation(
             "TOOL-011",
@@ -313,17 +345,17 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROTO-003",), tool_name, (Response,), ("tools/list",)),
-        Check(("PROTO-003",), tool_name, (Request,), ("sampling/createMessage",)),
+        Check(("PROTO-003",), missing_name, (Response,), ("tools/list",)),
+        Check(("PROTO-003",), missing_name, (Request,), ("sampling/createMessage",)),
         Check(
             ("PROTO-004", "SCHEMA-001", "SCHEMA-002", "SCHEMA-003", "SCHEMA-004", "SCHEMA-005"),
             tool_schemas,
             (Response,),
             ("tools/list",),
         ),
-        Check(("TOOL-009", "TOOL-010"), tool_names, (Response,), ("tools/list",), sender=SERVER),
-        Check(("TOOL-012",), list_order, (Response,), ("tools/list",), sender=SERVER, within=STATELESS),
-        Check(("TOOL-013",), list_independence, (Response,), tuple(LISTS), sender=SERVER, within=STATELESS),
+        Check(("TOOL-009", "TOOL-010"), listed_names, (Response,), ("tools/list",), sender=SERVER),
+        Check(("TOOL-012",), changed_order, (Response,), ("tools/list",), sender=SERVER, within=STATELESS),
+        Check(("TOOL-013",), dependent_list, (Response,), tuple(LISTS), sender=SERVER, within=STATELESS),
     ),
     events=(EventCheck(("TOOL-011",), silent_change),),
     updates=(

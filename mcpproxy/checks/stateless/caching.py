@@ -1,7 +1,8 @@
-"""Caching hints of 2026-07-28: how long a result stays fresh, and who may receive it.
+"""Caching hints of 2026-07-28: how long a result is fresh (``ttlMs``), and who may get it (``cacheScope``).
 
-The checks compare the results of different requests. Over HTTP they are remembered by server and
-Authorization, because a request belongs to no session; on stdio there is one caller.
+Some checks compare the results of different requests. Over HTTP, a request belongs to no session, so results
+are remembered by *caller*: the server with the value of the Authorization header. On stdio there is one
+caller.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
 """
@@ -18,29 +19,32 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")
-INTERIM: Final = ("tools/call", "prompts/get", "resources/read")
-"""Requests that may be answered with input_required."""
+MAY_ASK_FOR_INPUT: Final = ("tools/call", "prompts/get", "resources/read")
+"""Requests whose result may be input_required: it asks the client for input and is not final."""
 
 SCOPES: Final = ("public", "private")
 HINTS: Final = ("ttlMs", "cacheScope")
 
-OF_ONE_RETRY: Final = ("_meta", "inputResponses", "requestState")
+RETRY_MEMBERS: Final = ("inputResponses", "requestState")
+"""The params with which a client answers a result that asked for input."""
 
-FRESH_MS: Final = 60_000
-"""Results are compared for at most this long, because longer-lived ones may still change by themselves."""
+MAX_FRESH_MS: Final = 60_000
+"""A result is compared for at most this long, even if its ``ttlMs`` is longer, because data may change."""
 
 MAX_REMEMBERED: Final = 4096
+"""The number of cursors, and the number of requests, that are remembered."""
+
 MAX_CALLERS: Final = 16
-"""The number of cursors, of requests, and of callers of each that are remembered."""
+"""The number of callers that are remembered for each request."""
 
 
 @slotted(frozen=True)
-class Shared:
-    """A public result that one caller received: a hash of its content, its frame, and its expiry."""
+class PublicResult:
+    """A public result that one caller received: a hash of its content, its frame, and when it expires."""
 
     digest: int
     seq: int
@@ -51,31 +55,33 @@ class Shared:
 class Caching:
     """The cache scopes of pages, and the public results.
 
-    ``scopes`` maps caller, method and the cursor that a page gave to its scope (``None`` if pages differ) and
-    its frame. ``shared`` has public results by server and request, then by Authorization.
+    ``scopes`` maps the caller, the method and a page's ``nextCursor`` to the scope and the frame of that
+    page. The scope is ``None`` if several pages gave the same cursor and differ in scope. ``public_results``
+    maps the server and a hash of the request to the results by Authorization.
     """
 
     scopes: dict[tuple[str, str, str], tuple[str | None, int]] = field(
         default_factory=dict[tuple[str, str, str], tuple[str | None, int]]
     )
-    shared: dict[tuple[str, int], dict[str, Shared]] = field(
-        default_factory=dict[tuple[str, int], dict[str, Shared]]
+    public_results: dict[tuple[str, int], dict[str, PublicResult]] = field(
+        default_factory=dict[tuple[str, int], dict[str, PublicResult]]
     )
 
 
-def hints(context: MessageContext, history: History) -> Iterator[Violation]:
+def caching_hints(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a complete result with missing or invalid caching hints (CACHE-001)."""
-    asked, result = _answered(context)
-    # A server of the other era may answer a stateless request; only "complete" shows that it knows this one.
-    if asked is None or result.get("resultType") != "complete":
+    request, result = _stateless_result(context)
+    # A server that only knows revisions with a handshake may answer too. It does not send "complete".
+    if request is None or result.get("resultType") != "complete":
         return
     for name in HINTS:
         if fault := _fault(result, name):
-            problem = f"{context.sender} sent a result of {asked.method} {fault}"
+            problem = f"{context.sender} sent a result of {request.method} {fault}"
             yield Violation("CACHE-001", "R-263", problem, pointer=f"{context.at}/result/{name}")
 
 
 def _fault(result: JSONObject, name: str) -> str:
+    """Say what is wrong with the hint ``name``, as a clause about the result; empty if it is correct."""
     if name not in result:
         return f"without {name}"
     value = result[name]
@@ -86,111 +92,132 @@ def _fault(result: JSONObject, name: str) -> str:
     return f"whose ttlMs is {shown(value)}, less than 0" if value < 0 else ""
 
 
-def hints_too_early(context: MessageContext, history: History) -> Iterable[Violation]:
+def hints_with_input_request(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report caching hints in a result that asks for input (CACHE-002)."""
-    asked, result = _answered(context) if context.stateless else (None, {})
-    if asked is None or result.get("resultType") != "input_required":
+    request, result = _stateless_result(context) if context.stateless else (None, {})
+    if request is None or result.get("resultType") != "input_required":
         return ()
-    given = [name for name in HINTS if name in result]
-    if not given:
+    names = [name for name in HINTS if name in result]
+    if not names:
         return ()
-    problem = f"{context.sender} asked for input to {asked.method} with {' and '.join(given)}"
-    where = f"{context.at}/result/{given[0]}"
-    return (Violation("CACHE-002", "R-264", f"{problem}; such a result is not cached", pointer=where),)
+    problem = f"{context.sender} asked for input to {request.method} with {' and '.join(names)}"
+    pointer = f"{context.at}/result/{names[0]}"
+    return (Violation("CACHE-002", "R-264", f"{problem}; such a result is not cached", pointer=pointer),)
 
 
 def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report pages of one list with different cache scopes (CACHE-003)."""
-    asked, result = _answered(context)
-    cursor, scope = member(asked.params, "cursor") if asked else None, result.get("cacheScope")
-    if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
+    """Report a page whose cache scope differs from that of the page before it (CACHE-003)."""
+    request, result = _stateless_result(context)
+    cursor, scope = member(request.params, "cursor") if request else None, result.get("cacheScope")
+    if request is None or not isinstance(cursor, str) or scope not in SCOPES:
         return ()
-    before, seq = history.beyond(Caching).scopes.get((history.caller, asked.method, cursor), (None, 0))
-    if before is None or before == scope:
+    scopes = history.across_requests(Caching).scopes
+    previous_scope, seq = scopes.get((history.caller, request.method, cursor), (None, 0))
+    if previous_scope is None or previous_scope == scope:
         return ()
-    problem = f"{context.sender} declared a page of {asked.method} {scope}, and the page before it {before}"
+    problem = (
+        f"{context.sender} declared a page of {request.method} {scope}, "
+        f"and the page before it {previous_scope}"
+    )
     return (
         Violation("CACHE-003", "R-265", problem, pointer=context.at + "/result/cacheScope", related=(seq,)),
     )
 
 
 def remember_scope(context: MessageContext, history: History) -> None:
-    """Record the scope of the page that gave a cursor."""
-    asked, result = _answered(context)
+    """Record the scope of a page, by the cursor of the next page."""
+    request, result = _stateless_result(context)
     cursor, scope = result.get("nextCursor"), result.get("cacheScope")
-    if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
+    if request is None or not isinstance(cursor, str) or scope not in SCOPES:
         return
-    scopes, key = history.beyond(Caching).scopes, (history.caller, asked.method, cursor)
-    before, _ = scopes.get(key, (scope, 0))
-    keep(scopes, key, (str(scope) if before == scope else None, context.seq), MAX_REMEMBERED)
+    scopes, key = history.across_requests(Caching).scopes, (history.caller, request.method, cursor)
+    recorded_scope, _ = scopes.get(key, (scope, 0))
+    keep_latest(scopes, key, (str(scope) if recorded_scope == scope else None, context.seq), MAX_REMEMBERED)
 
 
 def public_results(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a public result that differs between callers with different credentials (CACHE-004)."""
-    asked, result = _answered(context)
-    if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
+    request, result = _stateless_result(context)
+    if request is None or history.stateless_memories is None:
+        return ()
+    result_now = _public_result(context, request, result)
+    if result_now is None:
         return ()
     server, _, authorization = history.caller.partition(" ")
-    others = history.beyond(Caching).shared.get((server, _request(asked)), {})
-    own = others.get(authorization)
-    for caller, seen in others.items():
-        if caller == authorization or seen.digest == mine.digest:
+    results = history.across_requests(Caching).public_results.get((server, _request_hash(request)), {})
+    earlier = results.get(authorization)
+    for other_authorization, other in results.items():
+        if other_authorization == authorization or other.digest == result_now.digest:
             continue
-        # This caller got the same result before and after the other's, so the value did not change over time.
-        unchanged = own is not None and own.digest == mine.digest and own.seq < seen.seq
-        if unchanged or context.frame.observed_at_ns < seen.fresh_until_ns:
+        # This caller got the same result before and after the other caller got another one. So the result
+        # depends on the caller and not on the time.
+        is_certain = earlier is not None and earlier.digest == result_now.digest and earlier.seq < other.seq
+        if is_certain or context.frame.observed_at_ns < other.fresh_until_ns:
             problem = (
-                f"{context.sender} declared its result of {asked.method} public, "
+                f"{context.sender} declared its result of {request.method} public, "
                 f"but gave another one to a caller with other credentials"
             )
-            level = None if unchanged else "info"
-            where = context.at + "/result/cacheScope"
             return (
-                Violation("CACHE-004", "R-266", problem, pointer=where, related=(seen.seq,), at_most=level),
+                Violation(
+                    "CACHE-004",
+                    "R-266",
+                    problem,
+                    pointer=context.at + "/result/cacheScope",
+                    related=(other.seq,),
+                    at_most=None if is_certain else "info",
+                ),
             )
     return ()
 
 
 def remember_public(context: MessageContext, history: History) -> None:
-    """Record the public results and who received them."""
-    asked, result = _answered(context)
-    if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
+    """Record a public result and the caller that received it, over HTTP."""
+    request, result = _stateless_result(context)
+    if request is None or history.stateless_memories is None:
+        return
+    result_now = _public_result(context, request, result)
+    if result_now is None:
         return
     server, _, authorization = history.caller.partition(" ")
-    memory, key = history.beyond(Caching).shared, (server, _request(asked))
-    keep(kept(memory, key, dict[str, Shared], MAX_REMEMBERED), authorization, mine, MAX_CALLERS)
+    by_request, key = history.across_requests(Caching).public_results, (server, _request_hash(request))
+    by_authorization = get_or_make(by_request, key, dict[str, PublicResult], MAX_REMEMBERED)
+    keep_latest(by_authorization, authorization, result_now, MAX_CALLERS)
 
 
-def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:
+def _stateless_result(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:
     """Return the stateless request and its result; ``None`` and an empty object if there are none."""
-    message, asked = context.message, context.answers
-    if asked is None or not context.stateless or not isinstance(message, Response):
+    message, request = context.message, context.answers
+    if request is None or not context.stateless or not isinstance(message, Response):
         return None, {}
-    return (asked, message.result) if isinstance(message.result, dict) else (None, {})
+    return (request, message.result) if isinstance(message.result, dict) else (None, {})
 
 
-def _shared(context: MessageContext, asked: SentRequest, result: JSONObject) -> Shared | None:
-    """Return a public result to compare; ``None`` if it is not public or depends on the client's input."""
+def _public_result(context: MessageContext, request: SentRequest, result: JSONObject) -> PublicResult | None:
+    """Return a result for comparison; ``None`` if it is not public or depends on the client's input."""
     if result.get("cacheScope") != "public" or result.get("resultType") != "complete":
         return None
-    if any(member(asked.params, name) is not None for name in OF_ONE_RETRY[1:]):
+    if any(member(request.params, name) is not None for name in RETRY_MEMBERS):
         return None
     digest = _digest({name: value for name, value in result.items() if name not in ("_meta", "ttlMs")})
+    if digest is None:
+        return None
     ttl_ms = result.get("ttlMs")
-    fresh_ns = min(ttl_ms, FRESH_MS) * 1_000_000 if isinstance(ttl_ms, int | float) else 0
-    return None if digest is None else Shared(digest, context.seq, context.frame.observed_at_ns + fresh_ns)
+    fresh_ns = min(ttl_ms, MAX_FRESH_MS) * 1_000_000 if isinstance(ttl_ms, int | float) else 0
+    return PublicResult(digest, context.seq, context.frame.observed_at_ns + fresh_ns)
 
 
-def _request(asked: SentRequest) -> int:
-    """Return a hash of what a request asks for and of the client's version and capabilities."""
-    params = asked.params if isinstance(asked.params, dict) else {}
-    plain: JSONObject = {name: value for name, value in params.items() if name not in OF_ONE_RETRY}
-    spoken: list[JSON] = [member(params, "_meta", name) for name in (VERSION_KEY, CAPABILITIES_KEY)]
-    return hash((asked.method, _digest(plain), _digest(spoken)))
+def _request_hash(request: SentRequest) -> int:
+    """Return a hash of what a result depends on: the request, and the client's version and capabilities."""
+    params = request.params if isinstance(request.params, dict) else {}
+    own_params: JSONObject = {
+        name: value for name, value in params.items() if name not in ("_meta", *RETRY_MEMBERS)
+    }
+    client: list[JSON] = [member(params, "_meta", name) for name in (VERSION_KEY, CAPABILITIES_KEY)]
+    return hash((request.method, _digest(own_params), _digest(client)))
 
 
 def _digest(value: JSON) -> int | None:
-    """A hash of a value, independent of member order; ``None`` if the value cannot be serialized."""
+    """Return a hash of ``value``, whatever the order of members; ``None`` if it cannot be serialized."""
     try:
         return hash(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
     except orjson.JSONEncodeError:  # half a surrogate pair, a giant integer, a value nested too deep
@@ -199,12 +226,12 @@ def _digest(value: JSON) -> int | None:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("CACHE-001",), hints, (Response,), CACHEABLE),
+        Check(("CACHE-001",), caching_hints, (Response,), CACHEABLE),
         Check(
             ("CACHE-002",),
-            hints_too_early,
+            hints_with_input_request,
             (Response,),
-            INTERIM,
+            MAY_ASK_FOR_INPUT,
             members=("resultType",),
             mentions=(b'"input_required"',),
         ),

@@ -1,5 +1,8 @@
 """Directions in the stateless revisions: only clients send requests, and only servers send responses.
 
+In the revisions with a handshake both sides send requests and responses. So on stdio these checks report
+nothing before an answer has shown that the server is modern, which means that it speaks a stateless revision.
+
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/index
 """
 
@@ -17,65 +20,76 @@ from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.session.history import History, SentRequest
 
 MAX_REMEMBERED: Final = 100
-"""The number of requests kept until the era of their sender is known."""
+"""The maximum number of server requests remembered until it is known whether the server is modern."""
 
 
 @slotted()
 class EarlyServerRequests:
-    """The server's requests from before it showed which era it speaks."""
+    """The requests that the server sent before it showed whether it is modern."""
 
     requests: list[SentRequest] = field(default_factory=list[SentRequest])
 
 
 def _only_stateless(history: History) -> bool:
-    """Whether no handshake has opened, or can still open, a session on the same pipe."""
-    opening = history.initialize is not None and not history.initialize_answered
-    return history.stateless_seq is not None and history.negotiated is None and not (opening or history.blind)
-
-
-def server_request(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a request of a server that speaks a stateless revision (STAT-006)."""
-    message = context.message
-    if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern:
-        return ()
-    if _clients_alone(message.method):
-        return ()
-    return (_reversed(message.method, context.at, None, context.candidates),)
-
-
-def earlier_server_requests(history: History) -> tuple[Violation, ...]:
-    """Report the requests that a server sent before it showed that it speaks a stateless revision."""
-    waiting = history.of(EarlyServerRequests).requests if _only_stateless(history) else []
-    return tuple(_reversed(asked.method, "", asked.seq, asked.candidates) for asked in waiting)
-
-
-def _reversed(method: str, at: str, frame: int | None, candidates: tuple[str, ...]) -> Violation:
-    problem = f"server sent the request {shortened(method)}; in this revision it sends none"
-    at += "/method"
-    return Violation(
-        "STAT-006", "R-215", problem, pointer=at, frame=frame, candidates=stateless_of(candidates)
+    """Whether the connection has stateless requests and certainly no handshake, complete or under way."""
+    is_opening = history.initialize is not None and not history.initialize_answered
+    return (
+        history.stateless_seq is not None
+        and history.negotiated is None
+        and not (is_opening or history.has_gap)
     )
 
 
-def _clients_alone(method: str) -> bool:
-    """Whether only clients send this request, in all revisions; RPC-019 reports that."""
-    known = methods.revisions_with(method)
-    return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
+def server_request(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report a request of a modern server (STAT-006)."""
+    message = context.message
+    if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern_seq:
+        return ()
+    if _is_for_clients_only(message.method):
+        return ()
+    return (_server_request_violation(message.method, context.at, None, context.candidates),)
+
+
+def earlier_server_requests(history: History) -> tuple[Violation, ...]:
+    """Report the requests that a server sent before it showed that it is modern (STAT-006)."""
+    requests = history.of(EarlyServerRequests).requests if _only_stateless(history) else []
+    return tuple(
+        _server_request_violation(request.method, "", request.seq, request.candidates) for request in requests
+    )
+
+
+def _server_request_violation(
+    method: str, pointer: str, frame: int | None, candidates: tuple[str, ...]
+) -> Violation:
+    """Return the violation of a modern server that sent a request; ``frame`` is ``None`` for this frame."""
+    problem = f"server sent the request {shortened(method)}; in this revision it sends none"
+    pointer += "/method"
+    return Violation(
+        "STAT-006", "R-215", problem, pointer=pointer, frame=frame, candidates=stateless_of(candidates)
+    )
+
+
+def _is_for_clients_only(method: str) -> bool:
+    """Whether only clients send this request, in all revisions. RPC-019 reports a server that sends it."""
+    revisions = methods.revisions_with(method)
+    return bool(revisions) and not any(
+        methods.sends(SERVER, method, "request", revision) for revision in revisions
+    )
 
 
 def remember_server_request(context: MessageContext[Request], history: History) -> None:
-    """Record a request of the server until its era is known."""
+    """Record a request of the server until it is known whether the server is modern."""
     message = context.message
-    if context.asked is None or not _only_stateless(history) or server(history).modern:
+    if context.asked is None or not _only_stateless(history) or server(history).modern_seq:
         return
-    waiting = history.of(EarlyServerRequests).requests
-    if len(waiting) < MAX_REMEMBERED and not _clients_alone(message.method):
-        waiting.append(context.asked)
+    early_requests = history.of(EarlyServerRequests).requests
+    if len(early_requests) < MAX_REMEMBERED and not _is_for_clients_only(message.method):
+        early_requests.append(context.asked)
 
 
 def client_response(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a response of a client, on stdio (STAT-007)."""
-    if history.over_http or not _only_stateless(history) or not server(history).modern:
+    """Report a response that a client sends to a modern server, on stdio (STAT-007)."""
+    if history.over_http or not _only_stateless(history) or not server(history).modern_seq:
         return ()
     problem = "client sent a response; in this revision it sends none"
     related = (context.answers.seq,) if context.answers else ()
@@ -86,9 +100,9 @@ def client_response(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """Report a response of a client over HTTP, where the headers show the revision (STAT-007)."""
+    """Report a POST of a response whose headers name a stateless revision (STAT-007)."""
     if exchange.fields.get(SESSION) in history.sessions:
-        return  # It continues a session of the other era, with the wrong header.
+        return  # The POST continues a session with a handshake; only its version header is wrong.
     for message in exchange.messages:
         if is_answer(message):
             yield Violation(

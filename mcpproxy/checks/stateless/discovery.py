@@ -1,4 +1,7 @@
-"""server/discover: whether it is answered, what its result lists, and whether both sides keep to it.
+"""The request server/discover: whether the server answers it, and whether both sides keep to the result.
+
+The result, a DiscoverResult, lists the versions that the server supports and declares its capabilities. A
+server is called modern here once an answer has shown that it speaks a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 """
@@ -21,13 +24,13 @@ from mcpproxy.checks.stateless.directions import earlier_server_requests
 from mcpproxy.checks.stateless.servers import (
     Discovered,
     KnownServer,
-    names_this_era,
+    is_certainly_stateless,
+    is_modern_answer,
     remember_discovery,
     remember_refusal,
     remember_server,
     server,
-    shows_itself,
-    texts,
+    strings_in,
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
@@ -39,149 +42,192 @@ from mcpproxy.session.history import History
 
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a server of a stateless revision that does not know server/discover (DISC-001)."""
-    known, message, asked = server(history), context.message, context.answers
-    refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
-    if asked is None or not names_this_era(asked.params):
-        return ()  # A server of both eras may have taken it for a request of the other one.
-    if context.stateless and refused and known.served and not known.unknown:
-        return (_undiscoverable(context.seq, known.served, context),)
+    """Report the first answer of a modern server that server/discover is an unknown method (DISC-001)."""
+    known_server, message, request = server(history), context.message, context.answers
+    is_unknown = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
+    if request is None or not is_certainly_stateless(request.params):
+        return ()  # A server that also has a handshake may have expected one before this request.
+    if context.stateless and is_unknown and known_server.served_seq and not known_server.no_discovery_seq:
+        return (_undiscoverable(context.seq, known_server.served_seq, context),)
     return ()
 
 
-def held_back(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report earlier faults once the server shows that it is of a stateless revision (DISC-001, STAT-006)."""
+def faults_before_proof(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report earlier faults once an answer proves that the server is modern (DISC-001, STAT-006).
+
+    Before that proof, the same messages could have been lawful messages of a revision with a handshake.
+    """
     if not context.stateless or context.answers is None:
         return ()
-    known = server(history)
-    if (known.served and known.modern) or not shows_itself(context):
+    known_server = server(history)
+    if (known_server.served_seq and known_server.modern_seq) or not is_modern_answer(context):
         return ()
-    found = () if known.modern else earlier_server_requests(history)
-    if known.unknown and not known.served and context.answers.method != "server/discover":
-        found = (*found, _undiscoverable(known.unknown, context.seq, context))
-    return found
+    violations = () if known_server.modern_seq else earlier_server_requests(history)
+    is_service = context.answers.method != "server/discover"
+    if known_server.no_discovery_seq and not known_server.served_seq and is_service:
+        violations = (*violations, _undiscoverable(known_server.no_discovery_seq, context.seq, context))
+    return violations
 
 
-def _undiscoverable(refused: int, served: int, context: MessageContext) -> Violation:
+def _undiscoverable(refused_seq: int, proof_seq: int, context: MessageContext) -> Violation:
+    """Return the violation in frame ``refused_seq``, given that ``proof_seq`` shows a modern server."""
     candidates = stateless_of(context.candidates)
-    problem = f"server does not know server/discover, although frame {served} shows a {candidates[0]} server"
+    problem = (
+        f"server does not know server/discover, although frame {proof_seq} shows a {candidates[0]} server"
+    )
     return Violation(
-        "DISC-001", "R-221", problem, pointer=None, related=(served,), frame=refused, candidates=candidates
+        "DISC-001",
+        "R-221",
+        problem,
+        pointer=None,
+        related=(proof_seq,),
+        frame=refused_seq,
+        candidates=candidates,
     )
 
 
 def listed_versions(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report a list of versions that is empty or lacks the version of the request (DISC-002)."""
-    message, asked = context.message, context.answers
-    assert asked is not None
-    listed, used = member(message.result, "supportedVersions"), member(asked.params, "_meta", VERSION_KEY)
-    versions = texts(listed)
-    if listed == []:
+    message, request = context.message, context.answers
+    assert request is not None
+    version_list, version = (
+        member(message.result, "supportedVersions"),
+        member(request.params, "_meta", VERSION_KEY),
+    )
+    versions = strings_in(version_list)
+    if version_list == []:
         problem = "server listed no supported version at all"
-    elif isinstance(used, str) and used not in versions and any(v in STATELESS for v in versions):
+    elif isinstance(version, str) and version not in versions and any(v in STATELESS for v in versions):
         problem = (
-            f"server answered a request in version {shortened(used)}, which it does not list as supported"
+            f"server answered a request in version {shortened(version)}, which it does not list as supported"
         )
     else:
-        return ()  # A server that lists only older revisions does not speak this era.
-    at = context.at + "/result/supportedVersions"
-    return (Violation("DISC-002", "R-222", problem, pointer=at, related=(asked.seq,), at_most="warning"),)
+        return ()  # A server that lists only revisions with a handshake may answer like this.
+    pointer = context.at + "/result/supportedVersions"
+    return (
+        Violation("DISC-002", "R-222", problem, pointer=pointer, related=(request.seq,), at_most="warning"),
+    )
 
 
 # The client's version
 
 
 def unlisted_version(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a request with a version that the server did not list (PROTO-008).
+    """Report a request with a version that the server did not list as supported, on stdio (PROTO-008).
 
-    Over HTTP, where only connections tell clients apart, ``transports.headers`` reports it.
+    Over HTTP several clients may use the server, so ``transports.headers`` compares per connection.
     """
-    known = server(history)
-    if history.over_http or (known.listed is None and known.refused is None):
+    known_server = server(history)
+    if history.over_http or (known_server.discovered is None and known_server.version_refusal is None):
         return
-    named = member(message.params, "_meta", VERSION_KEY)
-    broken, seq, versions = _latest_list(known)
-    if message.method == "server/discover" or not isinstance(named, str) or named in versions:
+    version = member(message.params, "_meta", VERSION_KEY)
+    requirement, seq, versions = _latest_list(known_server)
+    if message.method == "server/discover" or not isinstance(version, str) or version in versions:
         return
     if any(version in STATELESS for version in versions):
-        listed = shortened(", ".join(versions))
-        problem = f"client requested version {shortened(named)}; frame {seq} lists {listed}"
-        at = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
-        yield Violation(*broken, problem, pointer=at, related=(seq,), candidates=stateless_of(versions))
+        version_list = shortened(", ".join(versions))
+        problem = f"client requested version {shortened(version)}; frame {seq} lists {version_list}"
+        pointer = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
+        yield Violation(
+            *requirement, problem, pointer=pointer, related=(seq,), candidates=stateless_of(versions)
+        )
 
 
-def _latest_list(known: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
-    """Return the requirement that an unlisted version breaks, the frame of the latest list, and the list."""
-    if known.refused is not None and (known.listed is None or known.refused[0] > known.listed.seq):
-        return ("PROTO-008", "R-220"), *known.refused
-    assert known.listed is not None
-    return ("PROTO-008", "R-223"), known.listed.seq, known.listed.versions
+def _latest_list(known_server: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
+    """Return the requirement to use a listed version, and the latest list: its frame and its versions."""
+    discovered, refusal = known_server.discovered, known_server.version_refusal
+    if refusal is not None and (discovered is None or refusal[0] > discovered.seq):
+        return ("PROTO-008", "R-220"), *refusal
+    assert discovered is not None
+    return ("PROTO-008", "R-223"), discovered.seq, discovered.versions
 
 
 # The server's declarations
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a server that answers a request for a feature its DiscoverResult lacks (PROTO-009)."""
-    asked = context.answers
-    if asked is None or not context.stateless:
+    """Report a result for a request that needs a capability missing in the DiscoverResult (PROTO-009)."""
+    request = context.answers
+    if request is None or not context.stateless:
         return ()
-    listed = server(history).listed
-    if listed is None or (lacks := listed.lacks.get(asked.method)) is None:
+    discovered = server(history).discovered
+    if discovered is None or (capability := discovered.lacks.get(request.method)) is None:
         return ()
-    problem = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare {lacks}"
-    return (_undeclared(("PROTO-009", "R-045"), problem, "/result", context, listed),)
+    problem = (
+        f"server answered {request.method} with a result, "
+        f"but frame {discovered.seq} does not declare {capability}"
+    )
+    return (_unlike_discovered(("PROTO-009", "R-045"), problem, "/result", context, discovered),)
 
 
 def undeclared_log(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
-    """Report a log message of a server whose DiscoverResult lacks logging (PROTO-009)."""
+    """Report a log message of a server whose DiscoverResult does not declare logging (PROTO-009)."""
     message = context.message
     if history.stateless_seq is None or history.stateful_seq is not None or context.sender != SERVER:
         return ()
-    listed = server(history).listed
-    if listed is None or declares(listed.capabilities, "logging"):
+    discovered = server(history).discovered
+    if discovered is None or declares(discovered.capabilities, "logging"):
         return ()
-    problem = f"server sent {message.method}, but frame {listed.seq} does not declare logging"
+    problem = f"server sent {message.method}, but frame {discovered.seq} does not declare logging"
     return (
         Violation(
             "PROTO-009",
             "R-050",
             problem,
             pointer=context.at + "/method",
-            related=(listed.seq,),
+            related=(discovered.seq,),
             at_most="warning",
         ),
     )
 
 
 def unserved_list(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report a server that does not know the list method of a feature it declares (PROTO-009)."""
-    asked, message = context.answers, context.message
-    if asked is None or not context.stateless or (listed := server(history).listed) is None:
+    """Report a server that declares a feature and refuses its list method as unknown (PROTO-009)."""
+    request, message = context.answers, context.message
+    if request is None or not context.stateless or (discovered := server(history).discovered) is None:
         return ()
-    path = asked.method.partition("/")[0]
-    if member(as_object(message.error), "code") != -32601 or not declares(listed.capabilities, path):
+    capability = request.method.partition("/")[0]
+    if member(as_object(message.error), "code") != -32601:
         return ()
-    problem = f"server declared {path} in frame {listed.seq}, but does not know {asked.method}"
-    return (_undeclared(("PROTO-009", "R-046"), problem, "/error/code", context, listed),)
+    if not declares(discovered.capabilities, capability):
+        return ()
+    problem = f"server declared {capability} in frame {discovered.seq}, but does not know {request.method}"
+    return (_unlike_discovered(("PROTO-009", "R-046"), problem, "/error/code", context, discovered),)
 
 
-def _undeclared(
-    broken: tuple[str, str], problem: str, at: str, context: MessageContext, listed: Discovered
+def _unlike_discovered(
+    requirement: tuple[str, str],
+    problem: str,
+    pointer: str,
+    context: MessageContext,
+    discovered: Discovered,
 ) -> Violation:
-    """A violation of what a DiscoverResult declares; only a warning once it may have expired."""
+    """Return the violation of an answer that does not fit the DiscoverResult.
+
+    It is only a warning after the DiscoverResult has expired.
+    """
     assert context.answers is not None
-    stale = context.frame.observed_at_ns > listed.fresh_until_ns
-    related = (listed.seq, context.answers.seq)
+    has_expired = context.frame.observed_at_ns > discovered.fresh_until_ns
     return Violation(
-        *broken, problem, pointer=context.at + at, related=related, at_most="warning" if stale else None
+        *requirement,
+        problem,
+        pointer=context.at + pointer,
+        related=(discovered.seq, context.answers.seq),
+        at_most="warning" if has_expired else None,
     )
 
 
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("DISC-001",), undiscoverable, (ErrorResponse,), ("server/discover",), sender=SERVER),
-        Check(("DISC-001", "STAT-006"), held_back, ANSWERS, sender=SERVER, within=STATELESS, given=UNPROVEN),
+        Check(
+            ("DISC-001", "STAT-006"),
+            faults_before_proof,
+            ANSWERS,
+            sender=SERVER,
+            within=STATELESS,
+            given=UNPROVEN,
+        ),
         Check(("DISC-002",), listed_versions, (Response,), ("server/discover",), sender=SERVER),
         Check(
             ("PROTO-009",),

@@ -1,7 +1,7 @@
-"""Revisions with and without a handshake (the two eras) on one connection: probes, fallbacks, refusals.
+"""The two eras on one connection: revisions with a handshake, and stateless ones.
 
-A client may try a stateless request first and fall back to initialize. It must not fall back after the server
-has shown that it speaks a stateless revision.
+A client that speaks both may try a stateless request first and fall back to initialize. It must not fall back
+after a *modern answer*: one that shows that the server speaks a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.checks.stateless.servers import texts
+from mcpproxy.checks.stateless.servers import strings_in
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.exchanges import HttpExchange, singles
@@ -23,46 +23,49 @@ MODERN_CODES: Final = (-32020, -32021, -32022)
 
 
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
-    """Return what this answer shows of a server of the stateless era, ``None`` if nothing."""
-    message, asked = context.message, context.answers
-    if asked is None or not asked.stateless:
+    """Return the proof in this answer that the server speaks a stateless revision, if there is one."""
+    message, request = context.message, context.answers
+    if request is None or not request.stateless:
         return None
-    if isinstance(message, Response) and asked.method == "server/discover":
+    if isinstance(message, Response) and request.method == "server/discover":
         return ModernAnswer(
             context.seq,
-            texts(member(message.result, "supportedVersions")),
+            strings_in(member(message.result, "supportedVersions")),
             request_candidates=context.candidates,
         )
     if isinstance(message, ErrorResponse):
         error = as_object(message.error)
         if member(error, "code") in MODERN_CODES:
-            listed = texts(member(error, "data", "supported"))
-            return ModernAnswer(context.seq, listed, refused=True, request_candidates=context.candidates)
+            versions = strings_in(member(error, "data", "supported"))
+            return ModernAnswer(context.seq, versions, refused=True, request_candidates=context.candidates)
     return None
 
 
 def remember_support(context: MessageContext, history: History) -> None:
-    """Record which versions the server named, and that it speaks a stateless revision."""
+    """Record which versions the server lists, and a proof that it speaks a stateless revision."""
     for version in listed_versions(context):
-        history.supported.setdefault(version, context.seq)
+        history.supported_versions.setdefault(version, context.seq)
     history.modern_answer = modern_answer(context) or history.modern_answer
 
 
 def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
-    """Whether this answer to a stateless request comes from a server that speaks such a revision.
+    """Whether this answer to a stateless request over HTTP shows that the server speaks a stateless revision.
 
-    A server of the other era may answer too: with an error, or as if the request were one of its own era.
-    That is not reported.
+    A server that only knows revisions with a handshake may answer too: with an error, or as if the request
+    belonged to such a revision.
     """
     for message in singles(frame)[0]:
         if isinstance(message, Response) and exchange.requests:
             if exchange.requests[0].method != "server/discover":
                 return member(message.result, "resultType") is not None
-            listed = texts(member(message.result, "supportedVersions"))
-            return any(version in STATELESS for version in listed)
+            versions = strings_in(member(message.result, "supportedVersions"))
+            return any(version in STATELESS for version in versions)
         if isinstance(message, ErrorResponse):
             code = member(message.value, "error", "code")
-            return code in MODERN_CODES or (code == -32601 and exchange.status == 404)
+            if code == -32601 and exchange.status == 404:
+                # Every server of such a revision has server/discover, so who refuses that is not one.
+                return not any(asked.method == "server/discover" for asked in exchange.requests)
+            return code in MODERN_CODES
     return False
 
 
@@ -70,19 +73,19 @@ def listed_versions(context: MessageContext) -> tuple[str, ...]:
     """Return the versions that a server names as supported, in a DiscoverResult or an error's data."""
     message = context.message
     if isinstance(message, Response) and context.answers and context.answers.method == "server/discover":
-        return texts(member(message.result, "supportedVersions"))
+        return strings_in(member(message.result, "supportedVersions"))
     if isinstance(message, ErrorResponse):
-        return texts(member(as_object(message.error), "data", "supported"))
+        return strings_in(member(as_object(message.error), "data", "supported"))
     return ()
 
 
 def fallback_after_modern_answer(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report an initialize after the server has shown that it needs none (ERA-002)."""
+    """Report an initialize after a modern answer has shown that the server needs none (ERA-002)."""
     answer = history.modern_answer
     if context.sender != "client" or answer is None or history.stateful_seq is not None:
         return
     if answer.versions and not answer.stateless_versions:
-        return  # It listed only revisions that need the handshake.
+        return  # The server listed only revisions that need the handshake.
     problem = (
         f"client fell back to initialize, although frame {answer.seq} showed a {answer.candidates[0]} server"
     )
@@ -97,7 +100,7 @@ def fallback_after_modern_answer(context: MessageContext[Request], history: Hist
 
 
 def refusal_without_versions(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report a refusal of initialize that names no supported version (ERA-003)."""
+    """Report a modern server that refuses initialize without naming a supported version (ERA-003)."""
     message, answer = context.message, history.modern_answer
     if answer is None or any(version in STATEFUL for version in answer.versions):
         return
@@ -114,7 +117,8 @@ def refusal_without_versions(context: MessageContext[ErrorResponse], history: Hi
 
 
 def _names_a_version(error: "JSON") -> bool:
-    stack = [error]  # It may be nested deeper than Python can recurse.
+    """Whether some string in ``error``, at any depth, contains the name of a revision."""
+    stack = [error]  # A stack, because the error may be nested deeper than Python can recurse.
     while stack:
         value = stack.pop()
         if isinstance(value, str) and any(revision in value for revision in REVISIONS):

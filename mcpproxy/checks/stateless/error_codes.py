@@ -1,6 +1,7 @@
-"""Error codes in the stateless revisions: which are reserved, and what they mean.
+"""Error codes in the stateless revisions: which codes are reserved, and what each code means.
 
-A server of the other era may use any code, so nothing is reported before the server has shown its era.
+A server that only knows revisions with a handshake may use any code. So nothing is reported before an answer
+has shown that the server is modern, which means that it speaks a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
 """
@@ -24,93 +25,99 @@ RETIRED: Final = {-32002: "a resource that is not found", -32042: "an elicitatio
 """Codes of older revisions, and their meanings."""
 
 WRONG_REFUSALS: Final = (-32600, -32602, -32603)
-"""Codes with another meaning, which some servers use for an unknown method or version."""
+"""Codes that some servers use for an unknown method or version, although they mean something else."""
 
 
 def _code(context: MessageContext, history: History) -> int | None:
-    """Return the code of a refusal, if both the server and the request are of the stateless era."""
+    """Return the error code with which a modern server refuses a stateless request, otherwise ``None``."""
     message = context.message
-    if not context.stateless or not isinstance(message, ErrorResponse) or not server(history).modern:
+    if not context.stateless or not isinstance(message, ErrorResponse) or not server(history).modern_seq:
         return None
     code = member(as_object(message.error), "code")
     return code if type(code) is int else None
 
 
 def missing_method(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a method that is not implemented and was refused with another code than -32601 (ERR-002).
+    """Report the refusal of a method that the server does not have with another code than -32601 (ERR-002).
 
-    ``transports.headers`` checks the HTTP status.
+    ``transports.headers`` checks the HTTP status of the refusal.
     """
-    code, asked = _code(context, history), context.answers
-    if code not in WRONG_REFUSALS or asked is None or missing_meta(asked.params):
+    code, request = _code(context, history), context.answers
+    if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
-    if not (why := _not_implemented(asked, history)):
+    if not (why := _not_implemented(request, history)):
         return ()
-    problem = f"server refused {asked.method}, which {why}, with {code} instead of -32601"
-    at_most: Severity | None = None if history.over_http and asked.method in REMOVED else "warning"
+    problem = f"server refused {request.method}, which {why}, with {code} instead of -32601"
+    at_most: Severity | None = None if history.over_http and request.method in REMOVED else "warning"
     return (
         Violation(
             "ERR-002",
             "R-218",
             problem,
             pointer=context.at + "/error/code",
-            related=(asked.seq,),
+            related=(request.seq,),
             at_most=at_most,
         ),
     )
 
 
-def _not_implemented(asked: SentRequest, history: History) -> str:
+def _not_implemented(request: SentRequest, history: History) -> str:
     """Say why the server cannot have the requested method, as a clause; empty if it may have it."""
-    if asked.method in REMOVED:
-        return f"{stateless_of(asked.candidates)[0]} does not have"
-    listed = server(history).listed
-    if listed is not None and asked.method in listed.lacks:
-        return f"it does not declare in frame {listed.seq}"
+    if request.method in REMOVED:
+        return f"{stateless_of(request.candidates)[0]} does not have"
+    discovered = server(history).discovered
+    if discovered is not None and request.method in discovered.lacks:
+        return f"it does not declare in frame {discovered.seq}"
     return ""
 
 
 def other_version_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an unsupported version that was refused with another code than -32022 (PROTO-008)."""
-    code, asked = _code(context, history), context.answers
-    if code not in WRONG_REFUSALS or asked is None or missing_meta(asked.params):
+    """Report the refusal of an unsupported version with another code than -32022 (PROTO-008)."""
+    code, request = _code(context, history), context.answers
+    if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
-    named, listed = member(asked.params, "_meta", VERSION_KEY), server(history).listed
-    if listed is None or not isinstance(named, str) or named in listed.versions:
+    version, discovered = member(request.params, "_meta", VERSION_KEY), server(history).discovered
+    if discovered is None or not isinstance(version, str) or version in discovered.versions:
         return ()
     problem = (
-        f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+        f"server refused version {shortened(version)}, which it does not list, with {code} instead of -32022"
     )
     return (
         Violation(
-            "PROTO-008", "R-219", problem, pointer=context.at + "/error/code", related=(asked.seq, listed.seq)
+            "PROTO-008",
+            "R-219",
+            problem,
+            pointer=context.at + "/error/code",
+            related=(request.seq, discovered.seq),
         ),
     )
 
 
 def reserved_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an error code that is undefined, retired or reserved (ERR-003, ERR-004, ERR-005)."""
+    """Report an error code that is reserved but not defined, or that older revisions defined (ERR-003,
+    ERR-004, ERR-005).
+    """
     code = _code(context, history)
     if code is None or not -32768 <= code <= -32000 or code in JSON_RPC:
         return ()
-    at = context.at + "/error/code"
+    pointer = context.at + "/error/code"
     if code in RETIRED:
         problem = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
-        return (Violation("ERR-004", "R-226", problem, pointer=at),)
+        return (Violation("ERR-004", "R-226", problem, pointer=pointer),)
     if code in MODERN_CODES:
         if code != -32020 or history.over_http:
             return ()  # `transports.headers` checks these errors.
         problem = "server used error code -32020, which is about HTTP headers, on stdio"
-        # A warning only: a gateway may have passed it on.
-        return (Violation("ERR-003", "R-225", problem, pointer=at, at_most="warning"),)
+        # A warning only: the stdio server may be a gateway that passes on the error of an HTTP server.
+        return (Violation("ERR-003", "R-225", problem, pointer=pointer, at_most="warning"),)
     if -32099 <= code <= -32020:
         problem = f"server used error code {code}, which is reserved for the specification and not defined"
-        return (Violation("ERR-003", "R-225", problem, pointer=at),)
+        return (Violation("ERR-003", "R-225", problem, pointer=pointer),)
     if code >= -32019:
         problem = f"server used error code {code}, from a range that only older software may use"
-        return (Violation("ERR-005", "R-227", problem, pointer=at, at_most="info"),)
+        return (Violation("ERR-005", "R-227", problem, pointer=pointer, at_most="info"),)
     problem = f"server used error code {code}, which JSON-RPC reserves and does not define"
-    return (Violation("ERR-005", "R-227", problem, pointer=at),)
+    return (Violation("ERR-005", "R-227", problem, pointer=pointer),)
 
 
 FAMILY: Final = RuleFamily(

@@ -1,4 +1,4 @@
-"""Stateless requests stand alone: servers must not require a session, and clients must not reuse an id.
+"""Independent stateless requests: servers must not require a session, and clients must not repeat an id.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
 """
@@ -18,11 +18,11 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 
 MAX_REMEMBERED: Final = 100
-"""The number of callers whose request ids are tracked."""
+"""The number of callers whose request ids are tracked. A caller is a server with the credentials used."""
 
-Checked = Iterator[Violation]
+Violations = Iterator[Violation]
 
-_WANTS_A_SESSION: Final = pattern(
+_SESSION_REQUIRED: Final = pattern(
     r"server (is )?not (yet )?initiali[sz]ed|before initiali[sz]ation|(call|send) initialize\b"
     r"|mcp-session-id|(missing|no valid|invalid or expired) session id",
     re.IGNORECASE,
@@ -32,100 +32,105 @@ _WANTS_A_SESSION: Final = pattern(
 
 def wanted_session(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a server that refuses a stateless request because it wants a session, on stdio (STAT-009)."""
-    message, asked = context.message, context.answers
-    if asked is None or not context.stateless or history.over_http or missing_meta(asked.params):
+    message, request = context.message, context.answers
+    if request is None or not context.stateless or history.over_http or missing_meta(request.params):
         return ()
-    if not server(history).modern or not (wanted := _wanted_session(message)):
+    if not server(history).modern_seq or not (text := _session_demand(message)):
         return ()
-    return (_wants_session(asked.method, wanted, context.at + "/error/message", asked.seq),)
+    return (_session_required(request.method, text, context.at + "/error/message", request.seq),)
 
 
-def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report the same over HTTP, whatever id the error has (STAT-009)."""
+def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report a server that refuses a stateless request because it wants a session, over HTTP (STAT-009).
+
+    The error may have any id, because such a server may refuse the POST without reading the message.
+    """
     if exchange.succeeded or len(exchange.requests) != 1 or exchange.server not in history.modern_servers:
         return
     if exchange.fields.get(VERSION) not in STATELESS:
-        return  # Its headers belong to the other era.
+        return  # The version header names a revision with sessions, so the server may ask for one.
     request = exchange.requests[0]
     for message in singles(frame)[0]:
-        wanted = _wanted_session(message) if isinstance(message, ErrorResponse) else ""
-        if wanted and not missing_meta(request.params):
-            yield _wants_session(request.method, wanted, "/error/message", exchange.request.seq)
+        text = _session_demand(message) if isinstance(message, ErrorResponse) else ""
+        if text and not missing_meta(request.params):
+            yield _session_required(request.method, text, "/error/message", exchange.request.seq)
 
 
-def _wanted_session(error: ErrorResponse) -> str:
+def _session_demand(error: ErrorResponse) -> str:
+    """Return the text of an error that says that a session is required; empty if it says something else."""
     text = member(as_object(error.error), "message")
-    return text if isinstance(text, str) and _WANTS_A_SESSION.search(text) else ""
+    return text if isinstance(text, str) and _SESSION_REQUIRED.search(text) else ""
 
 
-def _wants_session(method: str, wanted: str, at: str, request: int) -> Violation:
-    problem = f'server refused {shortened(method)} because it wants a session: "{shortened(wanted)}"'
-    return Violation("STAT-009", "R-228", problem, pointer=at, related=(request,), at_most="warning")
+def _session_required(method: str, error_text: str, pointer: str, request_seq: int) -> Violation:
+    problem = f'server refused {shortened(method)} because it wants a session: "{shortened(error_text)}"'
+    return Violation("STAT-009", "R-228", problem, pointer=pointer, related=(request_seq,), at_most="warning")
 
 
 @slotted()
-class RequestNumbers:
-    """The first and latest number of one caller's requests, and whether the numbers always increased.
+class NumericIds:
+    """The first and the latest numeric request id of one caller, and whether the ids have always increased.
 
-    If they did, the caller is a single client.
+    Ids that always increase come from a single client: a second client would begin with a small number again.
     """
 
     first: int
-    last: int
-    increasing: bool = True
+    latest: int
+    are_increasing: bool = True
 
 
 @slotted()
-class NumbersByCaller:
-    """The numbers of each caller's requests."""
+class NumericIdsByCaller:
+    """The numeric request ids of each caller."""
 
-    by_caller: dict[str, RequestNumbers] = field(default_factory=dict[str, RequestNumbers])
+    by_caller: dict[str, NumericIds] = field(default_factory=dict[str, NumericIds])
 
 
-def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a request that was repeated under the same id after its stream broke (STAT-010).
+def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a request that its client repeats under the same id after its stream broke (STAT-010).
 
-    Nothing is reported if another client may use the same ids.
+    Nothing is reported if the repeated request may come from another client that uses the same ids.
     """
     session = exchange.session
-    if session is None or not history.lost:
+    if session is None or not history.lost_requests:
         return
-    own_history = session.judge.history
+    session_history = session.judge.history
     for request in exchange.requests[:1]:
-        found = None if request.id is None else history.lost.get((own_history.caller, request.id))
-        if found is None or found.asked.method != request.method:
+        lost = None if request.id is None else history.lost_requests.get((session_history.caller, request.id))
+        if lost is None or lost.asked.method != request.method:
             continue
-        lost = found.asked
-        if found.connection != exchange.request.connection and not _distinct(lost.id, own_history):
+        lost_request = lost.asked
+        is_same_connection = lost.connection == exchange.request.connection
+        if not is_same_connection and not _is_unique(lost_request.id, session_history):
             continue
-        if _bare(lost.params) == _bare(request.params):
-            what = f"{shortened(request.method)} again as {spelled(lost.id)}"
+        if _without_meta(lost_request.params) == _without_meta(request.params):
+            what = f"{shortened(request.method)} again as {spelled(lost_request.id)}"
             problem = f"client sent {what} after its stream was lost"
             yield Violation(
-                "STAT-010", "R-229", problem, pointer="/id", related=(lost.seq,), at_most="warning"
+                "STAT-010", "R-229", problem, pointer="/id", related=(lost_request.seq,), at_most="warning"
             )
 
 
-def _distinct(id: str | int, history: History) -> bool:
-    """Whether only one client can have used an id, because a second one would start counting anew."""
+def _is_unique(id: str | int, history: History) -> bool:
+    """Whether an id is so long or so large that only one client of the caller can have used it."""
     if isinstance(id, str):
         return len(id) >= 16
-    numbers = history.beyond(NumbersByCaller).by_caller.get(history.caller)
-    return numbers is not None and numbers.increasing and id > numbers.first
+    ids = history.across_requests(NumericIdsByCaller).by_caller.get(history.caller)
+    return ids is not None and ids.are_increasing and id > ids.first
 
 
-def _bare(params: object) -> "JSON":
-    found = as_object(params) or {}
-    return {name: value for name, value in found.items() if name != "_meta"}
+def _without_meta(params: object) -> "JSON":
+    members = as_object(params) or {}
+    return {name: value for name, value in members.items() if name != "_meta"}
 
 
-def remember_number(message: Request, history: History) -> None:
-    """Record the id of a request over HTTP, if it is a number."""
-    by_caller, id = history.beyond(NumbersByCaller).by_caller, message.id
+def remember_numeric_id(message: Request, history: History) -> None:
+    """Record the id of a request over HTTP, if the id is a number."""
+    by_caller, id = history.across_requests(NumericIdsByCaller).by_caller, message.id
     if not isinstance(id, int):
         return
-    if (known := by_caller.get(history.caller)) is not None:
-        known.increasing = known.increasing and id > known.last
-        known.last = id
+    if (ids := by_caller.get(history.caller)) is not None:
+        ids.are_increasing = ids.are_increasing and id > ids.latest
+        ids.latest = id
     elif len(by_caller) < MAX_REMEMBERED:
-        by_caller[history.caller] = RequestNumbers(id, id)
+        by_caller[history.caller] = NumericIds(id, id)

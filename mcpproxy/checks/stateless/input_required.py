@@ -1,8 +1,9 @@
-"""Multi round-trip requests: a result that asks for input, and the retried request that carries it.
+"""Multi round-trip requests: a result that asks for input, and the retried request that contains the input.
 
-A retry is matched to a result by the ``requestState`` that it repeats. Without a state it is matched by its
-own parameters, and only on the same connection, because over HTTP any client may make the same request. A
-result may come from before the recording, so a retry that matches none is not always reported.
+``rounds`` calls such a result a *round* and remembers it. A retry is matched to a round by the
+``requestState`` that it repeats. Without a state, the parameters of the request must be the same, and the
+connection too, because over HTTP any client may make the same request. A round may also have come before the
+recording began, so a retry that matches no round is not always reported.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -17,11 +18,11 @@ from mcpproxy.checks.stateless.rounds import (
     SUPPORTED,
     Round,
     Rounds,
-    bare,
     remember_declared,
     remember_retry,
     remember_round,
     rounds,
+    without_retry_members,
 )
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
@@ -31,14 +32,14 @@ from mcpproxy.protocol.wording import token
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History
 
-OTHERS: Final = tuple(
+CANNOT_ASK_FOR_INPUT: Final = tuple(
     method
     for method in methods.names(*STATELESS)
     if method not in SUPPORTED and methods.sends_in_any(CLIENT, method, "request", STATELESS)
 )
 """The client's requests whose results cannot ask for input.
 
-Those of extensions are left out, because an extension may define members of the same names.
+Requests of extensions are left out, because an extension may define members with the same names.
 """
 
 MISSING_CAPABILITY: Final = ("PROTO-009", "R-256")
@@ -48,98 +49,104 @@ MISSING_PART: Final = {
     "tools": ("PROTO-009", "R-053"),
     "context": ("PROTO-009", "R-054"),
 }
-"""Rule and requirement for a missing capability, and for a missing part of one by ``Need.condition``."""
+"""The rule and requirement that a missing capability breaks, or (by ``Need.condition``) a missing part."""
 
 
 # Results that ask for input
 
 
-def question(context: MessageContext[Response], history: History) -> Iterable[Violation]:
-    """Report faults in a request for input (MRTR-001, MRTR-002, MRTR-003, MRTR-004, PROTO-009)."""
+def input_required_result(context: MessageContext[Response], history: History) -> Iterable[Violation]:
+    """Report faults in a result that asks for input (MRTR-001, MRTR-002, MRTR-003, MRTR-004, PROTO-009)."""
     message = context.message
     result = message.result
     if not context.stateless or not isinstance(result, dict) or result.get("resultType") != "input_required":
         return ()
-    return _question(result, context, history)
+    return _input_required_result(result, context, history)
 
 
-def _question(result: JSONObject, context: MessageContext, history: History) -> Iterator[Violation]:
-    asked, at = context.answers, context.at + "/result"
-    assert asked is not None
-    if asked.method not in SUPPORTED:
-        problem = f"server asked for input in answer to {shortened(asked.method)}"
-        yield Violation("MRTR-001", "R-253", problem, pointer=at + "/resultType", related=(asked.seq,))
+def _input_required_result(
+    result: JSONObject, context: MessageContext, history: History
+) -> Iterator[Violation]:
+    request, base_pointer = context.answers, context.at + "/result"
+    assert request is not None
+    if request.method not in SUPPORTED:
+        problem = f"server asked for input in answer to {shortened(request.method)}"
+        yield Violation(
+            "MRTR-001", "R-253", problem, pointer=base_pointer + "/resultType", related=(request.seq,)
+        )
     if "inputRequests" not in result and "requestState" not in result:
         problem = (
-            f"server answered {asked.method} with input_required, without inputRequests and requestState"
+            f"server answered {request.method} with input_required, without inputRequests and requestState"
         )
-        yield Violation("MRTR-002", "R-254", problem, pointer=at, related=(asked.seq,))
+        yield Violation("MRTR-002", "R-254", problem, pointer=base_pointer, related=(request.seq,))
     for key, entry in (as_object(result.get("inputRequests")) or {}).items():
         if isinstance(entry, dict) and (extra := [name for name in ("jsonrpc", "id") if name in entry]):
             problem = f"server wrapped the input request {shortened(key)} like a message, with {extra[0]}"
-            pointer = f"{at}/inputRequests{token(key)}/{extra[0]}"
+            pointer = f"{base_pointer}/inputRequests{token(key)}/{extra[0]}"
             yield Violation("MRTR-003", "R-255", problem, pointer=pointer, at_most="warning")
-    yield from _undeclared(context, history)
+    yield from _undeclared_inputs(context, history)
 
 
-def _undeclared(context: MessageContext, history: History) -> Iterator[Violation]:
+def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report input requests that need a capability which the answered request did not declare.
 
     Capabilities that an earlier request declared do not count.
     """
-    asked = context.answers
-    assert asked is not None
-    declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
-    if declared is None:
+    request = context.answers
+    assert request is not None
+    capabilities = as_object(member(request.params, "_meta", CAPABILITIES_KEY))
+    if capabilities is None:
         return  # STAT-001 reports it.
     for ask in asks(context):
-        need = _unmet(ask, declared, stateless_of(context.candidates)[0])
+        need = _first_undeclared(ask, capabilities, stateless_of(context.candidates)[0])
         if need is None:
             continue
-        problem = f"server asked for {ask.method}, but frame {asked.seq} does not declare {need.path}"
-        earlier = [
+        problem = f"server asked for {ask.method}, but frame {request.seq} does not declare {need.path}"
+        earlier_declarations = [
             seq
-            for connection, seq, capabilities in rounds(history).declared
+            for connection, seq, capabilities in rounds(history).declarations
             if connection == context.frame.connection
-            and seq < asked.seq
+            and seq < request.seq
             and declares(capabilities, need.path)
         ]
-        if earlier:
-            problem += f", as frame {earlier[-1]} did"
-            yield Violation("MRTR-004", "R-256", problem, pointer=ask.at, related=(asked.seq, earlier[-1]))
-        else:
-            is_part = need.path.partition(".")[0] in declared
+        if earlier_declarations:
+            problem += f", as frame {earlier_declarations[-1]} did"
             yield Violation(
-                *(MISSING_PART[need.condition] if is_part else MISSING_CAPABILITY),
+                "MRTR-004", "R-256", problem, pointer=ask.at, related=(request.seq, earlier_declarations[-1])
+            )
+        else:
+            declares_parent = need.path.partition(".")[0] in capabilities
+            yield Violation(
+                *(MISSING_PART[need.condition] if declares_parent else MISSING_CAPABILITY),
                 problem,
                 pointer=ask.at,
-                related=(asked.seq,),
+                related=(request.seq,),
             )
 
 
-def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
+def _first_undeclared(ask: Ask, capabilities: JSONObject, revision: str) -> Need | None:
     """Return the first capability that an input request needs and that is not declared."""
     for need in needs(ask.method, revision):
-        if not applies(need, as_object(ask.params)) or declares(declared, need.path):
+        if not applies(need, as_object(ask.params)) or declares(capabilities, need.path):
             continue
-        elicitation = as_object(declared.get("elicitation"))
+        elicitation = as_object(capabilities.get("elicitation"))
         if need.condition == "form" and elicitation and "url" not in elicitation:
-            continue  # The client declared neither form nor url, which is its own fault.
-        return need  # One missing declaration is reported once, not again for its parts.
+            continue  # The client declared neither form nor url, which is the client's fault.
+        return need  # The parts of a missing capability are not reported as well.
     return None
 
 
 # Retries
 
 
-def misplaced(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report inputResponses or requestState in a request of ``OTHERS`` (MRTR-009)."""
+def misplaced_input(context: MessageContext[Request], history: History) -> Iterable[Violation]:
+    """Report inputResponses or requestState in a request whose result cannot ask for input (MRTR-009)."""
     message = context.message
     if not context.stateless or not isinstance(message.params, dict):
         return ()
     names = [name for name in ("inputResponses", "requestState") if name in message.params]
-    if not names or any(earlier.asked.method == message.method for earlier in rounds(history).latest):
-        return ()  # If a result did ask for it, that was the server's fault.
+    if not names or any(round_.request.method == message.method for round_ in rounds(history).latest):
+        return ()  # If the server asked for input nevertheless, the fault is the server's.
     problem = f"client sent {message.method} with {names[0]}"
     return (Violation("MRTR-009", "R-261", problem, pointer=f"{context.at}/params/{names[0]}"),)
 
@@ -151,181 +158,218 @@ def retry(context: MessageContext[Request], history: History) -> Iterable[Violat
     if not context.stateless or not isinstance(params, dict):
         return ()
     if "requestState" in params:
-        unseen = history.blind or history.scattered
-        return _with_state(message, params, context, rounds(history), unseen)
+        may_have_missed_rounds = history.has_gap or history.may_lack_messages
+        return _retry_with_state(message, params, context, rounds(history), may_have_missed_rounds)
     if "inputResponses" in params:
-        return _without_state(message, params, context, rounds(history), history)
+        return _retry_without_state(message, params, context, rounds(history), history)
     return ()
 
 
-def _with_state(
-    request: Request, params: JSONObject, context: MessageContext, known: Rounds, unseen: bool
+def _retry_with_state(
+    request: Request,
+    params: JSONObject,
+    context: MessageContext,
+    known_rounds: Rounds,
+    may_have_missed_rounds: bool,
 ) -> Iterator[Violation]:
-    state, at = params["requestState"], context.at + "/params/requestState"
-    same = [earlier for earlier in known.latest if earlier.state == state and earlier.state is not None]
-    continued = [earlier for earlier in same if earlier.concerns(request)]
+    state, pointer = params["requestState"], context.at + "/params/requestState"
+    with_state = [
+        round_ for round_ in known_rounds.latest if round_.state == state and round_.state is not None
+    ]
+    continued = [round_ for round_ in with_state if round_.concerns(request)]
     if continued:
-        yield from _check_retry(request, params, continued, context, known)
-    elif same:
-        problem = (
-            f"client sent the requestState of frame {same[-1].seq} with another request than it was given for"
-        )
-        yield Violation("MRTR-009", "R-261", problem, pointer=at, related=(same[-1].seq,))
-    elif unseen:
+        yield from _check_retry(request, params, continued, context, known_rounds)
+    elif with_state:
+        seq = with_state[-1].seq
+        problem = f"client sent the requestState of frame {seq} with another request than it was given for"
+        yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=(seq,))
+    elif may_have_missed_rounds:
         return  # The result that gave the state may not have been recorded.
-    elif repeated := known.repeated(request, context.frame.connection):
-        last = repeated[-1]
-        if all(earlier.state is None for earlier in repeated):
-            problem = f"client sent a requestState, although frame {last.seq} gave none"
-        elif all(earlier.state is not None for earlier in repeated):
-            problem = f"client sent another requestState than frame {last.seq} gave"
+    elif of_same_request := known_rounds.of_same_request(request, context.frame.connection):
+        latest = of_same_request[-1]
+        if all(round_.state is None for round_ in of_same_request):
+            problem = f"client sent a requestState, although frame {latest.seq} gave none"
+        elif all(round_.state is not None for round_ in of_same_request):
+            problem = f"client sent another requestState than frame {latest.seq} gave"
         else:
             return
-        yield Violation("MRTR-006", "R-258", problem, pointer=at, related=(last.seq,))
+        yield Violation("MRTR-006", "R-258", problem, pointer=pointer, related=(latest.seq,))
 
 
-def _without_state(
-    request: Request, params: JSONObject, context: MessageContext, known: Rounds, history: History
+def _retry_without_state(
+    request: Request, params: JSONObject, context: MessageContext, known_rounds: Rounds, history: History
 ) -> Iterator[Violation]:
-    given, at = as_object(params["inputResponses"]) or {}, context.at + "/params"
-    repeated = known.repeated(request, context.frame.connection)
-    fitting = [earlier for earlier in repeated if not given or given.keys() & earlier.wanted.keys()]
-    if without_state := [earlier for earlier in fitting if earlier.state is None]:
-        yield from _check_retry(request, params, without_state, context, known)
+    responses, pointer = as_object(params["inputResponses"]) or {}, context.at + "/params"
+    fitting = [
+        round_
+        for round_ in known_rounds.of_same_request(request, context.frame.connection)
+        if not responses or responses.keys() & round_.method_by_key.keys()
+    ]
+    if without_state := [round_ for round_ in fitting if round_.state is None]:
+        yield from _check_retry(request, params, without_state, context, known_rounds)
     elif fitting:
         problem = f"client left out the requestState that frame {fitting[-1].seq} gave"
-        yield Violation("MRTR-006", "R-258", problem, pointer=at, related=(fitting[-1].seq,))
-    elif not any(earlier.concerns(request) for earlier in known.latest):
-        others = [earlier for earlier in known.latest if given.keys() & earlier.wanted.keys()]
-        if others:
-            problem = (
-                f"client sent {request.method} with the input that frame {others[-1].seq} asked for elsewhere"
-            )
+        yield Violation("MRTR-006", "R-258", problem, pointer=pointer, related=(fitting[-1].seq,))
+    elif not any(round_.concerns(request) for round_ in known_rounds.latest):
+        with_same_keys = [
+            round_ for round_ in known_rounds.latest if responses.keys() & round_.method_by_key.keys()
+        ]
+        if with_same_keys:
+            seq = with_same_keys[-1].seq
+            problem = f"client sent {request.method} with the input that frame {seq} asked for elsewhere"
             yield Violation(
                 "MRTR-009",
                 "R-261",
                 problem,
-                pointer=at + "/inputResponses",
-                related=(others[-1].seq,),
+                pointer=pointer + "/inputResponses",
+                related=(seq,),
                 at_most="warning",
             )
-        elif not history.over_http and not history.blind:
-            # Over HTTP another instance of the server may have asked for it.
+        elif not history.over_http and not history.has_gap:
+            # Over HTTP another instance of the server may have asked for the input.
             problem = f"client sent {request.method} with inputResponses that no result asked for"
-            yield Violation("MRTR-009", "R-261", problem, pointer=at + "/inputResponses", at_most="info")
+            yield Violation("MRTR-009", "R-261", problem, pointer=pointer + "/inputResponses", at_most="info")
 
 
 def _check_retry(
-    request: Request, params: JSONObject, earlier: list[Round], context: MessageContext, known: Rounds
+    request: Request,
+    params: JSONObject,
+    possible_rounds: list[Round],
+    context: MessageContext,
+    known_rounds: Rounds,
 ) -> Iterator[Violation]:
-    """Report the faults of a retry.
+    """Report the faults of a retry that continues one of ``possible_rounds``.
 
-    It may continue any of the rounds ``earlier``, so only what is a fault with all of them is reported.
+    Which of them is unknown, so only what is a fault for each of them is reported.
     """
-    last, at = earlier[-1], context.at
-    given = as_object(params.get("inputResponses", {}))
-    if newer := _outdated(given or {}, earlier):
-        problem = f"client sent the requestState of frame {last.seq} with the input for frame {newer.seq}"
+    latest, base_pointer = possible_rounds[-1], context.at
+    responses = as_object(params.get("inputResponses", {}))
+    if newer := _round_after(responses or {}, possible_rounds):
+        problem = f"client sent the requestState of frame {latest.seq} with the input for frame {newer.seq}"
         yield Violation(
-            "MRTR-006", "R-258", problem, pointer=at + "/params/requestState", related=(last.seq, newer.seq)
+            "MRTR-006",
+            "R-258",
+            problem,
+            pointer=base_pointer + "/params/requestState",
+            related=(latest.seq, newer.seq),
         )
         return
-    if all(one.asked.id == request.id for one in earlier):
-        problem = f"client retried the request in frame {last.asked.seq} under the same id"
-        yield Violation("MRTR-005", "R-257", problem, pointer=at + "/id", related=(last.asked.seq,))
-    changed = all(bare(one.asked.params) != bare(params) for one in earlier)
-    if changed and (others := known.repeated(request, context.frame.connection)):
-        meant = others[-1].asked.seq
-        problem = f"client sent the requestState of frame {last.seq} with the request of frame {meant}"
-        pointer = at + "/params/requestState"
-        yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=(last.seq, others[-1].seq))
-        return
-    if changed:
-        problem = f"client retried the request in frame {last.asked.seq} with other parameters"
-        yield Violation("MRTR-010", "R-262", problem, pointer=at + "/params", related=(last.asked.seq,))
-    if given is None:
-        return  # It is not an object: the test of its shape reports MRTR-008.
-    if foreign := _foreign(given, earlier, known):
-        key, one = foreign
-        problem = f"client answered {shortened(key)}, which frame {one.seq} asked for another request"
-        pointer = at + "/params/inputResponses" + token(key)
-        related = (last.seq, one.seq)
+    first_request = latest.request
+    if all(round_.request.id == request.id for round_ in possible_rounds):
+        problem = f"client retried the request in frame {first_request.seq} under the same id"
+        yield Violation(
+            "MRTR-005", "R-257", problem, pointer=base_pointer + "/id", related=(first_request.seq,)
+        )
+    if _has_other_params(params, possible_rounds):
+        if of_same_request := known_rounds.of_same_request(request, context.frame.connection):
+            seq = of_same_request[-1].request.seq
+            problem = f"client sent the requestState of frame {latest.seq} with the request of frame {seq}"
+            pointer = base_pointer + "/params/requestState"
+            related = (latest.seq, of_same_request[-1].seq)
+            yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=related)
+            return
+        problem = f"client retried the request in frame {first_request.seq} with other parameters"
+        yield Violation(
+            "MRTR-010", "R-262", problem, pointer=base_pointer + "/params", related=(first_request.seq,)
+        )
+    if responses is None:
+        return  # inputResponses is not an object: the test of its shape reports MRTR-008.
+    if foreign := _foreign_input(responses, possible_rounds, known_rounds):
+        key, foreign_round = foreign
+        problem = (
+            f"client answered {shortened(key)}, which frame {foreign_round.seq} asked for another request"
+        )
+        pointer = base_pointer + "/params/inputResponses" + token(key)
+        related = (latest.seq, foreign_round.seq)
         yield Violation("MRTR-009", "R-261", problem, pointer=pointer, related=related, at_most="warning")
         return
-    if all(one.wanted.keys() - given.keys() for one in earlier):
-        missing = next(iter(one for one in last.wanted if one not in given))
-        problem = f"client did not answer the input request {shortened(missing)} of frame {last.seq}"
+    if all(round_.method_by_key.keys() - responses.keys() for round_ in possible_rounds):
+        unanswered_key = next(key for key in latest.method_by_key if key not in responses)
+        problem = f"client did not answer the input request {shortened(unanswered_key)} of frame {latest.seq}"
         yield Violation(
             "MRTR-007",
             "R-259",
             problem,
-            pointer=at + "/params/inputResponses",
-            related=(last.seq,),
+            pointer=base_pointer + "/params/inputResponses",
+            related=(latest.seq,),
             at_most="warning",
         )
-    yield from _answers(given, earlier, at + "/params/inputResponses")
+    yield from _unfit_responses(responses, possible_rounds, base_pointer + "/params/inputResponses")
 
 
-def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
-    """Return the next round, if ``given`` answers that one although the state is that of ``earlier``."""
-    newer = earlier[-1].next
+def _has_other_params(params: JSONObject, possible_rounds: list[Round]) -> bool:
+    """Whether a retry differs from the request of each round in more than a retry may change."""
+    return all(
+        without_retry_members(round_.request.params) != without_retry_members(params)
+        for round_ in possible_rounds
+    )
+
+
+def _round_after(responses: JSONObject, possible_rounds: list[Round]) -> Round | None:
+    """Return the round that followed ``possible_rounds`` if ``responses`` are for it, otherwise ``None``."""
+    newer = possible_rounds[-1].next
     if (
         newer is None
-        or not given
-        or any(one.next is None or given.keys() & one.wanted.keys() for one in earlier)
+        or not responses
+        or any(
+            round_.next is None or responses.keys() & round_.method_by_key.keys()
+            for round_ in possible_rounds
+        )
     ):
         return None
-    return newer if given.keys() <= newer.wanted.keys() else None
+    return newer if responses.keys() <= newer.method_by_key.keys() else None
 
 
-def _foreign(given: JSONObject, earlier: list[Round], known: Rounds) -> tuple[str, Round] | None:
-    """The first input that none of these rounds asked for, and the round of another request that did."""
-    for key in given:
-        if any(key in one.wanted or key in one.wanted_before for one in earlier):
+def _foreign_input(
+    responses: JSONObject, possible_rounds: list[Round], known_rounds: Rounds
+) -> tuple[str, Round] | None:
+    """Return the first response that only a round of another request asked for: its key, and that round."""
+    for key in responses:
+        if any(key in round_.method_by_key or key in round_.earlier_keys for round_ in possible_rounds):
             continue
-        for other in reversed(known.latest):
-            params = bare(other.asked.params)
-            if key in other.wanted and all(params != bare(one.asked.params) for one in earlier):
-                return key, other
+        for other_round in reversed(known_rounds.latest):
+            other_params = without_retry_members(other_round.request.params)
+            if key in other_round.method_by_key and all(
+                other_params != without_retry_members(round_.request.params) for round_ in possible_rounds
+            ):
+                return key, other_round
     return None
 
 
-def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Violation]:
-    """Report input responses that were not requested, or that answer another method."""
-    for key, value in given.items():
-        wanted = {one.wanted.get(key) for one in earlier}
-        before = any(key in one.wanted_before for one in earlier)
-        if wanted == {None} and not before:
-            problem = f"client answered {shortened(key)}, which frame {earlier[-1].seq} did not ask for"
+def _unfit_responses(
+    responses: JSONObject, possible_rounds: list[Round], pointer: str
+) -> Iterator[Violation]:
+    """Report input responses that were not requested, or that are results of another method."""
+    seq = possible_rounds[-1].seq
+    for key, value in responses.items():
+        requested_methods = {round_.method_by_key.get(key) for round_ in possible_rounds}
+        was_requested_earlier = any(key in round_.earlier_keys for round_ in possible_rounds)
+        if requested_methods == {None} and not was_requested_earlier:
+            problem = f"client answered {shortened(key)}, which frame {seq} did not ask for"
             yield Violation(
-                "MRTR-007",
-                "R-259",
-                problem,
-                pointer=at + token(key),
-                related=(earlier[-1].seq,),
-                at_most="info",
+                "MRTR-007", "R-259", problem, pointer=pointer + token(key), related=(seq,), at_most="info"
             )
-        shown = method_shown_by(value)
-        if shown and wanted != {None} and shown not in wanted:
-            asked_for = " or ".join(sorted(str(method) for method in wanted if method))
-            problem = f"client answered {shortened(key)} with a result of {shown}; it was {asked_for}"
-            yield Violation("MRTR-008", "R-260", problem, pointer=at + token(key), related=(earlier[-1].seq,))
+        method = method_shown_by(value)
+        if method and requested_methods != {None} and method not in requested_methods:
+            expected = " or ".join(sorted(str(name) for name in requested_methods if name))
+            problem = f"client answered {shortened(key)} with a result of {method}; it was {expected}"
+            yield Violation("MRTR-008", "R-260", problem, pointer=pointer + token(key), related=(seq,))
 
 
-ANSWERED: Final = ("inputResponses", "requestState")
+RETRY_MEMBERS: Final = ("inputResponses", "requestState")
 RESULT_TYPE: Final = ("resultType",)
-ASKED: Final = (b'"input_required"',)
+INPUT_REQUIRED: Final = (b'"input_required"',)
 
 FAMILY: Final = RuleFamily(
     checks=(
         Check(
             ("MRTR-001", "MRTR-002", "MRTR-003", "MRTR-004", "PROTO-009"),
-            question,
+            input_required_result,
             (Response,),
             sender=SERVER,
             within=STATELESS,
             members=RESULT_TYPE,
-            mentions=ASKED,
+            mentions=INPUT_REQUIRED,
         ),
         Check(
             ("MRTR-005", "MRTR-006", "MRTR-007", "MRTR-008", "MRTR-009", "MRTR-010"),
@@ -334,16 +378,16 @@ FAMILY: Final = RuleFamily(
             SUPPORTED,
             sender=CLIENT,
             within=STATELESS,
-            members=ANSWERED,
+            members=RETRY_MEMBERS,
         ),
         Check(
             ("MRTR-009",),
-            misplaced,
+            misplaced_input,
             (Request,),
-            OTHERS,
+            CANNOT_ASK_FOR_INPUT,
             sender=CLIENT,
             within=STATELESS,
-            members=ANSWERED,
+            members=RETRY_MEMBERS,
         ),
     ),
     updates=(
@@ -355,14 +399,16 @@ FAMILY: Final = RuleFamily(
             members=("_meta",),
             mentions=(b'"elicitation"', b'"sampling"', b'"roots"'),
         ),
-        StateUpdate(remember_retry, (Request,), SUPPORTED, sender=CLIENT, within=STATELESS, members=ANSWERED),
+        StateUpdate(
+            remember_retry, (Request,), SUPPORTED, sender=CLIENT, within=STATELESS, members=RETRY_MEMBERS
+        ),
         StateUpdate(
             remember_round,
             (Response,),
             sender=SERVER,
             within=STATELESS,
             members=RESULT_TYPE,
-            mentions=ASKED,
+            mentions=INPUT_REQUIRED,
         ),
     ),
 )

@@ -1,5 +1,8 @@
 """State of multi round-trip requests: what each result asked for, and which request continued it.
 
+A server may answer a request with a result that asks the client for input. Such a result is called a *round*
+here. The client then retries the request with the input, and the answer may be another round.
+
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
 
@@ -11,63 +14,70 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
-"""The requests whose answer may ask for input."""
+"""The requests whose result may ask for input."""
 
 MAX_ROUNDS: Final = 256
-MAX_DECLARED: Final = 8
-MAX_CALLERS: Final = 256
-"""The number of results asking for input, of declarations, and of callers that are remembered."""
+"""The number of rounds that are remembered for each caller."""
 
-_ADDED: Final = ("_meta", "inputResponses", "requestState")
+MAX_DECLARATIONS: Final = 8
+"""The number of capability declarations that are remembered for each caller."""
+
+MAX_CALLERS: Final = 256
+"""The number of callers that are remembered. Over HTTP, a caller is a server with the credentials used."""
+
+_CHANGED_BY_RETRY: Final = ("_meta", "inputResponses", "requestState")
 
 
 @slotted(eq=False)
 class Round:
     """A result that asked for input.
 
-    ``asked`` is the request that it answered. ``wanted`` are the requested methods by key, ``None`` if
-    unreadable. ``wanted_before`` are the keys of the rounds that led to this one. ``next`` is the round that
-    answered the retry of this one.
+    ``request`` is the request that the result answered. ``method_by_key`` has the method of each entry of the
+    result's ``inputRequests``, ``None`` if the method is not a string. ``state`` is the result's
+    ``requestState``. ``earlier_keys`` are the keys of all rounds that led to this one. If the server answered
+    the retry with another round, that is ``next``.
     """
 
     seq: int
     connection: int
-    asked: SentRequest
-    wanted: Mapping[str, str | None]
+    request: SentRequest
+    method_by_key: Mapping[str, str | None]
     state: str | None
-    wanted_before: frozenset[str]
+    earlier_keys: frozenset[str]
     next: "Round | None" = None
 
     def concerns(self, request: Request) -> bool:
         """Whether ``request`` is for the same tool, prompt or resource."""
-        return self.asked.method == request.method and _about(self.asked.params) == _about(request.params)
+        return self.request.method == request.method and _target(self.request.params) == _target(
+            request.params
+        )
 
 
 @slotted()
 class Rounds:
     """The latest rounds of one caller, the requests that continued them, and what its requests declared.
 
-    ``continued`` maps the frame of a request to the round that it continues. A declaration has its
-    connection, the first frame that made it, and the capabilities.
+    ``continued`` maps the frame of a request to the round that the request continues. A declaration is a
+    connection, the first frame that made the declaration, and the capabilities.
     """
 
     latest: deque[Round] = field(default_factory=lambda: deque[Round](maxlen=MAX_ROUNDS))
     continued: dict[int, Round] = field(default_factory=dict[int, Round])
-    declared: deque[tuple[int, int, JSONObject]] = field(
-        default_factory=lambda: deque[tuple[int, int, JSONObject]](maxlen=MAX_DECLARED)
+    declarations: deque[tuple[int, int, JSONObject]] = field(
+        default_factory=lambda: deque[tuple[int, int, JSONObject]](maxlen=MAX_DECLARATIONS)
     )
 
-    def repeated(self, request: Request, connection: int) -> list[Round]:
+    def of_same_request(self, request: Request, connection: int) -> list[Round]:
         """Return the rounds on the same connection whose request had the same parameters as ``request``."""
         return [
-            known
-            for known in self.latest
-            if known.connection == connection
-            and known.asked.method == request.method
-            and bare(known.asked.params) == bare(request.params)
+            round_
+            for round_ in self.latest
+            if round_.connection == connection
+            and round_.request.method == request.method
+            and without_retry_members(round_.request.params) == without_retry_members(request.params)
         ]
 
 
@@ -79,28 +89,33 @@ class AllRounds:
 
 
 def rounds(history: History) -> Rounds:
-    """Return the rounds that a request of this session may continue."""
-    return kept(history.beyond(AllRounds).by_caller, history.caller, Rounds, MAX_CALLERS)
+    """Return the rounds of the caller that sent the current message; on stdio there is one caller."""
+    return get_or_make(history.across_requests(AllRounds).by_caller, history.caller, Rounds, MAX_CALLERS)
 
 
-def bare(params: "JSON | Absent") -> JSONObject:
+def without_retry_members(params: "JSON | Absent") -> JSONObject:
     """Return the parameters of a request without those that a retry changes."""
-    found = params if isinstance(params, dict) else {}
-    return {name: value for name, value in found.items() if name not in _ADDED}
+    members = params if isinstance(params, dict) else {}
+    return {name: value for name, value in members.items() if name not in _CHANGED_BY_RETRY}
 
 
-def _about(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
+def _target(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
     return member(params, "name"), member(params, "uri")
 
 
 def remember_declared(context: MessageContext[Request], history: History) -> None:
     """Record the capabilities that a request declares."""
     message = context.message
-    declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
-    if context.stateless and declared:
-        known, connection = rounds(history).declared, context.frame.connection
-        if not any(one[0] == connection and one[2] == declared for one in known):
-            known.append((connection, context.seq, declared))
+    capabilities = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
+    if context.stateless and capabilities:
+        declarations, connection = rounds(history).declarations, context.frame.connection
+        known_capabilities = [
+            earlier_capabilities
+            for known_connection, _, earlier_capabilities in declarations
+            if known_connection == connection
+        ]
+        if capabilities not in known_capabilities:
+            declarations.append((connection, context.seq, capabilities))
 
 
 def remember_retry(context: MessageContext[Request], history: History) -> None:
@@ -108,38 +123,41 @@ def remember_retry(context: MessageContext[Request], history: History) -> None:
     message = context.message
     if not context.stateless or not isinstance(message.params, dict):
         return
-    found, state = rounds(history), message.params.get("requestState")
+    known_rounds, state = rounds(history), message.params.get("requestState")
     if state is not None:
-        meant = [known for known in found.latest if known.state == state and known.concerns(message)]
+        matching = [
+            round_ for round_ in known_rounds.latest if round_.state == state and round_.concerns(message)
+        ]
     else:
-        repeated = found.repeated(message, context.frame.connection)
-        meant = [known for known in repeated if known.state is None]
-    for known in meant[-1:]:
-        keep(found.continued, context.seq, known, MAX_ROUNDS)
+        of_same_request = known_rounds.of_same_request(message, context.frame.connection)
+        matching = [round_ for round_ in of_same_request if round_.state is None]
+    if matching:
+        keep_latest(known_rounds.continued, context.seq, matching[-1], MAX_ROUNDS)
 
 
 def remember_round(context: MessageContext[Response], history: History) -> None:
     """Record a result that asks for input."""
-    message, asked = context.message, context.answers
+    message, request = context.message, context.answers
     result = message.result
-    if not context.stateless or asked is None or not isinstance(result, dict):
+    if not context.stateless or request is None or not isinstance(result, dict):
         return
     if result.get("resultType") != "input_required":
         return
     entries = as_object(result.get("inputRequests")) or {}
     methods = {key: member(entry, "method") for key, entry in entries.items()}
-    wanted = {key: method if isinstance(method, str) else None for key, method in methods.items()}
-    state, found = result.get("requestState"), rounds(history)
-    before = found.continued.get(asked.seq)
-    keys = frozenset[str]() if before is None else before.wanted_before | before.wanted.keys()
-    known = Round(
+    state, known_rounds = result.get("requestState"), rounds(history)
+    previous = known_rounds.continued.get(request.seq)
+    earlier_keys = (
+        frozenset[str]() if previous is None else previous.earlier_keys | previous.method_by_key.keys()
+    )
+    new_round = Round(
         seq=context.seq,
         connection=context.frame.connection,
-        asked=asked,
-        wanted=wanted,
+        request=request,
+        method_by_key={key: method if isinstance(method, str) else None for key, method in methods.items()},
         state=state if isinstance(state, str) else None,
-        wanted_before=keys,
+        earlier_keys=earlier_keys,
     )
-    if before is not None:
-        before.next = known
-    found.latest.append(known)
+    if previous is not None:
+        previous.next = new_round
+    known_rounds.latest.append(new_round)

@@ -1,4 +1,8 @@
-"""Stateless requests: the members of ``_meta`` that each must have, and the type that each result must have.
+"""Stateless requests and their answers: the required members of ``_meta``, and the type of each result.
+
+A stateless request belongs to a revision without a handshake. So its ``_meta`` has to contain what a
+handshake would have told the server: the protocol version, the client's capabilities and, optionally, its
+name.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
 """
@@ -6,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.meta import asked_meta
+from mcpproxy.checks.basic.meta import meta_of_params
 from mcpproxy.checks.engine import rows
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import (
@@ -25,10 +29,10 @@ from mcpproxy.checks.stateless.discovery import unlisted_version
 from mcpproxy.checks.stateless.servers import (
     RESULT_TYPES,
     SERVER_INFO_KEY,
+    has_meta_key,
     is_modern,
     missing_meta,
     remember_name,
-    says,
     server,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
@@ -52,138 +56,147 @@ REMOVED: Final = (
 )
 """Requests of older revisions that the stateless revisions do not have."""
 
-Checked = Iterator[Violation]
+Violations = Iterator[Violation]
 
 
-# Requests
+# Requests: what their ``_meta`` must contain
 
 
-def request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
+def request_meta(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report faults in the ``_meta`` of a stateless request (STAT-001, STAT-003, PROTO-008, PROTO-009)."""
     message = context.message
     if not context.stateless:
         return ()
     meta = as_object(message.params.get("_meta") if isinstance(message.params, dict) else None) or {}
-    declared = meta.get(CAPABILITIES_KEY)
-    if meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta and isinstance(declared, dict):
+    capabilities = meta.get(CAPABILITIES_KEY)
+    if meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta and isinstance(capabilities, dict):
+        # Nearly all requests are complete: the checks that cannot find anything are not called.
         unlisted = unlisted_version(message, context, history)
-        return (*unlisted, *elicitation_modes(declared, context)) if "elicitation" in declared else unlisted
+        return (
+            (*unlisted, *_elicitation_modes(capabilities, context))
+            if "elicitation" in capabilities
+            else unlisted
+        )
     return (
-        *incomplete_request(message, context),
-        *anonymous_client(message, context, history),
+        *_incomplete_request(message, context),
+        *_anonymous_client(message, context, history),
         *unlisted_version(message, context, history),
-        *elicitation_modes(as_object(declared) or {}, context),
+        *_elicitation_modes(as_object(capabilities) or {}, context),
     )
 
 
-def incomplete_request(message: Request, context: MessageContext) -> Iterator[Violation]:
+def _incomplete_request(message: Request, context: MessageContext) -> Iterator[Violation]:
     """Report a request without its protocol version or the client's capabilities (STAT-001)."""
-    if lacks := missing_meta(message.params):
-        problem = f"client sent {shortened(message.method)} without {lacks} in _meta"
+    if missing_member := missing_meta(message.params):
+        problem = f"client sent {shortened(message.method)} without {missing_member} in _meta"
         yield Violation("STAT-001", "R-210", problem, pointer=context.at + "/params/_meta")
 
 
-def anonymous_client(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a client that names itself in some requests but not in others (STAT-003).
+def _anonymous_client(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
+    """Report the first request in which a client omits its name after it has sent it before (STAT-003).
 
-    A client may be configured not to name itself. Over HTTP nothing is reported, because other clients cannot
-    be told apart.
+    A client that never names itself may be configured so. Over HTTP nothing is remembered and so nothing is
+    reported: several clients may use the same server, and their requests cannot be told apart.
     """
-    known = server(history).client
-    if known.first and not known.left_out and not says(message.params, CLIENT_INFO_KEY):
-        problem = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {known.first}"
-        at = context.at + "/params/_meta"
-        yield Violation("STAT-003", "R-212", problem, pointer=at, related=(known.first,), at_most="info")
+    client = server(history).client
+    if client.first_seq and not client.has_omitted and not has_meta_key(message.params, CLIENT_INFO_KEY):
+        problem = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {client.first_seq}"
+        pointer = context.at + "/params/_meta"
+        related = (client.first_seq,)
+        yield Violation("STAT-003", "R-212", problem, pointer=pointer, related=related, at_most="info")
 
 
-def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator[Violation]:
-    """Report a client that declares elicitation with members, but without a mode (PROTO-009)."""
-    modes = as_object(declared.get("elicitation"))
+def _elicitation_modes(capabilities: JSONObject, context: MessageContext) -> Iterator[Violation]:
+    """Report an elicitation capability that has members, but neither form nor url (PROTO-009)."""
+    modes = as_object(capabilities.get("elicitation"))
     if modes and "form" not in modes and "url" not in modes:
-        at = context.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
+        pointer = context.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
         problem = "client declared elicitation with members, but neither the form nor the url mode"
-        yield Violation("PROTO-009", "R-052", problem, pointer=at)
+        yield Violation("PROTO-009", "R-052", problem, pointer=pointer)
 
 
 def remember_request(context: MessageContext[Request], history: History) -> None:
-    """Record whether the request names its client, and over HTTP its id if it is a number."""
+    """Record, over HTTP, the request's id if it is a number; on stdio, whether the request names its client.
+
+    On stdio, also record a correct ``_meta``, so that later requests with an equal one need fewer checks.
+    """
     message = context.message
     if context.stateless and history.over_http:
-        independence.remember_number(message, history)
+        independence.remember_numeric_id(message, history)
     elif context.stateless:
-        remember_name(server(history).client, says(message.params, CLIENT_INFO_KEY), context.seq)
-        if (found := _usual(context, history)) is not None:
-            history.familiar_meta, history.familiar_candidates = found, context.candidates
+        remember_name(server(history).client, has_meta_key(message.params, CLIENT_INFO_KEY), context.seq)
+        if (meta_text := _correct_meta(context, history)) is not None:
+            history.familiar_meta, history.familiar_candidates = meta_text, context.candidates
 
 
-def _usual(context: MessageContext[Request], history: History) -> bytes | None:
-    """Return the ``_meta`` of a request, as JSON, if an equal one need not be checked again."""
-    found = as_object(member(context.contents, "_meta")) or {}
-    declared = found.get(CAPABILITIES_KEY)
-    is_whole = found.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in found
-    if not is_whole or not isinstance(declared, dict) or context.known & MISSHAPEN:
+def _correct_meta(context: MessageContext[Request], history: History) -> bytes | None:
+    """Return a request's ``_meta`` as JSON; ``None`` if it has a fault or must be checked in each request."""
+    meta = as_object(member(context.contents, "_meta")) or {}
+    capabilities = meta.get(CAPABILITIES_KEY)
+    is_complete = meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta
+    if not is_complete or not isinstance(capabilities, dict) or context.known & MISSHAPEN:
         return None
-    text = compact_json(found)
-    if not text or any(name in text for name in _EACH_TIME):
+    text = compact_json(meta)
+    if not text or any(name in text for name in _CHECKED_EACH_TIME):
         return None
-    breaks = (
+    violations = (
         *unlisted_version(context.message, context, history),
-        *elicitation_modes(declared, context),
-        *asked_meta(context, history),
+        *_elicitation_modes(capabilities, context),
+        *meta_of_params(context, history),
     )
-    return None if breaks else text
+    return None if violations else text
 
 
-_EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
-"""Keys that must be checked in every request that has them."""
+_CHECKED_EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
+"""Names that must be checked in every ``_meta`` that has them."""
 
 
 # Answers
 
 
-def answer(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an incomplete request that was served, or refused with another code than -32602 (STAT-002)."""
-    asked = context.answers
-    if not context.stateless or asked is None or not missing_meta(asked.params):
+def answer_to_incomplete(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report a request with an incomplete ``_meta`` that the server serves, or refuses with a code other than
+    -32602 (STAT-002).
+    """
+    request = context.answers
+    if not context.stateless or request is None or not missing_meta(request.params):
         return ()
-    return incomplete_accepted(context, asked, history)
+    return _incomplete_accepted(context, request, history)
 
 
 OTHER_REFUSALS: Final = (-32600, -32603, -32021)
-"""Codes with another meaning than that the request is incomplete."""
+"""Error codes whose meaning is not that the request is incomplete, but which some servers use for that."""
 
 
-def incomplete_accepted(context: MessageContext, asked: SentRequest, history: History) -> Iterator[Violation]:
-    """Report how a server answered a request that lacks a member (STAT-002)."""
-    message, lacks = context.message, missing_meta(asked.params)
+def _incomplete_accepted(
+    context: MessageContext, request: SentRequest, history: History
+) -> Iterator[Violation]:
+    message, missing_member, method = context.message, missing_meta(request.params), shortened(request.method)
     if isinstance(message, Response):
-        # A result with a type shows that the request was not served as one of the other era.
-        served = isinstance(member(message.result, "resultType"), str)
-        problem, at = (
-            f"server served {shortened(asked.method)}, although the request lacks {lacks}",
-            "/result",
-        )
+        # A server of a revision with a handshake may serve the request too, but its result has no type.
+        is_fault = isinstance(member(message.result, "resultType"), str)
+        problem = f"server served {method}, although the request lacks {missing_member}"
+        pointer = "/result"
     else:
         code = _code(message)
-        served = code in OTHER_REFUSALS and server(history).modern > 0
-        problem = (
-            f"server refused {shortened(asked.method)}, which lacks {lacks}, with {code} instead of -32602"
-        )
-        at = "/error/code"
-    if served:
-        yield Violation("STAT-002", "R-211", problem, pointer=context.at + at, related=(asked.seq,))
+        is_fault = code in OTHER_REFUSALS and server(history).modern_seq > 0
+        problem = f"server refused {method}, which lacks {missing_member}, with {code} instead of -32602"
+        pointer = "/error/code"
+    if is_fault:
+        yield Violation("STAT-002", "R-211", problem, pointer=context.at + pointer, related=(request.seq,))
 
 
-def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report an incomplete request that was refused with another status than 400 (STAT-002)."""
+def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report a refusal of a request with an incomplete ``_meta`` whose HTTP status is not 400 (STAT-002)."""
     if exchange.status == 400 or not exchange.requests or exchange.server not in history.modern_servers:
         return
-    if not (lacks := missing_meta(exchange.requests[0].params)):
+    if not (missing_member := missing_meta(exchange.requests[0].params)):
         return
     for message in singles(frame)[0]:
         if isinstance(message, ErrorResponse) and _code(message) == -32602:
+            status = exchange.status
             problem = (
-                f"server refused a request that lacks {lacks} with status {exchange.status} instead of 400"
+                f"server refused a request that lacks {missing_member} with status {status} instead of 400"
             )
             yield Violation(
                 "STAT-002", "R-211", problem, pointer="/error/code", related=(exchange.request.seq,)
@@ -191,60 +204,63 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def anonymous_server(context: MessageContext, history: History) -> tuple[Violation, ...]:
-    """Report a server that names itself in some results but not in others (STAT-003)."""
+    """Report the first result in which a server omits its name after it has sent it before (STAT-003)."""
     result = context.contents
     if not context.stateless or context.answers is None or not isinstance(result, dict):
         return ()
-    known = server(history).name
-    if not known.first or known.left_out or says(result, SERVER_INFO_KEY):
+    name = server(history).name
+    if not name.first_seq or name.has_omitted or has_meta_key(result, SERVER_INFO_KEY):
         return ()
-    problem = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
-    at = context.at + "/result/_meta"
-    return (Violation("STAT-003", "R-212", problem, pointer=at, related=(known.first,), at_most="info"),)
+    problem = f"server left out {SERVER_INFO_KEY}, which it sent in frame {name.first_seq}"
+    pointer, related = context.at + "/result/_meta", (name.first_seq,)
+    return (Violation("STAT-003", "R-212", problem, pointer=pointer, related=related, at_most="info"),)
 
 
 def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a result without a type, or with one that the client cannot know (STAT-004, STAT-005)."""
-    result, asked = context.contents, context.answers
-    if not context.stateless or asked is None or not isinstance(result, dict):
+    """Report a result whose ``resultType`` is missing, or unknown to the client (STAT-004, STAT-005)."""
+    result, request = context.contents, context.answers
+    if not context.stateless or request is None or not isinstance(result, dict):
         return ()
-    return () if result.get("resultType") in RESULT_TYPES else _result_type(result, context, asked, history)
+    return () if result.get("resultType") in RESULT_TYPES else _result_type(result, context, request, history)
 
 
 def _result_type(
-    result: JSONObject, context: MessageContext, asked: SentRequest, history: History
+    result: JSONObject, context: MessageContext, request: SentRequest, history: History
 ) -> Iterator[Violation]:
-    given, at = result.get("resultType"), context.at + "/result/resultType"
+    type_, pointer = result.get("resultType"), context.at + "/result/resultType"
     if not is_modern(context, history):
-        return  # A server of the other era does not know the member.
-    if not isinstance(given, str):
-        fault = f"a resultType that is {kind(given)}" if "resultType" in result else "no resultType"
-        problem = f"server answered {shortened(asked.method)} with {fault}"
-        yield Violation("STAT-004", "R-213", problem, pointer=at, related=(asked.seq,))
+        return  # A server that only speaks revisions with a handshake does not know resultType.
+    method = shortened(request.method)
+    if not isinstance(type_, str):
+        fault = f"a resultType that is {kind(type_)}" if "resultType" in result else "no resultType"
+        problem = f"server answered {method} with {fault}"
+        yield Violation("STAT-004", "R-213", problem, pointer=pointer, related=(request.seq,))
         return
-    declared = member(asked.params, "_meta", CAPABILITIES_KEY)
-    if given == "task" or member(declared, "extensions") or member(declared, "experimental"):
-        return  # An extension may define it. `tasks_extension` checks tasks.
+    capabilities = member(request.params, "_meta", CAPABILITIES_KEY)
+    if type_ == "task" or member(capabilities, "extensions") or member(capabilities, "experimental"):
+        return  # An extension may define this type. `tasks_extension` checks tasks.
     problem = (
-        f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
+        f'server answered {method} with the resultType "{shortened(type_)}", which the client cannot know'
     )
-    yield Violation("STAT-005", "R-214", problem + "client cannot know", pointer=at, related=(asked.seq,))
+    yield Violation("STAT-005", "R-214", problem, pointer=pointer, related=(request.seq,))
 
 
 # Removed methods
 
 
 def removed_method(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request that the revision it names does not have any more (STAT-008)."""
+    """Report a request whose method does not exist any more in the revision that it names (STAT-008)."""
     message = context.message
-    named = member(message.params, "_meta", VERSION_KEY)
-    if not isinstance(named, str) or named not in STATELESS:
+    revision = member(message.params, "_meta", VERSION_KEY)
+    if not isinstance(revision, str) or revision not in STATELESS:
         return ()
-    problem = f"client sent {message.method} in {named}, which does not have it any more"
-    # An initialize with this version may come from a client that speaks both eras.
+    problem = f"client sent {message.method} in {revision}, which does not have it any more"
+    # A client that also speaks revisions with a handshake may send initialize with this version.
     at_most: Severity | None = "info" if message.method == "initialize" else None
-    at = context.at + "/method"
-    return (Violation("STAT-008", "R-217", problem, pointer=at, candidates=(named,), at_most=at_most),)
+    pointer = context.at + "/method"
+    return (
+        Violation("STAT-008", "R-217", problem, pointer=pointer, candidates=(revision,), at_most=at_most),
+    )
 
 
 def _code(error: object) -> "JSON":
@@ -255,14 +271,16 @@ FAMILY: Final = RuleFamily(
     checks=(
         Check(
             ("STAT-001", "STAT-003", "PROTO-008", "PROTO-009"),
-            request,
+            request_meta,
             (Request,),
             sender=CLIENT,
             within=STATELESS,
             given=UNFAMILIAR,
         ),
         Check(("STAT-006",), directions.server_request, (Request,), sender=SERVER, within=STATELESS),
-        Check(("STAT-002",), answer, ANSWERS, sender=SERVER, within=STATELESS, given=UNFAMILIAR),
+        Check(
+            ("STAT-002",), answer_to_incomplete, ANSWERS, sender=SERVER, within=STATELESS, given=UNFAMILIAR
+        ),
         Check(
             ("STAT-003",), anonymous_server, (Response,), sender=SERVER, within=STATELESS, given=INTRODUCED
         ),

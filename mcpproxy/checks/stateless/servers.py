@@ -1,7 +1,10 @@
-"""What is remembered of a server without a handshake: that it speaks a stateless revision, and what it lists.
+"""State about servers of stateless revisions: whether a server speaks one, and what it declares.
 
-A server of the other era may also answer a stateless request, with an error or as if the request were one of
-its own era. None of that is reported, so most of these rules wait until the server has shown its era.
+The revisions form two eras: those with a handshake, and the stateless ones. A server that only knows
+revisions with a handshake may answer a stateless request too: with an error, or as if the request belonged to
+such a revision. That breaks no rule. So most checks of stateless servers report nothing before an answer has
+shown that the server speaks a stateless revision. Here, such a server is called *modern*.
+
 ``discovery.FAMILY`` has the rows that call the ``remember_*`` functions.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
@@ -16,22 +19,23 @@ from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY, stateless_of
-from mcpproxy.session.history import History, kept
+from mcpproxy.session.history import History, get_or_make
 
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 RESULT_TYPES: Final = ("complete", "input_required")
-"""The result types that the revision itself defines."""
+"""The result types that the specification defines; extensions define others."""
 
 MAX_CALLERS: Final = 1_024
-"""The number of callers (servers, each with other credentials) that are remembered."""
+"""The number of callers that are remembered. Over HTTP, a caller is a server with the credentials used."""
 
 
 @slotted()
 class Discovered:
-    """The content of a DiscoverResult: its frame, until when it is valid, and what it declares.
+    """The content of a DiscoverResult.
 
-    ``lacks`` maps each method whose capability it does not declare to that capability.
+    ``seq`` is its frame and ``fresh_until_ns`` the time until which it is valid. ``lacks`` maps each method
+    that needs a capability which the server did not declare to that capability.
     """
 
     seq: int
@@ -42,52 +46,57 @@ class Discovered:
 
 
 @slotted()
-class Introduced:
-    """Whether a peer names itself: the first frame with its name, and whether a later one had none."""
+class NameUse:
+    """Whether a peer names itself in its messages.
 
-    first: int = 0
-    left_out: bool = False
+    ``first_seq`` is the first frame with the name, 0 if there is none. ``has_omitted`` says that a later
+    message came without the name.
+    """
+
+    first_seq: int = 0
+    has_omitted: bool = False
 
 
 @slotted()
 class KnownServer:
-    """What one server has shown of itself.
+    """What the answers of one server have shown about it. Frame numbers are 0 while there is no such frame.
 
-    ``modern`` is the first frame that only a server of a stateless revision sends. ``served`` is the first
-    such answer to a request other than server/discover. Both are 0 while there is none. ``unknown`` is the
-    frame in which it said that it does not know server/discover. ``refused`` is its latest refusal of a
-    version: the frame and the versions it listed instead.
+    ``modern_seq`` is the first answer that only a server of a stateless revision sends, and ``served_seq``
+    the first such answer to a request other than server/discover. ``no_discovery_seq`` is the answer that
+    server/discover is an unknown method. ``discovered`` is the latest DiscoverResult. ``version_refusal`` is
+    the latest refusal of a version: its frame, and the supported versions that it lists. ``name`` is about
+    the server's own name, ``client`` about the name of its only client on stdio.
     """
 
-    modern: int = 0
-    served: int = 0
-    unknown: int = 0
-    listed: Discovered | None = None
-    refused: tuple[int, tuple[str, ...]] | None = None
-    name: Introduced = field(default_factory=Introduced)
-    client: Introduced = field(default_factory=Introduced)  # its client, if there is exactly one
+    modern_seq: int = 0
+    served_seq: int = 0
+    no_discovery_seq: int = 0
+    discovered: Discovered | None = None
+    version_refusal: tuple[int, tuple[str, ...]] | None = None
+    name: NameUse = field(default_factory=NameUse)
+    client: NameUse = field(default_factory=NameUse)
 
 
 @slotted()
 class Servers:
-    """Each server, as one caller sees it."""
+    """What is known about each server, by caller."""
 
-    known: dict[str, KnownServer] = field(default_factory=dict[str, KnownServer])
+    by_caller: dict[str, KnownServer] = field(default_factory=dict[str, KnownServer])
 
 
 def server(history: History) -> KnownServer:
-    """Return what is known of the server of this session, or of this stateless request."""
-    return kept(history.beyond(Servers).known, history.caller, KnownServer, MAX_CALLERS)
+    """Return what is known about the server of this session, or of this stateless request."""
+    return get_or_make(history.across_requests(Servers).by_caller, history.caller, KnownServer, MAX_CALLERS)
 
 
-def shows_itself(context: MessageContext) -> bool:
-    """Whether this answer to a stateless request comes from a server that speaks such a revision."""
-    message, asked = context.message, context.answers
-    if asked is None or not asked.stateless:
+def is_modern_answer(context: MessageContext) -> bool:
+    """Whether only a server of a stateless revision sends this answer to a stateless request."""
+    message, request = context.message, context.answers
+    if request is None or not request.stateless:
         return False
     if isinstance(message, Response) and (result := as_object(message.result)) is not None:
-        if asked.method == "server/discover":
-            return any(version in STATELESS for version in texts(result.get("supportedVersions")))
+        if request.method == "server/discover":
+            return any(version in STATELESS for version in strings_in(result.get("supportedVersions")))
         if result.get("resultType") in (*RESULT_TYPES, "task") or "ttlMs" in result:
             return True
         return member(result, "_meta", SERVER_INFO_KEY) is not None
@@ -98,7 +107,7 @@ def shows_itself(context: MessageContext) -> bool:
             case -32021:
                 return isinstance(member(data, "requiredCapabilities"), dict)
             case -32022:
-                return any(version in STATELESS for version in texts(member(data, "supported")))
+                return any(version in STATELESS for version in strings_in(member(data, "supported")))
             case _:
                 return False
     return False
@@ -106,97 +115,100 @@ def shows_itself(context: MessageContext) -> bool:
 
 def is_modern(context: MessageContext, history: History) -> bool:
     """Whether an earlier message or this answer shows that the server speaks a stateless revision."""
-    return server(history).modern > 0 or shows_itself(context)
+    return server(history).modern_seq > 0 or is_modern_answer(context)
 
 
-def texts(value: "JSON") -> tuple[str, ...]:
-    """Return the strings among the items of ``value``, if it is an array."""
+def strings_in(value: "JSON") -> tuple[str, ...]:
+    """Return the strings among the items of ``value``; empty if it is not an array."""
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def missing_meta(params: "JSON | Absent") -> str:
-    """Return the required ``_meta`` member that a stateless request lacks, with its type; empty if none."""
-    found = as_object(params.get("_meta") if isinstance(params, dict) else None) or {}
-    if not isinstance(found.get(VERSION_KEY), str):
+    """Return the first required ``_meta`` member that a stateless request lacks, with its JSON type.
+
+    The text is empty if the required members are present.
+    """
+    meta = as_object(params.get("_meta") if isinstance(params, dict) else None) or {}
+    if not isinstance(meta.get(VERSION_KEY), str):
         return f"a string {VERSION_KEY}"
-    if not isinstance(found.get(CAPABILITIES_KEY), dict):
+    if not isinstance(meta.get(CAPABILITIES_KEY), dict):
         return f"an object {CAPABILITIES_KEY}"
     return ""
 
 
-def names_this_era(params: "JSON | Absent") -> bool:
-    """Whether a request is complete and names a known stateless revision, so that only this era applies."""
+def is_certainly_stateless(params: "JSON | Absent") -> bool:
+    """Whether a request has the required ``_meta`` members and names a known stateless revision."""
     return not missing_meta(params) and member(params, "_meta", VERSION_KEY) in STATELESS
 
 
-# What is recorded
+# State updates
 
 
 def remember_server(context: MessageContext, history: History) -> None:
-    """Record the era that the server has shown, and whether it names itself."""
-    asked, message = context.answers, context.message
-    if not context.stateless or asked is None:
+    """Record whether this answer shows that the server is modern, and whether it names the server."""
+    request, message = context.answers, context.message
+    if not context.stateless or request is None:
         return
-    known = server(history)
-    if known.modern and known.served:
+    known_server = server(history)
+    if known_server.modern_seq and known_server.served_seq:
         history.facts &= ~UNPROVEN
-    elif shows_itself(context):
-        known.modern = known.modern or context.seq
-        if asked.method != "server/discover":
-            known.served = known.served or context.seq
+    elif is_modern_answer(context):
+        known_server.modern_seq = known_server.modern_seq or context.seq
+        if request.method != "server/discover":
+            known_server.served_seq = known_server.served_seq or context.seq
     if isinstance(message, Response):
-        remember_name(known.name, says(message.result, SERVER_INFO_KEY), context.seq)
-        if known.name.first:
+        remember_name(known_server.name, has_meta_key(message.result, SERVER_INFO_KEY), context.seq)
+        if known_server.name.first_seq:
             history.facts |= INTRODUCED
 
 
-def remember_name(known: Introduced, named: bool, seq: int) -> None:
-    """Record whether a message names its sender."""
-    if named:
-        known.first = known.first or seq
-    elif known.first:
-        known.left_out = True
+def remember_name(name: NameUse, is_named: bool, seq: int) -> None:
+    """Record whether the message in frame ``seq`` names its sender."""
+    if is_named:
+        name.first_seq = name.first_seq or seq
+    elif name.first_seq:
+        name.has_omitted = True
 
 
-def says(found: "JSON | Absent", key: str) -> bool:
+def has_meta_key(contents: "JSON | Absent", key: str) -> bool:
     """Whether params or a result have ``key`` in their ``_meta``."""
-    meta = found.get("_meta") if isinstance(found, dict) else None
+    meta = contents.get("_meta") if isinstance(contents, dict) else None
     return isinstance(meta, dict) and key in meta
 
 
 def remember_refusal(context: MessageContext, history: History) -> None:
-    """Record the versions that a refusal lists, or that the server does not know server/discover."""
-    asked, message = context.answers, context.message
-    if not context.stateless or asked is None or not isinstance(message, ErrorResponse):
+    """Record the supported versions in a refusal, or that the server does not know server/discover."""
+    request, message = context.answers, context.message
+    if not context.stateless or request is None or not isinstance(message, ErrorResponse):
         return
     error = as_object(message.error)
-    code, supported = member(error, "code"), texts(member(error, "data", "supported"))
+    code, supported = member(error, "code"), strings_in(member(error, "data", "supported"))
     if code == -32022 and supported:
-        server(history).refused = (context.seq, supported)
-        history.familiar_meta = None  # It may name a version that is not in the list.
-    elif code == -32601 and asked.method == "server/discover" and names_this_era(asked.params):
-        server(history).unknown = server(history).unknown or context.seq
+        server(history).version_refusal = (context.seq, supported)
+        history.familiar_meta = None  # The version in it may be one that this list does not have.
+    elif code == -32601 and request.method == "server/discover" and is_certainly_stateless(request.params):
+        server(history).no_discovery_seq = server(history).no_discovery_seq or context.seq
 
 
 def remember_discovery(context: MessageContext[Response], history: History) -> None:
     """Record the content of a DiscoverResult."""
     message = context.message
     capabilities = as_object(member(message.result, "capabilities"))
-    versions = texts(member(message.result, "supportedVersions"))
+    versions = strings_in(member(message.result, "supportedVersions"))
     if capabilities is None or not any(version in STATELESS for version in versions):
         return
     ttl_ms = member(message.result, "ttlMs")
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     until_ns = context.frame.observed_at_ns + fresh_ns
     history.facts |= DISCOVERED
-    history.familiar_meta = None  # It may name a version that is not in the list.
-    server(history).listed = Discovered(
+    history.familiar_meta = None  # The version in it may be one that this list does not have.
+    server(history).discovered = Discovered(
         context.seq, until_ns, versions, capabilities, _lacks(capabilities, context)
     )
 
 
 def _lacks(capabilities: JSONObject, context: MessageContext) -> Mapping[str, str]:
-    """Return the methods that a server with these capabilities lacks, and the capability each needs."""
+    """Return the methods that need a capability missing from ``capabilities``, each with that capability."""
     revision = stateless_of(context.candidates)[0]
     return {
         method: need.path

@@ -1,8 +1,9 @@
-"""Subscriptions: the streams of notifications that a stateless client opens with subscriptions/listen.
+"""Subscriptions: the streams of notifications that a client opens with the stateless request
+subscriptions/listen.
 
-A subscription has the id of the request that opened it, which each of its messages repeats in ``_meta``. On
-stdio all subscriptions share one pipe, so only that id identifies them. Over HTTP each has its own stream,
-and the history of an exchange contains only that subscription.
+A subscription has the id of the request that opened it. Each of its messages repeats that id in ``_meta``. On
+stdio all subscriptions share one pipe, so only the id shows to which of them a message belongs. Over HTTP
+each subscription has a stream of its own, and the history of an exchange contains only that subscription.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
 """
@@ -40,71 +41,66 @@ WANTED_BY: Final[Mapping[str, str]] = {
 }
 """Notifications that are sent only on subscriptions, and the filter member that requests each."""
 
-LISTED: Final = ("resourceSubscriptions", "taskIds")
+LIST_MEMBERS: Final = ("resourceSubscriptions", "taskIds")
 """The filter members that are lists; the others are booleans."""
 
 REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
 
 GRACE_NS: Final = 5_000_000_000
-"""Messages this soon after a cancellation may have been sent before it arrived."""
+"""Messages this soon after a cancellation may have been sent before the cancellation arrived."""
 
 
-# What is recorded
+# State updates
 
 
 def remember_listen(context: MessageContext[Request], history: History) -> None:
     """Record the subscription that a request opens."""
-    known, message = history.of(Subscriptions), context.message
+    subscriptions, message = history.of(Subscriptions), context.message
     if context.asked is None:
-        known.forgetful = True
+        subscriptions.forgot_some = True
     else:
-        known.add(Subscription(context.asked, as_object(member(message.params, "notifications"))))
+        subscriptions.add(Subscription(context.asked, as_object(member(message.params, "notifications"))))
 
 
-def remember_delivery(context: MessageContext, history: History) -> None:
+def remember_delivery(context: MessageContext[Notification], history: History) -> None:
     """Record a notification on a subscription."""
-    found = belongs_to(context, history)
-    if found is None:
+    subscription = subscription_of(context, history)
+    if subscription is None:
         return
-    found.begun = True
+    subscription.begun = True
     message = context.message
-    if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
-        found.acknowledged = as_object(member(message.params, "notifications"))
+    if message.method == ACKNOWLEDGED:
+        subscription.acknowledged = as_object(member(message.params, "notifications"))
         history.of(Subscriptions).modern = True
 
 
 def remember_cancellation(context: MessageContext, history: History) -> None:
     """Record that either side has cancelled a subscription."""
     id = request_id(_in_params(context, "requestId"))
-    found = history.of(Subscriptions).by_id.get(id) if id is not None else None
-    if found is None:
+    subscription = history.of(Subscriptions).by_id.get(id) if id is not None else None
+    if subscription is None:
         return
     if context.sender == SERVER:
-        found.closed_seq = found.closed_seq or context.seq
-    elif found.cancelled_ns is None:
-        found.cancelled_ns = context.frame.observed_at_ns
+        subscription.closed_seq = subscription.closed_seq or context.seq
+    elif subscription.cancelled_ns is None:
+        subscription.cancelled_ns = context.frame.observed_at_ns
 
 
-def remember_era(context: MessageContext, history: History) -> None:
+def remember_modern_server(context: MessageContext[Response], history: History) -> None:
     """Record that the server speaks a stateless revision, as a result with a type shows."""
-    message = context.message
-    if (
-        context.stateless
-        and isinstance(message, Response)
-        and member(message.result, "resultType") is not None
-    ):
+    if context.stateless and member(context.message.result, "resultType") is not None:
         history.of(Subscriptions).modern = True
 
 
-def belongs_to(context: MessageContext, history: History) -> Subscription | None:
-    """Return the subscription that a notification belongs to: by its id, over HTTP by its stream."""
+def subscription_of(context: MessageContext, history: History) -> Subscription | None:
+    """Return the subscription that a notification belongs to, as its id shows, or over HTTP its stream."""
     if context.sender != SERVER:
         return None
-    known = history.of(Subscriptions).by_id
-    if history.over_http and len(known) == 1:
-        return next(iter(known.values()))
+    by_id = history.of(Subscriptions).by_id
+    if history.over_http and len(by_id) == 1:
+        return next(iter(by_id.values()))
     id = request_id(_subscription_id(context))
-    return known.get(id) if id is not None else None
+    return by_id.get(id) if id is not None else None
 
 
 def _subscription_id(context: MessageContext) -> JSON:
@@ -116,12 +112,16 @@ def _in_params(context: MessageContext, *names: str) -> JSON:
     return member(message.params, *names) if isinstance(message, Notification) else None
 
 
-# The beginning and the end
+# The beginning and the end of a subscription
 
 
 def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
     """Report a JSON body in answer to subscriptions/listen (SUB-002)."""
-    if exchange.streams or not exchange.succeeded or [r.method for r in exchange.requests] != [LISTEN]:
+    if (
+        exchange.response_is_sse
+        or not exchange.succeeded
+        or [r.method for r in exchange.requests] != [LISTEN]
+    ):
         return
     if any(isinstance(message, Response) for message in singles(frame)[0]):
         problem = "server answered subscriptions/listen with a JSON body instead of an event stream"
@@ -130,44 +130,50 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> I
 
 def unacknowledged(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification on a subscription that was not acknowledged yet (SUB-003)."""
-    found = belongs_to(context, history)
-    if found is None or found.begun or found.ended_seq:
+    subscription = subscription_of(context, history)
+    if subscription is None or subscription.begun or subscription.ended_seq:
         return ()
     message = context.message
-    problem = f"server sent {message.method} on {_name(found)} before acknowledging it"
-    return (_of(found, ("SUB-003", "R-245"), problem, context.at + "/method"),)
+    problem = f"server sent {message.method} on {_name(subscription)} before acknowledging it"
+    return (_violation(subscription, ("SUB-003", "R-245"), problem, context.at + "/method"),)
 
 
 def closing_response(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report the end of a subscription that was never acknowledged, or with a wrong id (SUB-003, SUB-006)."""
-    asked, message = context.answers, context.message
-    found = history.of(Subscriptions).by_id.get(asked.id) if asked is not None else None
-    if found is None or found.asked is not asked or (context.frame.exchange and not context.frame.event):
-        return  # Over HTTP, an answer without a stream is not a subscription: SUB-002 reports it.
-    if not found.begun:
-        problem = f"server closed {_name(found)} without having acknowledged it"
-        yield _of(found, ("SUB-003", "R-245"), problem, context.at)
-    given = member(message.result, "_meta", ID_KEY)
-    if request_id(given) is not None and not _same(given, found.asked.id):
-        problem = f"server closed {_name(found)} under the id {_spelled(given)}"
-        yield _of(found, ("SUB-006", "R-248"), problem, context.at + "/result/_meta" + token(ID_KEY))
+    request, message = context.answers, context.message
+    subscription = history.of(Subscriptions).by_id.get(request.id) if request is not None else None
+    if (
+        subscription is None
+        or subscription.asked is not request
+        or (context.frame.exchange and not context.frame.event)
+    ):
+        return  # Over HTTP, an answer that is not an SSE stream opens no subscription: SUB-002 reports it.
+    if not subscription.begun:
+        problem = f"server closed {_name(subscription)} without having acknowledged it"
+        yield _violation(subscription, ("SUB-003", "R-245"), problem, context.at)
+    sent_id = member(message.result, "_meta", ID_KEY)
+    if request_id(sent_id) is not None and not _is_same_id(sent_id, subscription.asked.id):
+        problem = f"server closed {_name(subscription)} under the id {_spelled(sent_id)}"
+        yield _violation(
+            subscription, ("SUB-006", "R-248"), problem, context.at + "/result/_meta" + token(ID_KEY)
+        )
 
 
 def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a subscription that was neither acknowledged nor refused, although later requests were answered
     (SUB-003).
     """
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
-    if history.stateful_seq is not None or not history.server.was_read:
-        return  # A server of the other era may stay silent.
-    for found in history.of(Subscriptions).by_id.values():
-        asked = found.asked
-        if found.begun or found.ended_seq or asked.cancelled or asked.answers_due != 1:
+    if history.stateful_seq is not None or not history.server.fully_read:
+        return  # A server that knows revisions with a handshake may ignore the request.
+    for subscription in history.of(Subscriptions).by_id.values():
+        request = subscription.asked
+        if subscription.begun or subscription.ended_seq or request.cancelled or request.answers_due != 1:
             continue
-        waited = event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
-        if waited and asked.seq < history.client.last_answered_seq:
-            problem = f"server never acknowledged {_name(found)}, but answered later requests"
+        waited = event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
+        if waited and request.seq < history.client.last_answered_seq:
+            problem = f"server never acknowledged {_name(subscription)}, but answered later requests"
             yield Violation(
                 "SUB-003",
                 "R-245",
@@ -176,86 +182,95 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
                 related=(),
                 blame=SERVER,
                 at_most=None,
-                frame=asked.seq,
-                candidates=asked.candidates,
+                frame=request.seq,
+                candidates=request.candidates,
             )
 
 
 def filter_beyond_request(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report an acknowledged filter with more than the subscription asked for (SUB-004)."""
-    found = belongs_to(context, history)
+    """Report an acknowledgement of notifications that the subscription did not ask for (SUB-004)."""
+    subscription = subscription_of(context, history)
     acknowledged = as_object(_in_params(context, "notifications"))
-    if found is None or acknowledged is None or found.wanted is None:
+    if subscription is None or acknowledged is None or subscription.wanted is None:
         return
-    wanted = found.wanted
+    requested_filter = subscription.wanted
     pointer = context.at + "/params/notifications/"
     for name in WANTED_BY.values():
-        if name not in LISTED and acknowledged.get(name) is True and wanted.get(name) in (None, False):
-            problem = f"server acknowledged {name}, which {_name(found)} did not ask for"
-            yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
-    for name in LISTED:
-        asked_for = {normalized_uri(item) for item in _texts(wanted.get(name))}
+        if (
+            name not in LIST_MEMBERS
+            and acknowledged.get(name) is True
+            and requested_filter.get(name) in (None, False)
+        ):
+            problem = f"server acknowledged {name}, which {_name(subscription)} did not ask for"
+            yield _violation(subscription, ("SUB-004", "R-246"), problem, pointer + name)
+    for name in LIST_MEMBERS:
+        asked_for = {normalized_uri(item) for item in _texts(requested_filter.get(name))}
         for item in _texts(acknowledged.get(name)):
             if normalized_uri(item) not in asked_for:
-                problem = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
-                yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
+                problem = (
+                    f"server acknowledged {shortened(item)}, which {_name(subscription)} did not ask for"
+                )
+                yield _violation(subscription, ("SUB-004", "R-246"), problem, pointer + name)
                 break
 
 
 # Notifications
 
 
-def unwanted(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
+def unrequested_type(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a notification of a type that its subscription did not ask for (SUB-005)."""
-    found, message = belongs_to(context, history), context.message
-    if found is None or found.wanted is None or found.ended_seq:
+    subscription, message = subscription_of(context, history), context.message
+    if subscription is None or subscription.wanted is None or subscription.ended_seq:
         return
     name = WANTED_BY[message.method]
-    if found.wanted.get(name) in (None, False, []):
-        problem = f"server sent {message.method} on {_name(found)}, which did not ask for it"
-        yield _of(found, ("SUB-005", "R-247"), problem, context.at + "/method")
-    elif found.acknowledged is not None and found.acknowledged.get(name) in (None, False, []):
-        problem = f"server sent {message.method} on {_name(found)}, but did not acknowledge it there"
-        yield _of(found, ("SUB-005", "R-247"), problem, context.at + "/method", at_most="warning")
+    if subscription.wanted.get(name) in (None, False, []):
+        problem = f"server sent {message.method} on {_name(subscription)}, which did not ask for it"
+        yield _violation(subscription, ("SUB-005", "R-247"), problem, context.at + "/method")
+    elif subscription.acknowledged is not None and subscription.acknowledged.get(name) in (None, False, []):
+        problem = f"server sent {message.method} on {_name(subscription)}, but did not acknowledge it there"
+        yield _violation(
+            subscription, ("SUB-005", "R-247"), problem, context.at + "/method", at_most="warning"
+        )
 
 
-def subscription_id(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
+def wrong_subscription_id(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification whose subscription id is missing or wrong (SUB-006)."""
-    if context.sender != SERVER or history.blind:
+    if context.sender != SERVER or history.has_gap:
         return ()
-    known, given = history.of(Subscriptions), _subscription_id(context)
-    message, found = context.message, belongs_to(context, history)
-    if found is not None and _same(given, found.asked.id):
+    subscriptions, sent_id = history.of(Subscriptions), _subscription_id(context)
+    message, subscription = context.message, subscription_of(context, history)
+    if subscription is not None and _is_same_id(sent_id, subscription.asked.id):
         return ()
-    if known.forgetful or not history.client.was_read or _imprecise(given):
+    if subscriptions.forgot_some or not history.client.fully_read or _is_imprecise(sent_id):
         return ()
-    if found is None and (history.over_http or (given is None and message.method != ACKNOWLEDGED)):
-        return ()  # It is not on a subscription: SUB-007 reports it.
+    if subscription is None and (history.over_http or (sent_id is None and message.method != ACKNOWLEDGED)):
+        return ()  # The notification is not on a subscription: SUB-007 reports it.
     pointer = context.at + "/params/_meta" + token(ID_KEY)
     sent = f"server sent {message.method}"
-    meant = found or known.retyped(given)
-    if given is None:
+    meant_subscription = subscription or subscriptions.retyped(sent_id)
+    if sent_id is None:
         problem = f"{sent} without the id of its subscription"
-    elif meant is not None:
-        problem = f"{sent} under the id {_spelled(given)}; the subscription has {spelled(meant.asked.id)}"
+    elif meant_subscription is not None:
+        expected_id = spelled(meant_subscription.asked.id)
+        problem = f"{sent} under the id {_spelled(sent_id)}; the subscription has {expected_id}"
     else:
-        problem = f"{sent} under the id {_spelled(given)}, which no subscription has"
-    return (_of(meant, ("SUB-006", "R-248"), problem, pointer),)
+        problem = f"{sent} under the id {_spelled(sent_id)}, which no subscription has"
+    return (_violation(meant_subscription, ("SUB-006", "R-248"), problem, pointer),)
 
 
-def off_subscription(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
+def without_subscription(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification outside of any subscription, on stdio (SUB-007)."""
     if context.sender != SERVER or history.over_http or _subscription_id(context) is not None:
         return ()
     answer = history.modern_answer
     if not history.of(Subscriptions).modern and not (answer and answer.stateless_versions):
-        return ()  # It may be a server of the other era, which notifies every client.
+        return ()  # The server may only know revisions with a handshake, which need no subscription.
     message = context.message
     problem = f"server sent {message.method} outside of any subscription"
     return (Violation("SUB-007", "R-249", problem, pointer=context.at + "/method"),)
 
 
-def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
+def on_other_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
     """Report a notification on the stream of another request, over HTTP (SUB-007)."""
     if exchange.server not in history.modern_servers or not exchange.requests:
         return
@@ -268,15 +283,15 @@ def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> It
             yield Violation("SUB-007", "R-249", problem, pointer="/method", related=(exchange.request.seq,))
 
 
-def request_scoped(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
-    """Report progress or a log message on a subscription (SUB-008)."""
+def message_of_request(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
+    """Report progress or a log message on a subscription, because both belong to other requests (SUB-008)."""
     message = context.message
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
-    marked = isinstance(meta, dict) and ID_KEY in meta
-    if not marked and history.lasting is None:  # On stdio only the id shows the subscription.
+    has_id = isinstance(meta, dict) and ID_KEY in meta
+    if not has_id and history.stateless_memories is None:  # On stdio only the id shows the subscription.
         return ()
-    found = belongs_to(context, history)
-    if found is None and not marked:
+    subscription = subscription_of(context, history)
+    if subscription is None and not has_id:
         return ()
     if context.sender != SERVER:
         return ()
@@ -284,39 +299,39 @@ def request_scoped(context: MessageContext[Notification], history: History) -> I
         return ()  # LOG-006 checks where log messages belong over HTTP.
     token = member(message.params, "progressToken")
     if (
-        found is not None
+        subscription is not None
         and token is not None
-        and token == member(found.asked.params, "_meta", "progressToken")
+        and token == member(subscription.asked.params, "_meta", "progressToken")
     ):
-        return ()  # About the subscription itself: unusual, but the specification does not forbid it.
-    where = _name(found) if found is not None else "a subscription"
+        return ()  # This is the progress of the subscription itself, which nothing forbids.
+    where = _name(subscription) if subscription is not None else "a subscription"
     problem = f"server sent {message.method} on {where}"
-    return (_of(found, ("SUB-008", "R-250"), problem, context.at + "/method"),)
+    return (_violation(subscription, ("SUB-008", "R-250"), problem, context.at + "/method"),)
 
 
 def after_the_end(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification on a subscription that is over (SUB-010)."""
-    found = None if history.over_http else belongs_to(context, history)
-    if found is None:
+    subscription = None if history.over_http else subscription_of(context, history)
+    if subscription is None:
         return ()
     message = context.message
     now_ns = context.frame.observed_at_ns
-    since_ns = now_ns - found.cancelled_ns if found.cancelled_ns is not None else 0
-    if found.ended_seq:
-        ended, when = found.ended_seq, "after its end"
+    since_ns = now_ns - subscription.cancelled_ns if subscription.cancelled_ns is not None else 0
+    if subscription.ended_seq:
+        end_seq, when = subscription.ended_seq, "after its end"
     elif since_ns >= GRACE_NS:
-        ended, when = found.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
+        end_seq, when = subscription.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
     else:
         return ()
-    problem = f"server sent {message.method} on {_name(found)} {when}"
+    problem = f"server sent {message.method} on {_name(subscription)} {when}"
     return (
         Violation(
             "SUB-010",
             "R-252",
             problem,
             pointer=context.at,
-            related=(ended,),
-            candidates=found.asked.candidates,
+            related=(end_seq,),
+            candidates=subscription.asked.candidates,
         ),
     )
 
@@ -324,43 +339,44 @@ def after_the_end(context: MessageContext[Notification], history: History) -> It
 # Helpers
 
 
-def _of(
-    found: Subscription | None,
+def _violation(
+    subscription: Subscription | None,
     rule: tuple[str, str],
     problem: str,
     pointer: str,
     at_most: Severity | None = None,
 ) -> Violation:
-    """A violation in a message of this subscription, judged by the revision that the subscription names."""
-    if found is None:
+    """Return a violation in a message of ``subscription``, judged by the revision that its request names."""
+    if subscription is None:
         return Violation(*rule, problem, pointer=pointer, at_most=at_most)
     return Violation(
         *rule,
         problem,
         pointer=pointer,
-        related=(found.asked.seq,),
+        related=(subscription.asked.seq,),
         at_most=at_most,
-        candidates=found.asked.candidates,
+        candidates=subscription.asked.candidates,
     )
 
 
-def _name(found: Subscription) -> str:
-    return f"subscription {spelled(found.asked.id)}"
+def _name(subscription: Subscription) -> str:
+    return f"subscription {spelled(subscription.asked.id)}"
 
 
-def _same(given: JSON, id: RequestId) -> bool:
-    """Whether ``given`` is this id, with the same JSON type."""
-    known = request_id(given)
-    return (known == id and type(known) is type(id)) or (_imprecise(given) and isinstance(id, int))
+def _is_same_id(sent_id: JSON, id: RequestId) -> bool:
+    """Whether ``sent_id`` may be this id, with the same JSON type."""
+    parsed_id = request_id(sent_id)
+    is_equal = parsed_id == id and type(parsed_id) is type(id)
+    return is_equal or (_is_imprecise(sent_id) and isinstance(id, int))
 
 
-def _imprecise(given: JSON) -> bool:
-    """Whether a number is too large to recover its exact written value."""
-    return isinstance(given, float) and abs(given) >= 2**53
+def _is_imprecise(sent_id: JSON) -> bool:
+    """Whether an id is a float so large that the integer which the sender wrote is unknown."""
+    return isinstance(sent_id, float) and abs(sent_id) >= 2**53
 
 
-def _spelled(given: JSON) -> str:
-    return shown(given) if request_id(given) is None else spelled(request_id(given))
+def _spelled(sent_id: JSON) -> str:
+    return shown(sent_id) if request_id(sent_id) is None else spelled(request_id(sent_id))
 
 
 def _texts(value: JSON) -> list[str]:
@@ -379,7 +395,7 @@ LISTINGS: Final = ("server/discover", "tools/list", "prompts/list", "resources/l
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("SUB-006",), subscription_id, (Notification,), DELIVERED),
+        Check(("SUB-006",), wrong_subscription_id, (Notification,), DELIVERED),
         Check(
             ("SUB-003",),
             unacknowledged,
@@ -389,20 +405,22 @@ FAMILY: Final = RuleFamily(
         ),
         Check(("SUB-003", "SUB-006"), closing_response, (Response,), (LISTEN,)),
         Check(("SUB-004",), filter_beyond_request, (Notification,), (ACKNOWLEDGED,)),
-        Check(("SUB-005",), unwanted, (Notification,), tuple(WANTED_BY), within=revisions.STATELESS),
-        Check(("SUB-007",), off_subscription, (Notification,), tuple(WANTED_BY), within=revisions.STATELESS),
-        Check(("SUB-008",), request_scoped, (Notification,), REQUEST_SCOPED, within=revisions.STATELESS),
+        Check(("SUB-005",), unrequested_type, (Notification,), tuple(WANTED_BY), within=revisions.STATELESS),
+        Check(
+            ("SUB-007",), without_subscription, (Notification,), tuple(WANTED_BY), within=revisions.STATELESS
+        ),
+        Check(("SUB-008",), message_of_request, (Notification,), REQUEST_SCOPED, within=revisions.STATELESS),
         Check(("SUB-010",), after_the_end, (Notification,), DELIVERED),
     ),
     http=(
         HttpCheck(("SUB-002",), json_answer, ("body",), STATELESS, ("POST",)),
-        HttpCheck(("SUB-007",), off_stream, ("event",), STATELESS, ("POST",)),
+        HttpCheck(("SUB-007",), on_other_stream, ("event",), STATELESS, ("POST",)),
     ),
     events=(EventCheck(("SUB-003",), never_acknowledged),),
     updates=(
         StateUpdate(remember_listen, (Request,), (LISTEN,)),
         StateUpdate(remember_delivery, (Notification,), DELIVERED),
         StateUpdate(remember_cancellation, (Notification,), ("notifications/cancelled",)),
-        StateUpdate(remember_era, (Response,), LISTINGS),
+        StateUpdate(remember_modern_server, (Response,), LISTINGS),
     ),
 )

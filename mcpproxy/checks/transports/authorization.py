@@ -34,13 +34,13 @@ _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _DATE: Final = pattern(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")  # RFC 9110, 5.6.7
 _PARAMETER: Final = pattern(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 
-Checked = Iterator[Violation]
+Violations = Iterator[Violation]
 
 
-def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report an expired token that the server accepts (AUTH-001).
+def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a server that accepts an expired token (AUTH-001).
 
-    Only a JSON Web Token that is not masked shows when it expires.
+    Only a JSON Web Token shows when it expires, and only if the recording does not mask it.
     """
     authorization = exchange.fields.get("authorization")
     if authorization is None or not exchange.succeeded:
@@ -48,20 +48,20 @@ def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     scheme, token = credential(authorization)
     if scheme != "bearer" or is_masked(token):
         return
-    expires, now = _expiry(token), _date(exchange.response_fields.get("date") or "")
-    if expires is not None and now is not None and expires < now:
-        problem = f"server accepted a token that had expired {now - expires:.0f} s before"
+    expires_s, answered_s = _expiry(token), _date(exchange.response_fields.get("date") or "")
+    if expires_s is not None and answered_s is not None and expires_s < answered_s:
+        problem = f"server accepted a token that had expired {answered_s - expires_s:.0f} s before"
         yield Violation(
             "AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,), at_most="warning"
         )
 
 
-def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a token that the server refuses as invalid with a status other than 401 (AUTH-001)."""
+def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a server that refuses a token as invalid with a status other than 401 (AUTH-001)."""
     if exchange.status == 401 or "authorization" not in exchange.fields:
         return
     if (
-        _bearer(exchange.response_fields)
+        _is_bearer_challenge(exchange.response_fields)
         and _parameters(exchange.response_fields).get("error") == "invalid_token"
     ):
         problem = f"server refused a token as invalid with status {exchange.status} instead of 401"
@@ -77,29 +77,29 @@ def _expiry(token: str) -> float | None:
         claims: JSON = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         return None
-    expires = member(claims, "exp")
-    return float(expires) if isinstance(expires, int | float) and abs(expires) < 1e15 else None
+    expires_s = member(claims, "exp")
+    return float(expires_s) if isinstance(expires_s, int | float) and abs(expires_s) < 1e15 else None
 
 
 def _date(value: str) -> float | None:
-    found = _DATE.fullmatch(value)
-    if found is None or found[2] not in _MONTHS:
+    """Return the time in a Date header, in seconds since 1970; ``None`` if it is invalid."""
+    match = _DATE.fullmatch(value)
+    if match is None or match[2] not in _MONTHS:
         return None
-    day, year, hour, minute, second = (int(found[n]) for n in (1, 3, 4, 5, 6))
+    month = _MONTHS.index(match[2]) + 1
+    day, year, hour, minute, second = (int(match[group]) for group in (1, 3, 4, 5, 6))
     try:
-        return datetime(
-            year, _MONTHS.index(found[2]) + 1, day, hour, minute, min(second, 59), tzinfo=UTC
-        ).timestamp()
+        return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC).timestamp()
     except ValueError:
         return None
 
 
-def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a 401 that does not say where the resource metadata is (AUTH-002).
+def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a 401 that does not say where the resource metadata is, in 2025-06-18 (AUTH-002).
 
-    From 2025-11-25 on, the metadata may be at a well-known address instead; see `undiscoverable`.
+    From 2025-11-25 on the metadata may be at a well-known address instead: see `metadata_nowhere`.
     """
-    candidates, sure = _spoken(exchange)
+    candidates, are_certain = _possible_revisions(exchange)
     if exchange.status == 401 and candidates == ("2025-06-18",) and (fault := _challenge_fault(exchange)):
         yield Violation(
             "AUTH-002",
@@ -107,17 +107,17 @@ def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
             f"server refused with 401 {fault}",
             pointer=None,
             related=(exchange.request.seq,),
-            at_most=None if sure else "warning",
+            at_most=None if are_certain else "warning",
             candidates=candidates,
         )
 
 
-def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a 401 without the address of the metadata, if the well-known one has none (AUTH-002)."""
+def metadata_nowhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a 401 that names no resource metadata, if the well-known address has none (AUTH-002)."""
     if RESOURCE_METADATA not in exchange.request.target or exchange.status not in (404, 405, 410):
         return
     if history.metadata or exchange.request.target.partition("?")[0] != RESOURCE_METADATA:
-        return  # A client tries the address at the root last, so only that one shows that there is none.
+        return  # A client tries the address at the root last, so only its refusal proves that there is none.
     for head in history.challenges:
         if _resource_metadata(Fields(head.headers)) is None:
             problem = "server refused with 401 without resource_metadata, and has no well-known metadata"
@@ -133,20 +133,21 @@ def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
             return
 
 
-def _spoken(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
-    """Return the revisions that may apply to an exchange, and whether that is certain.
+def _possible_revisions(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
+    """Return the revisions that may apply to an exchange, and whether they are certain.
 
-    A 401 often comes before a revision is negotiated.
+    They are not certain before a revision is negotiated, when a 401 often comes.
     """
     session = exchange.session
     if session is not None and session.revision is not None:
         return (session.revision,), True
     initialize = exchange.initialize
-    named = member(initialize.params, "protocolVersion") if initialize else exchange.fields.get(VERSION)
-    return ((named,) if isinstance(named, str) and named in AUTHORIZED else AUTHORIZED), False
+    version = member(initialize.params, "protocolVersion") if initialize else exchange.fields.get(VERSION)
+    return ((version,) if isinstance(version, str) and version in AUTHORIZED else AUTHORIZED), False
 
 
 def _challenge_fault(exchange: HttpExchange) -> str:
+    """Say what the challenge of a 401 lacks, as a phrase; empty if it names the resource metadata."""
     if "www-authenticate" not in exchange.response_fields:
         return "without WWW-Authenticate"
     if _resource_metadata(exchange.response_fields) is None:
@@ -161,17 +162,17 @@ def _resource_metadata(fields: Fields) -> str | None:
 def _parameters(fields: Fields) -> dict[str, str]:
     """Return the parameters of all challenges, with names in lower case (RFC 9110, section 11.6.1)."""
     return {
-        found[1].lower(): found[2] if found[2] is not None else found[3]
+        match[1].lower(): match[2] if match[2] is not None else match[3]
         for value in fields.all("www-authenticate")
-        for found in _PARAMETER.finditer(value)
+        for match in _PARAMETER.finditer(value)
     }
 
 
-def _bearer(fields: Fields) -> bool:
+def _is_bearer_challenge(fields: Fields) -> bool:
     return any("bearer" in value.lower() for value in fields.all("www-authenticate"))
 
 
-def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a request without the token that earlier requests had (AUTH-003).
 
     A server may leave some methods open, so this is reported only after a 401.
@@ -179,15 +180,15 @@ def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     session = exchange.session
     if session is None or not history.challenged or "authorization" in exchange.fields:
         return
-    first = session.authorized_seq
-    if session.stateless:  # A stateless exchange belongs to the client of its connection.
-        first = history.authorized.get(exchange.request.connection)
-    if first is not None and exchange.method != "OPTIONS":
+    token_seq = session.authorized_seq
+    if session.stateless:  # A stateless exchange has no session: its client is that of the connection.
+        token_seq = history.authorized.get(exchange.request.connection)
+    if token_seq is not None and exchange.method != "OPTIONS":
         problem = "client left the token out of a request, after sending it with an earlier one"
-        yield Violation("AUTH-003", "R-101", problem, pointer=None, related=(first,), at_most="warning")
+        yield Violation("AUTH-003", "R-101", problem, pointer=None, related=(token_seq,), at_most="warning")
 
 
-def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a token in the query of a URI (AUTH-004)."""
     _, mark, query = exchange.request.target.partition("?")
     if not mark or (exchange.session is None and not exchange.request.endpoint):
@@ -202,38 +203,38 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
             return
 
 
-def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a 403 without the challenge that says which scope is missing (AUTH-005).
+def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a 403 without a challenge that says which scope is missing (AUTH-005).
 
-    A request with an Origin header does not count, because 403 also refuses foreign origins.
+    A 403 for a request with an Origin header is not reported: it may refuse the origin.
     """
     if exchange.status != 403 or "authorization" not in exchange.fields or "origin" in exchange.fields:
         return
-    given = _parameters(exchange.response_fields)
-    if given.get("error") == "invalid_token":
+    parameters = _parameters(exchange.response_fields)
+    if parameters.get("error") == "invalid_token":
         return  # The scope is not the reason: AUTH-001 reports this.
-    if not _bearer(exchange.response_fields) or given.get("error") != "insufficient_scope":
-        lacking = 'error="insufficient_scope"'
-    elif missing := [name for name in ("scope", "resource_metadata") if name not in given]:
-        lacking = missing[0]
+    if not _is_bearer_challenge(exchange.response_fields) or parameters.get("error") != "insufficient_scope":
+        missing_parameter = 'error="insufficient_scope"'
+    elif missing_names := [name for name in ("scope", "resource_metadata") if name not in parameters]:
+        missing_parameter = missing_names[0]
     else:
         return
-    problem = f"server refused a token with 403, but without {lacking} in WWW-Authenticate"
+    problem = f"server refused a token with 403, but without {missing_parameter} in WWW-Authenticate"
     yield Violation(
         "AUTH-005",
         "R-103",
         problem,
         pointer=None,
         related=(exchange.request.seq,),
-        candidates=_spoken(exchange)[0],
+        candidates=_possible_revisions(exchange)[0],
     )
 
 
-def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a challenge that names no scope, or offline_access where the client decides (AUTH-006)."""
-    if exchange.status != 401 or not _bearer(exchange.response_fields):
+def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a challenge that names no scope, or names offline_access, which only clients add (AUTH-006)."""
+    if exchange.status != 401 or not _is_bearer_challenge(exchange.response_fields):
         return
-    candidates, _ = _spoken(exchange)
+    candidates, _ = _possible_revisions(exchange)
     scope = _parameters(exchange.response_fields).get("scope")
     if scope is None:
         problem = "server named no scope in its challenge"
@@ -247,7 +248,7 @@ def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
     )
 
 
-def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
+def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report resource metadata that lists no authorization server (AUTH-007)."""
     if exchange.method != "GET" or RESOURCE_METADATA not in exchange.request.target or not exchange.succeeded:
         return
@@ -268,7 +269,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("AUTH-001",), expired_token, ("success",), MCP, given=WITH_TOKEN),
         HttpCheck(("AUTH-001",), invalid_token_status, ("refusal",), MCP, given=WITH_TOKEN),
         HttpCheck(("AUTH-002",), unguided_challenge, ("refusal",), STREAMABLE),
-        HttpCheck(("AUTH-002",), undiscoverable, ("refusal",), OTHER, ("GET",)),
+        HttpCheck(("AUTH-002",), metadata_nowhere, ("refusal",), OTHER, ("GET",)),
         HttpCheck(("AUTH-003",), dropped_token, ("request",), STREAMABLE, given=CHALLENGED),
         HttpCheck(("AUTH-004",), token_in_query, ("request",), MCP, given=WITH_QUERY),
         HttpCheck(("AUTH-005",), unexplained_refusal, ("refusal",), STREAMABLE, given=WITH_TOKEN),

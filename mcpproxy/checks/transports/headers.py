@@ -1,6 +1,7 @@
-"""Stateless requests over HTTP: the headers that repeat the body, and the statuses of errors.
+"""Stateless requests over HTTP: the headers that repeat values of the body, and the statuses of errors.
 
-Intermediaries act on the headers and servers on the body, so both must agree.
+An intermediary acts on the headers and a server on the body, so headers and body must agree. A POST should
+contain one message, so only the first request of an exchange is compared.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -22,156 +23,168 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.masked_values import is_masked
 
-PARAM: Final = "mcp-param-"
+PARAM_PREFIX: Final = "mcp-param-"
 
-NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+MCP_NAME_SOURCE: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The member of the params that Mcp-Name repeats."""
 
-Checked = Iterator[Violation]
+Violations = Iterator[Violation]
 
 
 # The client's headers
 
 
-def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a version header that is missing or differs from the body (HDR-001, HDR-002, PROTO-008)."""
     for request in exchange.requests[:1]:
-        named, header = member(request.params, "_meta", VERSION_KEY), exchange.fields.get(VERSION)
-        if header is None:
+        body_version, header_version = (
+            member(request.params, "_meta", VERSION_KEY),
+            exchange.fields.get(VERSION),
+        )
+        if header_version is None:
             yield Violation("HDR-001", "R-230", "client sent a request without MCP-Protocol-Version")
-        elif not isinstance(named, str) or header == named:
-            continue  # Another rule covers a body without its version.
+        elif not isinstance(body_version, str) or header_version == body_version:
+            continue  # STAT-001 reports a body without a version.
         else:
             problem = (
-                f"client sent MCP-Protocol-Version: {shortened(header)} with a request whose _meta says "
-                f"{shortened(named)}"
+                f"client sent MCP-Protocol-Version: {shortened(header_version)} "
+                f"with a request whose _meta says {shortened(body_version)}"
             )
-            if header in REVISIONS and named in REVISIONS:
+            if header_version in REVISIONS and body_version in REVISIONS:
                 yield Violation("PROTO-008", "R-231", problem, pointer="/params/_meta")
             else:
                 yield Violation("HDR-002", "R-231", problem, pointer="/params/_meta")
 
 
-def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report an Mcp-Method header that is missing or differs from the body (HDR-003)."""
     for request in exchange.requests[:1]:
-        given = exchange.fields.all("mcp-method")
-        if not given:
+        header = exchange.fields.all("mcp-method")
+        if not header:
             problem = f"client sent {shortened(request.method)} without Mcp-Method"
-        elif given != (request.method,):
+        elif header != (request.method,):  # more than one header, or one with another method
             problem = (
-                f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(given))}"
+                f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(header))}"
             )
         else:
             continue
         yield Violation("HDR-003", "R-232", problem, pointer="/method")
 
 
-def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report an Mcp-Name header that is missing, differs from the body or is badly encoded (HDR-004,
     HDR-006).
     """
     for request in exchange.requests[:1]:
-        source = NAMED.get(request.method)
-        named = member(request.params, source) if source else None
-        if source is None or not isinstance(named, str):
+        source = MCP_NAME_SOURCE.get(request.method)
+        name = member(request.params, source) if source else None
+        if source is None or not isinstance(name, str):
             continue
-        given, pointer = exchange.fields.get("mcp-name"), f"/params/{source}"
-        if given is None:
-            problem = f"client sent {request.method} without Mcp-Name: {shortened(named)}"
+        header, pointer = exchange.fields.get("mcp-name"), f"/params/{source}"
+        if header is None:
+            problem = f"client sent {request.method} without Mcp-Name: {shortened(name)}"
             yield Violation("HDR-004", "R-233", problem, pointer=pointer)
         elif len(exchange.fields.all("mcp-name")) > 1:
             yield Violation(
                 "HDR-004", "R-233", f"client sent {request.method} with Mcp-Name twice", pointer=pointer
             )
-        elif fault := encoding_fault(given):
+        elif fault := encoding_fault(header):
             yield Violation("HDR-006", "R-235", f"client sent an Mcp-Name that {fault}", pointer=pointer)
-        elif decoded(given) not in (named, named.strip(" \t")):
-            problem = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(given)}"
+        elif decoded(header) not in (name, name.strip(" \t")):
+            problem = f"client sent {request.method} of {shortened(name)} with Mcp-Name: {shortened(header)}"
             yield Violation("HDR-004", "R-233", problem, pointer=pointer)
 
 
-def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report faults of Mcp-Param headers, and calls of a tool with invalid annotations (HDR-005, HDR-006,
-    HDR-009, HDR-010).
+def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report faults of the Mcp-Param headers of a tool call, which repeat some of its arguments (HDR-005,
+    HDR-006, HDR-009, HDR-010).
+
+    The tool's inputSchema says in annotations (x-mcp-header) which arguments are repeated.
     """
     request = next((r for r in exchange.requests if r.method == "tools/call"), None)
     if request is None:
         return
     name = str(member(request.params, "name"))
-    refused = history.mismatched.get((exchange.request.connection, name))
-    if refused is not None and refused.headers == exchange.fields.starting(PARAM):
+    refused_call = history.header_mismatches.get((exchange.request.connection, name))
+    if refused_call is not None and refused_call.headers == exchange.fields.starting(PARAM_PREFIX):
         problem = "client repeated a call that was refused for its headers, without listing the tools again"
-        yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused.seq,))
-    wanted = _wanted(exchange, history, name)
-    if wanted is None:
-        return  # The tool was never listed here, or not to this client.
-    if wanted.faults:
+        yield Violation("HDR-010", "R-239", problem, pointer=None, related=(refused_call.seq,))
+    listed_headers = _required_headers(exchange, history, name)
+    if listed_headers is None:
+        return  # The recording has no list with this tool for this client.
+    if listed_headers.faults:
         problem = f"client called {shortened(name)}, whose header annotations are invalid"
         yield Violation("HDR-009", "R-238", problem, pointer="/params/name")
         return
     arguments = member(request.params, "arguments")
-    for path, header in wanted.headers:
-        value, given = argument(arguments, path), exchange.fields.all(PARAM + header.lower())
+    for path, header in listed_headers.headers:
+        value, header_values = argument(arguments, path), exchange.fields.all(PARAM_PREFIX + header.lower())
         pointer = "/params/arguments/" + "/".join(path)
-        text = decoded(given[0]) if len(given) == 1 else None
-        if len(given) == 1 and (fault := encoding_fault(given[0])):
+        text = decoded(header_values[0]) if len(header_values) == 1 else None
+        if len(header_values) == 1 and (fault := encoding_fault(header_values[0])):
             yield Violation(
                 "HDR-006", "R-235", f"client sent an Mcp-Param-{header} that {fault}", pointer=pointer
             )
-        elif value is None and given:
+        elif value is None and header_values:
             problem = f"client sent Mcp-Param-{header} without the argument {'.'.join(path)}"
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
-        elif value is not None and not given:
+        elif value is not None and not header_values:
             problem = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
-        elif value is not None and is_masked(given[0]) and names_secret(header):
-            continue  # The recording does not contain the value, so the two cannot be compared.
+        elif value is not None and is_masked(header_values[0]) and names_secret(header):
+            continue  # The recording masks the header, so it cannot be compared with the argument.
         elif value is not None and (text is None or not same(text, value)):
             problem = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
 
 
-def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
+def _required_headers(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
+    """Return which arguments of the tool ``name`` headers repeat, as listed to a client with this token."""
     key = (exchange.server, exchange.fields.get("authorization") or "")
     return history.mirrors.get(key, {}).get(name)
 
 
-def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a request with a version that the server did not list (PROTO-008)."""
-    answer = history.modern.get(exchange.request.connection)
+    answer = history.modern_answers.get(exchange.request.connection)
     if answer is None or not answer.stateless_versions:
         return
     for request in exchange.requests[:1]:
-        named = member(request.params, "_meta", VERSION_KEY)
-        if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
-            listed = shortened(", ".join(answer.versions))
-            problem = f"client requested version {shortened(named)}; frame {answer.seq} lists {listed}"
-            broken = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
+        version = member(request.params, "_meta", VERSION_KEY)
+        if (
+            isinstance(version, str)
+            and version not in answer.versions
+            and request.method != "server/discover"
+        ):
+            version_list = shortened(", ".join(answer.versions))
+            problem = (
+                f"client requested version {shortened(version)}; frame {answer.seq} lists {version_list}"
+            )
+            requirement = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
             yield Violation(
-                *broken, problem, pointer=None, related=(answer.seq,), candidates=answer.candidates
+                *requirement, problem, pointer=None, related=(answer.seq,), candidates=answer.candidates
             )
 
 
 # The server's answers
 
 
-def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
+def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a server that serves a request whose headers contradict its body (HDR-007).
 
-    A missing version header counts only for servers without older revisions: others may treat the request as
-    one of an older client.
+    A missing version header is reported only for servers that speak no older revision. Other servers may
+    treat the request as one of an older client.
     """
     head = exchange.response
-    if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
+    if head is None or not exchange.succeeded or "HDR-007" in exchange.broken_rules:
         return
     if exchange.server not in history.modern_servers and not shows_modern(exchange, frame):
         return
     related = (exchange.request.seq,)
-    if _mismatched(exchange):
+    if _has_mismatch(exchange):
         problem = f"server served a request whose headers contradict its body, with {exchange.status}"
         yield Violation("HDR-007", "R-236", problem, pointer=None, related=related, frame=head.seq)
-    elif "HDR-001" in exchange.reported and exchange.server in history.modern_only:
+    elif "HDR-001" in exchange.broken_rules and exchange.server in history.modern_only:
         problem = f"server served a request without MCP-Protocol-Version, with {exchange.status}"
         related = (exchange.request.seq, history.modern_only[exchange.server])
         yield Violation(
@@ -179,12 +192,12 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
         )
 
 
-def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report contradicting headers that are refused with an unrelated error code (HDR-007)."""
-    if exchange.succeeded or not _mismatched(exchange) or exchange.server not in history.modern_servers:
+def refusal_with_other_code(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report a refusal of contradicting headers with an error code other than -32020 (HDR-007)."""
+    if exchange.succeeded or not _has_mismatch(exchange) or exchange.server not in history.modern_servers:
         return
     if any(missing_meta(request.params) for request in exchange.requests):
-        return  # The body is incomplete as well, and that has another code.
+        return  # The body is incomplete too, which the server may report with another code.
     for message in singles(frame)[0]:
         code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
         if code in (-32600, -32602, -32603):
@@ -201,17 +214,19 @@ def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame) ->
             )
 
 
-def _mismatched(exchange: HttpExchange) -> bool:
-    """Whether headers are wrong or missing; a missing version header alone does not count."""
-    if exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
+def _has_mismatch(exchange: HttpExchange) -> bool:
+    """Whether a header contradicts the body or is missing; a missing version header alone does not count."""
+    if exchange.broken_rules & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
         return True
     header = exchange.fields.get(VERSION)
-    named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
-    return header is not None and any(isinstance(name, str) and name != header for name in named)
+    body_versions = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
+    return header is not None and any(
+        isinstance(version, str) and version != header for version in body_versions
+    )
 
 
-def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report an error code that came with the wrong HTTP status (ERR-002, PROTO-008, PROTO-009, HDR-007)."""
+def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report an error whose HTTP status does not fit its code (ERR-002, PROTO-008, PROTO-009, HDR-007)."""
     for message in singles(frame)[0]:
         if not isinstance(message, ErrorResponse):
             continue
@@ -230,42 +245,45 @@ def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
                 pass
 
 
-def unsupported_version(context: MessageContext[ErrorResponse], history: History) -> Checked:
-    """Report a refusal of a version without the data it must have (PROTO-008)."""
-    message, asked = context.message, context.answers
+def unsupported_version(context: MessageContext[ErrorResponse], history: History) -> Violations:
+    """Report a refusal of a version whose ``data`` is missing or wrong (PROTO-008)."""
+    message, request = context.message, context.answers
     error = as_object(message.error)
-    if asked is None or not asked.stateless or member(error, "code") != -32022:
+    if request is None or not request.stateless or member(error, "code") != -32022:
         return
-    named, data = member(asked.params, "_meta", VERSION_KEY), member(error, "data")
-    supported, requested = member(data, "supported"), member(data, "requested")
-    if not isinstance(supported, list) or not isinstance(requested, str):
+    version, data = member(request.params, "_meta", VERSION_KEY), member(error, "data")
+    supported_versions, requested_version = member(data, "supported"), member(data, "requested")
+    if not isinstance(supported_versions, list) or not isinstance(requested_version, str):
         problem = "server refused a version without saying which was requested and which are supported"
-    elif isinstance(named, str) and requested != named:
-        problem = f"server refused version {shortened(requested)}; the request asked for {shortened(named)}"
-    elif named in supported:
-        problem = f"server refused version {shortened(str(named))}, which it lists as supported"
+    elif isinstance(version, str) and requested_version != version:
+        problem = (
+            f"server refused version {shortened(requested_version)}; "
+            f"the request asked for {shortened(version)}"
+        )
+    elif version in supported_versions:
+        problem = f"server refused version {shortened(str(version))}, which it lists as supported"
     else:
         return
-    yield Violation("PROTO-008", "R-219", problem, pointer=context.at + "/error/data", related=(asked.seq,))
+    yield Violation("PROTO-008", "R-219", problem, pointer=context.at + "/error/data", related=(request.seq,))
 
 
-def missing_capability(context: MessageContext[ErrorResponse], history: History) -> Checked:
-    """Report a refusal because of a capability without the data it must have (PROTO-009)."""
-    message, asked = context.message, context.answers
+def missing_capability(context: MessageContext[ErrorResponse], history: History) -> Violations:
+    """Report a refusal for a missing capability whose ``data`` is missing or wrong (PROTO-009)."""
+    message, request = context.message, context.answers
     error = as_object(message.error)
-    if asked is None or not asked.stateless or member(error, "code") != -32021:
+    if request is None or not request.stateless or member(error, "code") != -32021:
         return
-    required = member(error, "data", "requiredCapabilities")
-    declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
-    if not isinstance(required, dict):
+    required_capabilities = member(error, "data", "requiredCapabilities")
+    capabilities = as_object(member(request.params, "_meta", CAPABILITIES_KEY))
+    if not isinstance(required_capabilities, dict):
         problem = "server refused because of missing capabilities without an object that names them"
-    elif not required:
+    elif not required_capabilities:
         problem = "server refused because of missing capabilities and named none"
-    elif declared is not None and _covers(declared, required):
+    elif capabilities is not None and _covers(capabilities, required_capabilities):
         problem = "server refused because of missing capabilities that the request declares"
     else:
         return
-    yield Violation("PROTO-009", "R-224", problem, pointer=context.at + "/error/data", related=(asked.seq,))
+    yield Violation("PROTO-009", "R-224", problem, pointer=context.at + "/error/data", related=(request.seq,))
 
 
 def _covers(declared: "JSON", required: "JSON") -> bool:
@@ -277,7 +295,7 @@ def _covers(declared: "JSON", required: "JSON") -> bool:
     )
 
 
-def header_annotations(context: MessageContext[Response], history: History) -> Checked:
+def header_annotations(context: MessageContext[Response], history: History) -> Violations:
     """Report a listed tool with an invalid x-mcp-header (HDR-008)."""
     message = context.message
     if context.answers is None or not context.answers.stateless or b"x-mcp-header" not in context.frame.raw:
@@ -304,7 +322,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("HDR-004", "HDR-006"), name_header, ("request",), STATELESS, ("POST",)),
         HttpCheck(
             ("HDR-005", "HDR-006", "HDR-009", "HDR-010"),
-            param_headers,
+            parameter_headers,
             ("request",),
             STATELESS,
             ("POST",),
@@ -314,7 +332,12 @@ FAMILY: Final = RuleFamily(
             ("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",), given=VERSIONS_DIFFER | WITH_FAULT
         ),
         HttpCheck(
-            ("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",), given=VERSIONS_DIFFER | WITH_FAULT
+            ("HDR-007",),
+            refusal_with_other_code,
+            ("body",),
+            STATELESS,
+            ("POST",),
+            given=VERSIONS_DIFFER | WITH_FAULT,
         ),
         HttpCheck(
             ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"),

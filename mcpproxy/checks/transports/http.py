@@ -1,7 +1,7 @@
 """How messages are sent over HTTP: methods, media types, statuses, and bodies.
 
-A status may replace any answer for a reason of HTTP (no authorization, no such session, a server that is
-down), so most of these checks judge a server only by its successful answers.
+A server may refuse any request with an HTTP status (no authorization, no such session, overload). So most of
+these checks judge a server only by its successful answers, which have a 2xx status.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
 """
@@ -49,34 +49,35 @@ SSE_TYPE: Final = "text/event-stream"
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
-Checked = Iterator[Violation]
+Violations = Iterator[Violation]
 
 
 # The client's request
 
 
-def other_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def message_without_post(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a message that was not sent as one POST (HTTP-004)."""
     if exchange.method != "POST":
         if any("jsonrpc" in message.value for message in exchange.messages):
             problem = f"client sent a message with {shortened(exchange.method)} instead of POST"
             yield Violation("HTTP-004", "R-065", problem)
-    elif exchange.several:
+    elif exchange.has_several_texts:
         yield Violation("HTTP-004", "R-065", "client put several messages into one POST, one after the other")
 
 
-def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a POST whose Accept header lacks a required media type (HTTP-005)."""
     values = exchange.fields.all("accept")
     if values in COMMON_ACCEPT:
         return
-    listed = accepted(exchange.fields)
-    missing = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in listed]
-    if missing:
-        found = f'has Accept "{shortened(", ".join(values))}"' if values else "has no Accept"
-        problem = f"client sent a POST that {found}; it must list {' and '.join(missing)}"
-        covered = all(type_ in listed or _ranges(type_) & listed for type_ in missing)
-        yield Violation("HTTP-005", "R-066", problem, at_most="warning" if covered else None)
+    accepted_ranges = accepted(exchange.fields)
+    missing_types = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in accepted_ranges]
+    if missing_types:
+        fault = f'has Accept "{shortened(", ".join(values))}"' if values else "has no Accept"
+        problem = f"client sent a POST that {fault}; it must list {' and '.join(missing_types)}"
+        # A warning only, if wildcards such as */* accept all that is not listed.
+        is_accepted = all(_wildcards(type_) & accepted_ranges for type_ in missing_types)
+        yield Violation("HTTP-005", "R-066", problem, at_most="warning" if is_accepted else None)
 
 
 COMMON_ACCEPT: Final = frozenset(
@@ -86,69 +87,75 @@ COMMON_ACCEPT: Final = frozenset(
         ("text/event-stream, application/json",),
     }
 )
-"""The usual Accept values, exactly as clients write them. Other values are parsed."""
+"""The correct Accept values that most clients send. They need not be parsed."""
 
 
-def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a GET whose Accept header does not list text/event-stream (HTTP-006)."""
     session = exchange.session
-    if session is None or (session.late and session.id is None):
-        return  # It may be a client of HTTP+SSE, or not an MCP client.
-    listed = accepted(exchange.fields)
-    if SSE_TYPE not in listed:
+    if session is None or (session.joined_late and session.id is None):
+        return  # The client may be one of HTTP+SSE, or not an MCP client.
+    accepted_ranges = accepted(exchange.fields)
+    if SSE_TYPE not in accepted_ranges:
         problem = "client sent a GET whose Accept does not list text/event-stream"
         yield Violation(
-            "HTTP-006", "R-067", problem, at_most="warning" if _ranges(SSE_TYPE) & listed else None
+            "HTTP-006",
+            "R-067",
+            problem,
+            at_most="warning" if _wildcards(SSE_TYPE) & accepted_ranges else None,
         )
 
 
 def accepted(fields: Fields) -> set[str]:
     """Return the media ranges that Accept lists and does not exclude with ``q=0``."""
-    found: set[str] = set()
+    accepted_ranges: set[str] = set()
     for value in fields.all("accept"):
         for item in value.split(","):
             range_, *parameters = (part.strip().lower() for part in item.split(";"))
             if not any(p.startswith("q=") and not p[2:].strip("0.") for p in parameters):
-                found.add(range_)
-    return found
+                accepted_ranges.add(range_)
+    return accepted_ranges
 
 
-def _ranges(type_: str) -> set[str]:
+def _wildcards(type_: str) -> set[str]:
+    """Return the media ranges with wildcards that include ``type_``."""
     return {"*/*", type_.partition("/")[0] + "/*"}
 
 
-def post_content_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def post_content_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a POST whose Content-Type is not application/json (HTTP-007)."""
-    if exchange.body is not None and (found := exchange.fields.media_type) != JSON_TYPE:
-        named = f"as {shortened(found)}" if found else "without a Content-Type"
+    if exchange.body is not None and (media_type := exchange.fields.media_type) != JSON_TYPE:
+        type_name = f"as {shortened(media_type)}" if media_type else "without a Content-Type"
         yield Violation(
-            "HTTP-007", "R-068", f"client sent a message {named}; servers expect application/json"
+            "HTTP-007", "R-068", f"client sent a message {type_name}; servers expect application/json"
         )
 
 
 # The server's answer
 
 
-def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a successful answer of a type or status that cannot contain a response (HTTP-010)."""
+def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a successful answer to a request whose type or status cannot contain a response (HTTP-010)."""
     if not exchange.succeeded or not exchange.requests:
         return
     media_type = exchange.response_fields.media_type
     if exchange.status in (202, 204, 205):
         problem = f"server answered a request with {exchange.status}, a status without an answer"
     elif media_type not in (JSON_TYPE, SSE_TYPE):
-        sent = shortened(media_type) if media_type else "no Content-Type"
-        problem = f"server answered a request with {sent}; it must be application/json or text/event-stream"
+        type_name = shortened(media_type) if media_type else "no Content-Type"
+        problem = (
+            f"server answered a request with {type_name}; it must be application/json or text/event-stream"
+        )
     else:
         return
     yield Violation("HTTP-010", "R-071", problem, related=(exchange.request.seq,))
 
 
-def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
+def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a body in answer to a POST that contains no request (HTTP-008, HTTP-009, RPC-015)."""
-    if not exchange.only_notifies or exchange.bodies + exchange.events > 1:
+    if not exchange.only_notifies or exchange.body_count + exchange.event_count > 1:
         return
-    what, related = _posted(exchange), (exchange.request.seq,)
+    what, related = _posted_message(exchange), (exchange.request.seq,)
     messages, _ = singles(frame)
     error = next((m for m in messages if isinstance(m, ErrorResponse) and "jsonrpc" in m.value), None)
     if error is not None and error.id is not ABSENT and error.id is not None:
@@ -166,29 +173,29 @@ def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
         yield Violation("HTTP-008", "R-069", problem, pointer=None, related=related)
 
 
-def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a POST without requests that was answered with another success than 202 (HTTP-008).
+def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a POST without requests that was answered with another 2xx status than 202 (HTTP-008).
 
-    This runs at the end of the exchange, and only if nothing worse was reported.
+    Nothing is reported if the body of the answer was reported before.
     """
     head = exchange.response
     if head is None or not exchange.only_notifies or not exchange.succeeded or head.status == 202:
         return
-    if exchange.reported.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
-        problem = f"server answered {_posted(exchange)} with {head.status} instead of 202"
+    if exchange.broken_rules.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
+        problem = f"server answered {_posted_message(exchange)} with {head.status} instead of 202"
         yield Violation(
             "HTTP-008", "R-069", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
 
 
-def _posted(exchange: HttpExchange) -> str:
-    """The content of a POST without requests, in words."""
+def _posted_message(exchange: HttpExchange) -> str:
+    """Return what a POST without requests contains, in words."""
     message = exchange.messages[0]
     return shortened(message.method) if isinstance(message, Notification) else "a response"
 
 
-def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report a JSON body that is not the response to the request (HTTP-011, RPC-012)."""
+def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report a JSON body that is not the response to the request of its POST (HTTP-011, RPC-012)."""
     if frame.event is not None or not exchange.requests or not exchange.succeeded:
         return
     message = frame.message
@@ -207,10 +214,16 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> C
         yield Violation("HTTP-011", "R-072", problem, pointer="/method", related=related)
     elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
         if "id" not in message.value or message.value["id"] is None:
-            null = "id" in message.value
-            problem = f"server answered a request with an error that has {'a null id' if null else 'no id'}"
+            has_null_id = "id" in message.value
+            id_is = "a null id" if has_null_id else "no id"
+            problem = f"server answered a request with an error that has {id_is}"
             yield Violation(
-                "RPC-012", "R-014", problem, pointer="", related=related, at_most="info" if null else None
+                "RPC-012",
+                "R-014",
+                problem,
+                pointer="",
+                related=related,
+                at_most="info" if has_null_id else None,
             )
     elif isinstance(message.id, int | str) and message.id not in request_ids:
         session = exchange.session
@@ -219,12 +232,12 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> C
             yield Violation("HTTP-011", "R-072", problem, pointer="/id", related=related)
 
 
-def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report an empty JSON answer (HTTP-011)."""
     head = exchange.response
-    if head is None or not exchange.succeeded or exchange.bodies or exchange.cut or not exchange.requests:
+    if head is None or not exchange.succeeded or exchange.body_count or exchange.cut or not exchange.requests:
         return
-    reported_elsewhere = "HTTP-010" in exchange.reported or exchange.initialize is not None
+    reported_elsewhere = "HTTP-010" in exchange.broken_rules or exchange.initialize is not None
     if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere:
         problem = "server answered a request with an empty body"
         yield Violation(
@@ -232,12 +245,12 @@ def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
         )
 
 
-def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a complete HTTP answer to initialize that does not contain its response (SEQ-001)."""
     initialize = exchange.initialize
-    if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.reported:
+    if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.broken_rules:
         return
-    if exchange.unanswered and not exchange.named_events and not _unreadable(exchange):
+    if exchange.unanswered and not exchange.event_id_count and not _unreadable(exchange):
         problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
         yield Violation(
             "SEQ-001",
@@ -250,24 +263,26 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
 
 
 def _unreadable(exchange: HttpExchange) -> bool:
-    return exchange.session is not None and exchange.session.judge.history.server.unreadable
+    """Whether the server has sent something in this session that could not be read, perhaps the response."""
+    return exchange.session is not None and exchange.session.judge.history.server.sent_unreadable
 
 
-def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a successful answer to a GET for a stream that is not a stream (HTTP-016)."""
-    if exchange.succeeded and not exchange.streams and SSE_TYPE in accepted(exchange.fields):
-        found = exchange.response_fields.media_type
-        sent = shortened(found) if found else "no Content-Type"
-        problem = (
-            f"server answered a GET for an event stream with {exchange.status} and {sent}; 405 refuses it"
-        )
+def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a GET for a stream whose successful answer is not a stream (HTTP-016)."""
+    if exchange.succeeded and not exchange.response_is_sse and SSE_TYPE in accepted(exchange.fields):
+        media_type = exchange.response_fields.media_type
+        type_name = shortened(media_type) if media_type else "no Content-Type"
+        status = exchange.status
+        problem = f"server answered a GET for an event stream with {status} and {type_name}; 405 refuses it"
         yield Violation("HTTP-016", "R-077", problem, pointer=None, related=(exchange.request.seq,))
 
 
-def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report GET or DELETE not answered with 405 by a server without sessions (HTTP-020)."""
-    shown = history.modern_only.get(exchange.server)
-    if shown is None or history.blind or exchange.status in (401, 403, 404, 405, 429):
+def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a server that accepts GET or DELETE, although all revisions that it speaks only have POST
+    (HTTP-020).
+    """
+    proof_seq = history.modern_only.get(exchange.server)
+    if proof_seq is None or history.has_gap or exchange.status in (401, 403, 404, 405, 429):
         return
     if exchange.status < 500:
         problem = f"server answered {exchange.method} with {exchange.status}; its revisions only have POST"
@@ -276,22 +291,26 @@ def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
             "R-240",
             problem,
             pointer=None,
-            related=(shown, exchange.request.seq),
+            related=(proof_seq, exchange.request.seq),
             candidates=("2026-07-28",),
         )
 
 
-def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a local server that serves a page of another site (HTTP-019).
+def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a server on this machine that serves a web page of another site (HTTP-019).
 
-    A warning only, because each server decides which origins it trusts. Origins with other schemes are those
-    of programs, such as browser extensions.
+    This is a warning only, because each server decides which origins it trusts. An origin that is not http or
+    https is that of a program, such as a browser extension, and is not reported.
     """
     origin = exchange.fields.get("origin")
     if origin is None or not exchange.succeeded or exchange.method == "OPTIONS":
         return
     scheme, _, host = origin.lower().partition("://")
-    if scheme in ("http", "https") and not _loopback(host) and _loopback(exchange.fields.get("host") or ""):
+    if (
+        scheme in ("http", "https")
+        and not _is_loopback(host)
+        and _is_loopback(exchange.fields.get("host") or "")
+    ):
         problem = f"server on this machine served a page of another site ({shortened(origin)})"
         seq = exchange.response.seq if exchange.response else None
         yield Violation(
@@ -305,16 +324,16 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         )
 
 
-def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report a local server that opens an HTTP+SSE stream for a page of another site (HTTP-019).
+def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report a server on this machine that opens an HTTP+SSE stream for a page of another site (HTTP-019).
 
-    Only the endpoint event shows that a GET is one of HTTP+SSE.
+    The endpoint event is the first sign that a GET belongs to HTTP+SSE.
     """
-    if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.reported:
+    if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.broken_rules:
         yield from foreign_origin(exchange, history, None)
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     name = host[: host.rfind(":")] if host.rpartition(":")[2].isdecimal() else host
     return name in LOOPBACK or name.endswith(".localhost")
 
@@ -322,25 +341,27 @@ def _loopback(host: str) -> bool:
 # HTTP+SSE, the transport of 2024-11-05
 
 
-def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report an HTTP+SSE stream that does not begin with an endpoint event with a URI (HTTP-001)."""
+def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report an endpoint event that has no URI, or is not the first event of its stream (HTTP-001)."""
     if frame.event is None or frame.event.name != "endpoint":
         return
     if not frame.raw.strip():
         yield Violation("HTTP-001", "R-062", "server sent an endpoint event without a URI", at_most=None)
-    elif exchange.events > 1 and "HTTP-001" not in exchange.reported:
-        yield Violation("HTTP-001", "R-062", f"server sent the endpoint event as number {exchange.events}")
+    elif exchange.event_count > 1 and "HTTP-001" not in exchange.broken_rules:
+        yield Violation(
+            "HTTP-001", "R-062", f"server sent the endpoint event as number {exchange.event_count}"
+        )
 
 
-def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a POST to a URI other than the one the endpoint event named (HTTP-002).
+def posted_to_other_uri(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a POST to another URI than that of the endpoint event (HTTP-002).
 
-    It is reported only while there is one such stream and no other target for the POST.
+    It is reported only if the POST cannot belong to Streamable HTTP or to another HTTP+SSE stream.
     """
     if (
         not history.http_sse_sessions
-        or history.streamable
-        or history.blind
+        or history.saw_streamable_http
+        or history.has_gap
         or exchange.initialize is not None
     ):
         return
@@ -355,7 +376,7 @@ def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         yield Violation("HTTP-002", "R-063", problem, blame="client", candidates=("2024-11-05",))
 
 
-def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
+def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a message of an HTTP+SSE server that is not in a message event (HTTP-003)."""
     if frame.event is None:
         if any(is_answer(m) and as_object(m.value) and "jsonrpc" in m.value for m in singles(frame)[0]):
@@ -371,14 +392,14 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",), given=NAMED_EVENT),
         HttpCheck(
             ("HTTP-002",),
-            posted_elsewhere,
+            posted_to_other_uri,
             ("request",),
             (*STATEFUL, *OTHER),
             ("POST",),
             given=LEGACY_ENDPOINT_KNOWN,
         ),
         HttpCheck(("HTTP-003",), legacy_message, CONTENT, LEGACY),
-        HttpCheck(("HTTP-004",), other_method, ("request",), STREAMABLE, given=UNEXPECTED_BODY),
+        HttpCheck(("HTTP-004",), message_without_post, ("request",), STREAMABLE, given=UNEXPECTED_BODY),
         HttpCheck(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",), given=UNUSUAL_HEADERS),
         HttpCheck(("HTTP-006",), get_accept, ("request",), STATEFUL, ("GET",)),
         HttpCheck(
@@ -399,7 +420,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("HTTP-016",), get_answer, ("success",), STATEFUL, ("GET",)),
         HttpCheck(("HTTP-019",), foreign_origin, ("success",), MCP, given=WITH_ORIGIN),
         HttpCheck(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED_EVENT),
-        HttpCheck(("HTTP-020",), retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
+        HttpCheck(("HTTP-020",), stream_method_accepted, HEAD, STATEFUL, ("GET", "DELETE")),
         HttpCheck(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",), given=UNANSWERED),
     ),
 )

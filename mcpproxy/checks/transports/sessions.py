@@ -1,4 +1,4 @@
-"""Sessions over HTTP: which responses issue their ids, which requests carry them, and when they end.
+"""Sessions over HTTP: which responses issue session ids, which requests contain them, and when sessions end.
 
 These rules do not apply to a server that issues no session ids.
 
@@ -21,7 +21,7 @@ from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHisto
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import as_mask
 
-GUESSABLE: Final = 8
+MIN_ID_BYTES: Final = 8
 """A session id with fewer bytes than this is easy to guess."""
 
 IN_FLIGHT_NS: Final = 1_000_000_000
@@ -30,39 +30,39 @@ IN_FLIGHT_NS: Final = 1_000_000_000
 ABANDONED_NS: Final = 600_000_000_000
 """A client that was silent for this long no longer needs its session."""
 
-OTHER_REASONS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
-"""The right status for a missing session id, 400, and statuses that have another cause."""
+ALLOWED_REFUSALS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
+"""Statuses for a request without session id: 400 is the correct one, the others have other reasons."""
 
 WITH_VERSION_HEADER: Final = span("2025-06-18", "2026-07-28")
-"""The revisions with sessions whose requests name their version in a header."""
+"""The revisions with sessions in which each request names its version in a header."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
-Checked = Iterator[Violation]
+Violations = Iterator[Violation]
 
 
 # The session id
 
 
-def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a session id that a response other than that to initialize issues (PROTO-010)."""
-    issued, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
-    if issued is None or session is None or head is None:
+def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a session id that the server issues in another response than that to initialize (PROTO-010)."""
+    issued_id, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
+    if issued_id is None or session is None or head is None:
         return
     if session.id is not None:
-        # A request without an id may be outside this session, whatever its connection was used for before.
-        if issued != session.id and exchange.initialize is None and SESSION in exchange.fields:
+        # A request without a session id may not belong to this session, even on the same connection.
+        if issued_id != session.id and exchange.initialize is None and SESSION in exchange.fields:
             yield Violation("PROTO-010", "R-088", "server changed the session id in the middle of a session")
     elif exchange.initialize is None:
-        if not session.late:
+        if not session.joined_late:
             yield Violation("PROTO-010", "R-088", "server issued a session id after initialize was answered")
     elif head.status >= 300:
         problem = f"server issued a session id although it refused initialize with {head.status}"
         yield Violation("PROTO-010", "R-088", problem)
 
 
-def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
-    """Report a session id issued with a refused initialize (PROTO-010)."""
+def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report a session id in a response that refuses initialize with a JSON-RPC error (PROTO-010)."""
     initialize = exchange.initialize
     if initialize is None or SESSION not in exchange.response_fields or not exchange.succeeded:
         return
@@ -70,28 +70,28 @@ def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame
         yield Violation("PROTO-010", "R-088", "server issued a session id, but refused initialize")
 
 
-def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def invalid_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a session id that is empty, not visible ASCII, not unique or easy to guess (PROTO-010)."""
-    issued, session = exchange.response_fields.get(SESSION), exchange.session
-    if issued is None or session is None or exchange.initialize is None or not exchange.succeeded:
+    issued_id, session = exchange.response_fields.get(SESSION), exchange.session
+    if issued_id is None or session is None or exchange.initialize is None or not exchange.succeeded:
         return
-    known = as_mask(issued)
-    if known.length == 0:
+    mask = as_mask(issued_id)
+    if mask.length == 0:
         yield Violation("PROTO-010", "R-089", "server issued an empty session id")
         return
-    if not known.visible:
+    if not mask.visible:
         problem = "server issued a session id with characters other than visible ASCII"
         yield Violation("PROTO-010", "R-089", problem)
-    before = history.sessions.get(issued)
-    if before is not None and before is not session:
+    earlier_session = history.sessions.get(issued_id)
+    if earlier_session is not None and earlier_session is not session:
         yield Violation("PROTO-010", "R-090", "server issued a session id that it has issued before")
-    elif known.length < GUESSABLE:
-        problem = f"server issued a session id of {known.length} bytes, which is easy to guess"
+    elif mask.length < MIN_ID_BYTES:
+        problem = f"server issued a session id of {mask.length} bytes, which is easy to guess"
         yield Violation("PROTO-010", "R-090", problem)
 
 
-def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a request without the session id (PROTO-010)."""
+def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a request without the session id that the server has issued (PROTO-010)."""
     if _lacks_id(exchange):
         problem = (
             f"client sent {with_article(shortened(exchange.method))} without the session id that it was given"
@@ -99,9 +99,9 @@ def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         yield Violation("PROTO-010", "R-091", problem)
 
 
-def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a missing session id that was refused with a status other than 400 (PROTO-010)."""
-    if _lacks_id(exchange) and 400 <= exchange.status < 500 and exchange.status not in OTHER_REASONS:
+def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a server that refuses a missing session id with a status other than 400 (PROTO-010)."""
+    if _lacks_id(exchange) and 400 <= exchange.status < 500 and exchange.status not in ALLOWED_REFUSALS:
         problem = f"server refused a request without session id with {exchange.status} instead of 400"
         yield Violation("PROTO-010", "R-092", problem, pointer=None, related=(exchange.request.seq,))
 
@@ -109,23 +109,28 @@ def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Fram
 def _lacks_id(exchange: HttpExchange) -> bool:
     """Whether a request has no session id, although its connection belongs to a session with one."""
     session = exchange.session
-    if session is None or session.id is None or session.late or session.ended_seq is not None:
+    if session is None or session.id is None or session.joined_late or session.ended_seq is not None:
         return False
     return exchange.initialize is None and SESSION not in exchange.fields and exchange.method != "OPTIONS"
 
 
-def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """Report a session id that was never issued (PROTO-010).
+def foreign_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a session id that is not the one that the server has issued to this connection (PROTO-010).
 
-    It may have been issued before the recording, so this waits until the server refuses it.
+    The id may have been issued before the recording began, so it is reported only if the server refuses it.
     """
     session = exchange.session
-    if session is None or not session.late or session.id is None or history.blind:
+    if session is None or not session.joined_late or session.id is None or history.has_gap:
         return
     if exchange.status not in (400, 404):
         return
-    own = history.by_connection.get(exchange.request.connection)
-    if own is not None and own.id is not None and own.ended_seq is None and session.ended_seq is None:
+    connection_session = history.by_connection.get(exchange.request.connection)
+    if (
+        connection_session is not None
+        and connection_session.id is not None
+        and connection_session.ended_seq is None
+        and session.ended_seq is None
+    ):
         problem = "client sent a session id that is not the one it was given"
         yield Violation(
             "PROTO-010",
@@ -138,15 +143,15 @@ def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         )
 
 
-def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a server that serves a request of a session that is over (PROTO-010)."""
     session = exchange.session
     if session is None or session.ended_seq is None or exchange.initialize is not None:
         return
-    named = exchange.fields.get(SESSION) == session.id
-    if named and exchange.succeeded and exchange.request.seq > session.ended_seq:
+    is_named = exchange.fields.get(SESSION) == session.id
+    if is_named and exchange.succeeded and exchange.request.seq > session.ended_seq:
         problem = f"server served a session that ended in frame {session.ended_seq}"
-        uncertain = session.ended_by == "404"  # An intermediary may have sent it.
+        is_uncertain = session.ended_by == "404"  # An intermediary may have sent the 404.
         related = (session.ended_seq, exchange.request.seq)
         yield Violation(
             "PROTO-010",
@@ -154,11 +159,11 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
             problem,
             pointer=None,
             related=related,
-            at_most="warning" if uncertain else None,
+            at_most="warning" if is_uncertain else None,
         )
 
 
-def dead_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def id_of_ended_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a client that continues a session after a 404 has ended it (PROTO-010)."""
     session = history.sessions.get(exchange.fields.get(SESSION) or "")
     if session is None or session.ended_seq is None or session.ended_by != "404":
@@ -172,26 +177,26 @@ def dead_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -
     yield Violation("PROTO-010", "R-094", problem, pointer=None, related=(session.ended_seq,))
 
 
-def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a session that its client left without deleting it (PROTO-010)."""
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
-    idle_ns = (exchange.ended_ns or 0) - session.last_ns
-    if idle_ns >= ABANDONED_NS and session.last_ns:
+    idle_ns = (exchange.ended_ns or 0) - session.last_ended_ns
+    if idle_ns >= ABANDONED_NS and session.last_ended_ns:
         problem = (
             f"client left its session {idle_ns // 60_000_000_000} min before the end and did not delete it"
         )
         yield Violation("PROTO-010", "R-095", problem, at_most="info")
 
 
-def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
+def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a session id in a revision without sessions (PROTO-010)."""
     head = exchange.response
-    if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
+    if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.broken_rules:
         return
     if exchange.fields.get(VERSION) not in revisions.STATELESS:
-        return  # Its headers belong to the other era.
+        return  # The version header names a revision with sessions.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         problem = "server sent a session id in answer to a stateless request"
         yield Violation(
@@ -202,21 +207,26 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
 # The protocol version
 
 
-def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a missing or wrong MCP-Protocol-Version in a session (PROTO-008)."""
     session = exchange.session
-    if session is None or session.late or exchange.initialize is not None or exchange.method == "OPTIONS":
+    if (
+        session is None
+        or session.joined_late
+        or exchange.initialize is not None
+        or exchange.method == "OPTIONS"
+    ):
         return
     negotiated = _negotiated(session)
     if negotiated is None or _lacks_id(exchange):
         return  # Without its session id the request may not belong to this session.
-    named = exchange.fields.get(VERSION)
-    if named is None:
+    version = exchange.fields.get(VERSION)
+    if version is None:
         problem = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"
         yield Violation("PROTO-008", "R-096", problem)
-    elif named != negotiated:
+    elif version != negotiated:
         problem = (
-            f"client sent MCP-Protocol-Version: {shortened(named)} in a session that speaks {negotiated}"
+            f"client sent MCP-Protocol-Version: {shortened(version)} in a session that speaks {negotiated}"
         )
         yield Violation("PROTO-008", "R-097", problem)
 
@@ -225,18 +235,18 @@ def _negotiated(session: HttpSession) -> str | None:
     return session.judge.history.negotiated
 
 
-def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a server that accepts a protocol version which was never published (PROTO-008)."""
-    named, session = exchange.fields.get(VERSION), exchange.session
-    if named is None or named in REVISIONS or session is None or not exchange.succeeded:
+    version, session = exchange.fields.get(VERSION), exchange.session
+    if version is None or version in REVISIONS or session is None or not exchange.succeeded:
         return
-    if named.lower().startswith("draft"):
+    if version.lower().startswith("draft"):
         return
     problem = (
-        f"server accepted MCP-Protocol-Version: {shortened(named)}, which is not a revision; 400 refuses it"
+        f"server accepted MCP-Protocol-Version: {shortened(version)}, which is not a revision; 400 refuses it"
     )
-    # A value that looks like a date may be a revision newer than this program.
-    dated = _DATE.fullmatch(named) is not None
+    # A version with the form of a date may be a revision that this program does not know.
+    is_date = _DATE.fullmatch(version) is not None
     candidates = None if session.revision else WITH_VERSION_HEADER
     yield Violation(
         "PROTO-008",
@@ -244,7 +254,7 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         problem,
         pointer=None,
         related=(exchange.request.seq,),
-        at_most="info" if is_later(named) else "warning" if dated else None,
+        at_most="info" if is_later(version) else "warning" if is_date else None,
         candidates=candidates,
     )
 
@@ -253,15 +263,15 @@ FAMILY: Final = RuleFamily(
     http=(
         HttpCheck(("PROTO-010",), issued_elsewhere, HEAD, STATEFUL, given=ISSUES_SESSION_ID),
         HttpCheck(("PROTO-010",), issued_with_error, CONTENT, STATEFUL, ("POST",), given=ISSUES_SESSION_ID),
-        HttpCheck(("PROTO-010",), unfit_id, ("success",), STATEFUL, ("POST",), given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-010",), invalid_id, ("success",), STATEFUL, ("POST",), given=ISSUES_SESSION_ID),
         HttpCheck(("PROTO-010",), missing_id, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
         HttpCheck(("PROTO-010",), missing_id_refused, ("refusal",), STATEFUL),
-        HttpCheck(("PROTO-010",), invented_id, ("refusal",), STATEFUL),
+        HttpCheck(("PROTO-010",), foreign_id, ("refusal",), STATEFUL),
         HttpCheck(("PROTO-010",), outlived_session, ("success",), STATEFUL, given=SESSION_ENDED),
-        HttpCheck(("PROTO-010",), dead_id, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
+        HttpCheck(("PROTO-010",), id_of_ended_session, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
         HttpCheck(("PROTO-010",), abandoned_session, ("over",), STATEFUL),
         HttpCheck(("PROTO-010",), stateless_id, CONTENT, STATELESS, given=ISSUES_SESSION_ID),
         HttpCheck(("PROTO-008",), version_header, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
-        HttpCheck(("PROTO-008",), unfit_version, ("success",), STATEFUL, given=SESSION_MAY_DIFFER),
+        HttpCheck(("PROTO-008",), unpublished_version, ("success",), STATEFUL, given=SESSION_MAY_DIFFER),
     ),
 )

@@ -16,8 +16,8 @@ from mcpproxy.session.history import History
 PROMPT_EXIT_NS: Final = 5_000_000_000
 """A server that still runs this long after its stdin was closed did not exit promptly."""
 
-_RULE: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-003", "R-058")}
-_PIPE: Final = {"server": "stdout", "client": "the server's stdin"}
+_RULE_BY_SENDER: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-003", "R-058")}
+_PIPE_BY_SENDER: Final = {"server": "stdout", "client": "the server's stdin"}
 
 
 def stray_output(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
@@ -25,7 +25,7 @@ def stray_output(context: MessageContext[Malformed], history: History) -> Iterat
     message, frame, sender = context.message, context.frame, context.sender
     if context.at or frame.exchange:
         return
-    rule, pipe = _RULE[sender], _PIPE[sender]
+    rule, pipe = _RULE_BY_SENDER[sender], _PIPE_BY_SENDER[sender]
     value = as_object(message.value)
     if message.flaw is Flaw.EMPTY:
         if frame.terminated:
@@ -64,10 +64,10 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
     )
 
 
-def signalled_first(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a SIGTERM sent before stdin was closed (STDIO-004).
+def terminated_before_eof(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """Report a client that sends SIGTERM before it closes the server's stdin (STDIO-004).
 
-    Other signals do not count: interrupts and hang-ups come from terminals, not from clients.
+    Other signals are not reported: interrupts and hang-ups come from terminals and not from clients.
     """
     if isinstance(event, Signal) and event.name == "SIGTERM" and history.client.closed_ns is None:
         problem = "client sent SIGTERM before it closed the server's stdin"
@@ -79,16 +79,16 @@ def signalled_first(event: Signal | Close, history: History) -> Iterator[Violati
             related=(),
             blame="client",
             at_most=None,
-            frame=0,
+            frame=0,  # A signal is not a frame.
             candidates=history.candidates,
         )
 
 
 def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a server that still runs long after its stdin was closed (STDIO-005)."""
-    gone = history.client.closed_ns
-    if isinstance(event, Close) and gone is not None and event.ending in ("exited", "signalled"):
-        waited_ns = event.observed_at_ns - gone
+    stdin_closed_ns = history.client.closed_ns
+    if isinstance(event, Close) and stdin_closed_ns is not None and event.ending in ("exited", "signalled"):
+        waited_ns = event.observed_at_ns - stdin_closed_ns
         if waited_ns >= PROMPT_EXIT_NS:
             problem = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed"
             yield Violation(
@@ -99,7 +99,7 @@ def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
                 related=(),
                 blame=SERVER,
                 at_most=None,
-                frame=0,
+                frame=0,  # The end of a process is not a frame.
                 candidates=history.candidates,
             )
 
@@ -107,7 +107,7 @@ def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
 FAMILY: Final = RuleFamily(
     checks=(Check(("STDIO-002", "STDIO-003"), stray_output, (Malformed,), (), ANY_PROTOCOL),),
     events=(
-        EventCheck(("STDIO-004",), signalled_first),
+        EventCheck(("STDIO-004",), terminated_before_eof),
         EventCheck(("STDIO-005",), late_exit),
     ),
 )

@@ -1,7 +1,8 @@
-"""Cancellation: which requests a peer may cancel, and what it may still get afterwards.
+"""Cancellation: which requests a peer may cancel, and which messages may still follow.
 
-The answer to a request and its cancellation may cross on the way, and neither side can prevent that. So
-nothing that happens within ``GRACE_NS`` is reported.
+The answer to a request and the cancellation of the request may cross on the way, which neither side can
+prevent. So an answer soon after the cancellation is not reported, and a cancellation soon after the answer is
+not reported either (``GRACE_NS``).
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
@@ -23,20 +24,20 @@ from mcpproxy.checks.engine.rows import (
     RuleFamily,
     StateUpdate,
 )
-from mcpproxy.checks.utilities.progress import ProgressTokens, twin_of
+from mcpproxy.checks.utilities.progress import ProgressTokens, with_other_type
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, seconds
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep_latest
 
 GRACE_NS: Final = 5_000_000_000
-"""A peer has read a message after this long, even if it is busy or the message waited in a pipe."""
+"""After this long a peer has certainly read a message, even if it is busy or the message waited in a pipe."""
 
 GIVEN_UP_NS: Final = 30_000_000_000
-"""A request that was cancelled after this long was given up."""
+"""If a request is cancelled after this long, its sender had waited for the answer in vain."""
 
 QUICK: Final = frozenset(
     {
@@ -49,19 +50,21 @@ QUICK: Final = frozenset(
         "logging/setLevel",
     }
 )
-"""Requests that need neither work nor a person."""
+"""Requests that can be answered at once: they need neither long work nor a person."""
 
 READ_NS: Final = 100_000_000
-"""After this long, a peer that has answered a later request has read a cancellation and acted on it."""
+"""If a peer has answered a request, it has read all earlier cancellations; this long after a cancellation it
+has also acted on it.
+"""
 
 MAX_REMEMBERED: Final = 1024
-"""The number of the latest tasks and cancellations that are remembered."""
+"""The number of tasks, and the number of cancellations, that are remembered."""
 
 METHOD: Final = "notifications/cancelled"
 LISTEN: Final = "subscriptions/listen"
 
 OPTIONAL_ID: Final = "2025-11-25"
-"""The revision whose schema allows a cancellation without an id, although its text does not."""
+"""The revision whose schema allows a cancellation without an id; the text of the specification does not."""
 
 UNKNOWN_REQUEST: Final = ("CANC-001", "R-106")
 ANSWERED_REQUEST: Final = ("CANC-002", "R-107")
@@ -70,34 +73,40 @@ SHAPE: Final = ("CANC-004", "R-109")
 TASK: Final = ("CANC-006", "R-111")
 TASK_WITHOUT_ID: Final = ("CANC-006", "D-006")
 FOREIGN_REQUEST: Final = ("CANC-007", "R-112")
-"""The rule and requirement for each kind of fault; ``FOREIGN_REQUEST`` is for the stateless revisions."""
+"""The rule and requirement for each kind of fault. ``FOREIGN_REQUEST`` is for the stateless revisions."""
 
 
 @slotted(frozen=True)
 class Cancelled:
-    """A cancellation: the request, if known, the sender, the id it names, its frame and its time."""
+    """A cancellation: the request (``None`` if unknown), who cancelled it, its id, the frame and the time."""
 
-    asked: SentRequest | None
+    request: SentRequest | None
     sender: Sender
     id: RequestId
     seq: int
-    at_ns: int
+    cancelled_ns: int
 
 
 @slotted()
 class Cancellations:
-    """The latest requests that became tasks, and the cancellations by the requester and id they name."""
+    """The latest requests that became tasks, and the latest cancellations.
+
+    ``by_request`` has the cancellations by the sender and the id of the request.
+    """
 
     tasks: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_REMEMBERED))
-    seen: dict[tuple[Sender, RequestId], Cancelled] = field(
+    by_request: dict[tuple[Sender, RequestId], Cancelled] = field(
         default_factory=dict[tuple[Sender, RequestId], Cancelled]
     )
 
-    def request(self, history: History, asker: Sender, id: RequestId) -> SentRequest | None:
-        """The latest request of ``asker`` with this id, answered or not, if it is remembered."""
-        if (pending := history.pending(asker, id)) is not None:
+    def request(self, history: History, requestor: Sender, id: RequestId) -> SentRequest | None:
+        """Return the latest request of ``requestor`` with this id; ``None`` if it is unknown or forgotten."""
+        if (pending := history.pending(requestor, id)) is not None:
             return pending
-        return next((a for a in reversed(history.answered) if a.id == id and a.sender == asker), None)
+        for request in reversed(history.answered_requests):
+            if request.id == id and request.sender == requestor:
+                return request
+        return None
 
 
 # The cancellation itself
@@ -109,131 +118,146 @@ def cancellation(context: MessageContext[Notification], history: History) -> Ite
     """
     message = context.message
     if message.params is not ABSENT and not isinstance(message.params, dict):
-        return  # RPC-016 reports it.
+        return  # RPC-016 reports params that are not an object.
     id = request_id(member(message.params, "requestId"))
     if id is None:
         yield from _no_id(context, message)
     elif context.sender == SERVER and is_stateless(context.candidates):
-        yield from _by_server(context, history, id)
+        yield from _by_stateless_server(context, history, id)
     else:
-        yield from _of_own(context, history, id)
+        yield from _by_requestor(context, history, id)
 
 
 def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation]:
-    """Report a cancellation without a usable id."""
+    """Report a cancellation without a usable request id (CANC-004)."""
     if not isinstance(message.params, dict) or "requestId" not in message.params:
         fault = "without a requestId"
-        lenient = message.params is not ABSENT and OPTIONAL_ID in context.candidates
+        is_lenient = message.params is not ABSENT and OPTIONAL_ID in context.candidates
     else:
         value = message.params["requestId"]
-        found = "a fraction" if isinstance(value, float) else kind(value)
-        fault, lenient = f"whose requestId is {found}, not a string or an integer", False
+        type_name = "a fraction" if isinstance(value, float) else kind(value)
+        fault, is_lenient = f"whose requestId is {type_name}, not a string or an integer", False
     problem = f"{context.sender} sent a cancellation {fault}"
-    yield _violation(context, SHAPE, problem, at_most="warning" if lenient else None)
+    yield _violation(context, SHAPE, problem, at_most="warning" if is_lenient else None)
 
 
-def _by_server(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
-    """Report what a server may not cancel: from 2026-07-28 on anything but a subscription."""
-    asked = history.of(Cancellations).request(history, CLIENT, id)
-    if asked is None and (history.over_http or _may_be_known(history, CLIENT, id)):
+def _by_stateless_server(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
+    """Report a server that cancels a request other than a subscription (CANC-007)."""
+    request = history.of(Cancellations).request(history, CLIENT, id)
+    if request is None and (history.over_http or _may_have_used(history, CLIENT, id)):
         return
-    if asked is None:
+    if request is None:
         problem = f"server cancelled request {spelled(id)}, an id that the client never used"
         yield _violation(context, FOREIGN_REQUEST, problem)
-    elif asked.method and asked.method != LISTEN:
-        problem = f"server cancelled {_named(asked)} of the client; it may only end a {LISTEN}"
-        yield _violation(context, FOREIGN_REQUEST, problem, asked.seq)
+    elif request.method and request.method != LISTEN:
+        problem = f"server cancelled {_named(request)} of the client; it may only end a {LISTEN}"
+        yield _violation(context, FOREIGN_REQUEST, problem, request.seq)
 
 
-def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
-    """Report a cancellation of a request of the sender's own that it may not cancel, or not any more."""
-    sender, memory = context.sender, history.of(Cancellations)
-    asked, first = memory.request(history, sender, id), history.initialize
-    if asked is not None and asked is first:
+def _by_requestor(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
+    """Report a peer that cancels initialize, a task, an answered request, or a request that it never sent
+    (CANC-001, CANC-002, CANC-003, CANC-006, CANC-007).
+    """
+    sender, cancellations = context.sender, history.of(Cancellations)
+    request, initialize = cancellations.request(history, sender, id), history.initialize
+    if request is not None and request is initialize:
         problem = f"client cancelled its initialize request ({spelled(id)})"
-        yield _violation(context, INITIALIZE, problem, asked.seq)
-    elif asked is not None and _is_task(asked, history):
+        yield _violation(context, INITIALIZE, problem, request.seq)
+    elif request is not None and _is_task(request, history):
         problem = (
-            f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
+            f"{sender} cancelled {_named(request)}, which it had asked for as a task, without tasks/cancel"
         )
-        yield _violation(context, TASK if asked.answered_seq else TASK_WITHOUT_ID, problem, asked.seq)
-    elif asked is not None and asked.answered_seq and asked.answers_due <= 0:
-        waited_ns = context.frame.observed_at_ns - asked.answered_ns
+        yield _violation(context, TASK if request.answered_seq else TASK_WITHOUT_ID, problem, request.seq)
+    elif request is not None and request.answered_seq and request.answers_due <= 0:
+        waited_ns = context.frame.observed_at_ns - request.answered_ns
         if waited_ns >= GRACE_NS:
-            problem = f"{sender} cancelled {_named(asked)} {seconds(waited_ns)} after its answer"
-            # The requirement is about what the sender believes, which cannot be observed.
-            level = "info" if history.over_http else "warning"
-            yield _violation(context, ANSWERED_REQUEST, problem, asked.seq, asked.answered_seq, at_most=level)
-    elif asked is None and not history.over_http and not _may_be_known(history, sender, id):
+            problem = f"{sender} cancelled {_named(request)} {seconds(waited_ns)} after its answer"
+            # The requirement is about what the sender believes, and that cannot be observed.
+            at_most = "info" if history.over_http else "warning"
+            yield _violation(
+                context, ANSWERED_REQUEST, problem, request.seq, request.answered_seq, at_most=at_most
+            )
+    elif request is None and not history.over_http and not _may_have_used(history, sender, id):
         yield _never_used(context, history, id)
 
 
 def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
+    """Return the violation of a cancellation with an id that its sender never used."""
     problem = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
-    twin = twin_of(id)
-    if twin is not None and history.side(context.sender).used.first_use(twin) is not None:
-        problem = f"{problem}: it used {spelled(twin)}"
-    broken = FOREIGN_REQUEST if is_stateless(context.candidates) else UNKNOWN_REQUEST
-    return _violation(context, broken, problem)
+    retyped_id = with_other_type(id)
+    if retyped_id is not None and history.side(context.sender).used_ids.first_use(retyped_id) is not None:
+        problem = f"{problem}: it used {spelled(retyped_id)}"
+    requirement = FOREIGN_REQUEST if is_stateless(context.candidates) else UNKNOWN_REQUEST
+    return _violation(context, requirement, problem)
 
 
-def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
-    """Whether ``asker`` has used the id, or may have used it before the recording."""
-    side = history.side(asker)
-    if history.blind or history.scattered or not side.was_read:
+def _may_have_used(history: History, requestor: Sender, id: RequestId) -> bool:
+    """Whether ``requestor`` has used the id, or may have used it in a message that was not seen or read."""
+    side = history.side(requestor)
+    if history.has_gap or history.may_lack_messages or not side.fully_read:
         return True
-    return side.used.first_use(id) is not None or side.withdrawn.first_use(id) is not None
+    return side.used_ids.first_use(id) is not None or side.refused_ids.first_use(id) is not None
 
 
-def _is_task(asked: SentRequest, history: History) -> bool:
-    """Whether a request is task-augmented: its answer was a task or, before that, the receiver declared tasks
-    for it.
+def _is_task(request: SentRequest, history: History) -> bool:
+    """Whether a request became a task.
+
+    Before its answer: whether it asks for a task and the receiver declared tasks for this method.
     """
-    if asked.stateless or not isinstance(member(asked.params, "task"), dict):
+    if request.stateless or not isinstance(member(request.params, "task"), dict):
         return False
-    if asked.answered_seq:
-        return any(task is asked for task in history.of(Cancellations).tasks)
-    declared = history.capabilities(other(asked.sender))
-    return declared is not None and declares(declared, f"tasks.requests.{asked.method.replace('/', '.')}")
+    if request.answered_seq:
+        return any(task is request for task in history.of(Cancellations).tasks)
+    capabilities = history.capabilities(other(request.sender))
+    return capabilities is not None and declares(
+        capabilities, f"tasks.requests.{request.method.replace('/', '.')}"
+    )
 
 
-def _named(asked: SentRequest) -> str:
-    return f"{shortened(asked.method) or 'request'} ({spelled(asked.id)})"
+def _named(request: SentRequest) -> str:
+    """Return the method and the id of a request for a message to people."""
+    return f"{shortened(request.method) or 'request'} ({spelled(request.id)})"
 
 
 def _violation(
     context: MessageContext,
-    broken: tuple[str, str],
+    requirement: tuple[str, str],
     problem: str,
     *related: int,
     at_most: Severity | None = None,
 ) -> Violation:
     return Violation(
-        *broken, problem, pointer=context.at + "/params/requestId", related=related, at_most=at_most
+        *requirement, problem, pointer=context.at + "/params/requestId", related=related, at_most=at_most
     )
 
 
 def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report the cancellation of a request that was never sent (CANC-001), over HTTP.
+    """Report the cancellation of a request that was never sent, over HTTP (CANC-001).
 
-    There the cancellation may overtake its request, so this is judged at the end.
+    Over HTTP a cancellation may overtake its request, so this is judged at the end of the session.
     """
-    if not isinstance(event, Close) or not history.over_http or history.lasting is not None:
+    if not isinstance(event, Close) or not history.over_http or history.stateless_memories is not None:
         return
-    for found in history.of(Cancellations).seen.values():
-        if found.asked is None and not _may_be_known(history, found.sender, found.id):
-            problem = f"{found.sender} cancelled request {spelled(found.id)}, an id that it never used"
+    for cancelled in history.of(Cancellations).by_request.values():
+        if cancelled.request is None and not _may_have_used(history, cancelled.sender, cancelled.id):
+            problem = (
+                f"{cancelled.sender} cancelled request {spelled(cancelled.id)}, an id that it never used"
+            )
             yield Violation(
-                *UNKNOWN_REQUEST, problem, pointer="/params/requestId", blame=found.sender, frame=found.seq
+                *UNKNOWN_REQUEST,
+                problem,
+                pointer="/params/requestId",
+                blame=cancelled.sender,
+                frame=cancelled.seq,
             )
 
 
 def cancelled_over_http(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """Report a cancellation sent over HTTP, where closing the stream cancels (CANC-009)."""
+    """Report a notification of cancellation over HTTP, where closing the stream cancels (CANC-009)."""
     body = exchange.body
-    if body is not None and any(m.value.get("method") == METHOD for m in exchange.messages):
+    if body is not None and any(message.value.get("method") == METHOD for message in exchange.messages):
         problem = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
         yield Violation("CANC-009", "R-114", problem, pointer="/method", frame=body.seq)
 
@@ -243,89 +267,98 @@ def cancelled_over_http(
 
 def late_answer(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report an answer long after the cancellation (CANC-005)."""
-    asked = context.answers
-    if asked is None or not asked.cancelled:
+    request = context.answers
+    if request is None or not request.cancelled:
         return ()
-    return _late(context, history, asked, ("CANC-005", "R-110"), "answered", context.at + "/id")
+    return _late(context, history, request, ("CANC-005", "R-110"), "answered", context.at + "/id")
 
 
 def late_progress(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report progress long after the cancellation (CANC-010).
 
-    Of the other messages none shows which request it belongs to.
+    Other notifications do not show which request they belong to, so they are not checked.
     """
     token = request_id(member(context.message.value, "params", "progressToken"))
-    known = None if token is None else history.of(ProgressTokens).tracked[other(context.sender)].get(token)
-    if known is None or known.shared or not known.asked.cancelled or known.asked.answered_seq:
+    tracked = None if token is None else history.of(ProgressTokens).tracked[other(context.sender)].get(token)
+    if tracked is None or tracked.shared or not tracked.request.cancelled or tracked.request.answered_seq:
         return ()
-    broken, pointer = ("CANC-010", "R-115"), context.at + "/params/progressToken"
-    return _late(context, history, known.asked, broken, "reported progress of", pointer)
+    requirement, pointer = ("CANC-010", "R-115"), context.at + "/params/progressToken"
+    return _late(context, history, tracked.request, requirement, "reported progress of", pointer)
 
 
 def _late(
     context: MessageContext,
     history: History,
-    asked: SentRequest,
-    broken: tuple[str, str],
+    request: SentRequest,
+    requirement: tuple[str, str],
     verb: str,
     pointer: str,
 ) -> Iterator[Violation]:
-    found = history.of(Cancellations).seen.get((asked.sender, asked.id))
-    if found is None or found.asked is not asked:
+    """Report a message about a cancelled request, if its sender had certainly read the cancellation."""
+    cancelled = history.of(Cancellations).by_request.get((request.sender, request.id))
+    if cancelled is None or cancelled.request is not request:
         return
-    waited_ns = context.frame.observed_at_ns - found.at_ns
-    was_read = not history.over_http and history.side(asked.sender).last_answered_seq > found.seq
-    if waited_ns >= (READ_NS if was_read else GRACE_NS):
-        problem = f"{context.sender} {verb} {_named(asked)} {seconds(waited_ns)} after it was cancelled"
+    waited_ns = context.frame.observed_at_ns - cancelled.cancelled_ns
+    cancellation_was_read = (
+        not history.over_http and history.side(request.sender).last_answered_seq > cancelled.seq
+    )
+    if waited_ns >= (READ_NS if cancellation_was_read else GRACE_NS):
+        problem = f"{context.sender} {verb} {_named(request)} {seconds(waited_ns)} after it was cancelled"
         # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
-        level = None if is_stateless(context.candidates) else "info"
-        yield Violation(*broken, problem, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
+        at_most = None if is_stateless(context.candidates) else "info"
+        yield Violation(
+            *requirement, problem, pointer=pointer, related=(request.seq, cancelled.seq), at_most=at_most
+        )
 
 
 def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """RPC-008: the asker waited long, and then cancelled"""
-    if not isinstance(event, Close) or history.blind or history.over_http:
+    """Report a request that was cancelled because it stayed unanswered for long (RPC-008)."""
+    if not isinstance(event, Close) or history.has_gap or history.over_http:
         return
-    for found in history.of(Cancellations).seen.values():
-        asked = found.asked
-        if asked is None or asked.answered_seq or not asked.method or asked.method == LISTEN:
+    for cancelled in history.of(Cancellations).by_request.values():
+        request = cancelled.request
+        if request is None or request.answered_seq or not request.method or request.method == LISTEN:
             continue
-        responder = other(asked.sender)
-        waited_ns = found.at_ns - asked.at_ns
-        if waited_ns < GIVEN_UP_NS or found.sender != asked.sender or not history.side(responder).was_read:
+        responder = other(request.sender)
+        waited_ns = cancelled.cancelled_ns - request.sent_ns
+        if (
+            waited_ns < GIVEN_UP_NS
+            or cancelled.sender != request.sender
+            or not history.side(responder).fully_read
+        ):
             continue
-        if _is_task(asked, history) or (asked.stateless and history.stateful_seq is not None):
-            continue  # A probe of the other era may stay unanswered.
-        tokens = history.of(ProgressTokens).tracked[asked.sender].values()
-        if any(token.asked is asked and token.latest is not None for token in tokens):
-            continue  # It was at work.
-        said = (
-            f"{responder} did not answer {_named(asked)}, "
-            f"which the {asked.sender} cancelled after {seconds(waited_ns)}"
+        if _is_task(request, history) or (request.stateless and history.stateful_seq is not None):
+            continue  # A stateless request in a stateful session is a probe, which may stay unanswered.
+        tokens = history.of(ProgressTokens).tracked[request.sender].values()
+        if any(token.request is request and token.latest is not None for token in tokens):
+            continue  # The receiver reported progress, so it had not ignored the request.
+        problem = (
+            f"{responder} did not answer {_named(request)}, "
+            f"which the {request.sender} cancelled after {seconds(waited_ns)}"
         )
         yield Violation(
             "RPC-008",
             "R-010",
-            said,
-            related=(found.seq,),
+            problem,
+            related=(cancelled.seq,),
             blame=responder,
-            at_most="warning" if asked.method in QUICK else "info",
-            frame=asked.seq,
-            candidates=asked.candidates,
+            at_most="warning" if request.method in QUICK else "info",
+            frame=request.seq,
+            candidates=request.candidates,
         )
 
 
 def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a server that exits without ending an open subscription (CANC-008)."""
-    if not isinstance(event, Close) or event.exit_code != 0 or history.blind or history.over_http:
+    """Report a server that exits and leaves a subscription open (CANC-008)."""
+    if not isinstance(event, Close) or event.exit_code != 0 or history.has_gap or history.over_http:
         return
-    ended_ns, left_ns = history.server.closed_ns, history.client.closed_ns
-    if ended_ns is None or (left_ns is not None and left_ns <= ended_ns):
+    server_closed_ns, client_closed_ns = history.server.closed_ns, history.client.closed_ns
+    if server_closed_ns is None or (client_closed_ns is not None and client_closed_ns <= server_closed_ns):
         return  # The client disconnected first, which ended its subscriptions.
-    ended = history.of(Cancellations).seen
-    for asked in history.client.pending.values():
-        if asked.method == LISTEN and asked.stateless and (CLIENT, asked.id) not in ended:
-            problem = f"server exited without ending {_named(asked)}, a subscription that was still open"
+    cancellations = history.of(Cancellations).by_request
+    for request in history.client.pending.values():
+        if request.method == LISTEN and request.stateless and (CLIENT, request.id) not in cancellations:
+            problem = f"server exited without ending {_named(request)}, a subscription that was still open"
             yield Violation(
                 "CANC-008",
                 "R-113",
@@ -333,35 +366,35 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
                 pointer=None,
                 blame="server",
                 at_most="info",
-                frame=asked.seq,
-                candidates=asked.candidates,
+                frame=request.seq,
+                candidates=request.candidates,
             )
 
 
-# What is recorded
+# The state
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
     """Record a request that was answered with a task."""
-    asked = context.answers
-    if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
+    request = context.answers
+    if request is None or not isinstance(request.params, dict) or "task" not in request.params:
         return
     if isinstance(member(context.message.value, "result", "task"), dict):
-        history.of(Cancellations).tasks.append(asked)
+        history.of(Cancellations).tasks.append(request)
 
 
 def remember_cancellation(context: MessageContext, history: History) -> None:
-    """Record a cancellation and its time. A server may cancel a subscription of the client."""
+    """Record a cancellation. The sender cancels its own request, or a server ends a subscription."""
     id, sender = request_id(member(context.message.value, "params", "requestId")), context.sender
     if id is None:
         return
-    asked = history.pending(sender, id)
-    if asked is None and sender == SERVER:
+    request = history.pending(sender, id)
+    if request is None and sender == SERVER:
         subscription = history.pending(CLIENT, id)
-        asked = subscription if subscription is not None and subscription.method == LISTEN else None
-    found = Cancelled(asked, sender, id, context.seq, context.frame.observed_at_ns)
-    asker = sender if asked is None else asked.sender
-    keep(history.of(Cancellations).seen, (asker, id), found, MAX_REMEMBERED)
+        request = subscription if subscription is not None and subscription.method == LISTEN else None
+    cancelled = Cancelled(request, sender, id, context.seq, context.frame.observed_at_ns)
+    requestor = sender if request is None else request.sender
+    keep_latest(history.of(Cancellations).by_request, (requestor, id), cancelled, MAX_REMEMBERED)
 
 
 FAMILY: Final = RuleFamily(

@@ -1,6 +1,6 @@
-"""Completion: the number of values in one result.
+"""Completion: how many values one result may suggest.
 
-``shapes`` checks the members of requests and results.
+``checks.basic.shapes`` checks the members of requests and results.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
 """

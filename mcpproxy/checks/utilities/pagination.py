@@ -1,6 +1,6 @@
-"""Pagination: the server gives out cursors, and the client returns them unchanged.
+"""Pagination: a page of a list ends with a cursor, and the request for the next page returns that cursor.
 
-Each list has its own cursors. The empty string is a valid cursor: only its presence matters.
+Each list has its own cursors. The empty string is a valid cursor.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
 """
@@ -15,14 +15,14 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import Sender, other
-from mcpproxy.session.history import History, SentRequest, keep, kept
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
 
 INVALID_PARAMS: Final = -32602
 
 UNRELATED_CODES: Final = (-32601, -32020, -32021, -32022)
-"""Error codes with a cause other than the cursor: the method, the headers, the revision."""
+"""Codes of errors that are about the method, the headers or the revision and not about the cursor."""
 
 MAX_CURSORS: Final = 16_384
 MAX_LISTS: Final = 1024
@@ -30,36 +30,36 @@ MAX_UNKNOWN: Final = 64
 """The number of cursors per list, of lists, and of requests with an unknown cursor that are remembered."""
 
 MAX_STEPS: Final = 1024
-"""The number of pages that are followed back to find a circle."""
+"""The number of pages that are followed back to find out whether cursors lead in a circle."""
 
 Key = tuple[str, Sender, str]
-"""The owner of cursors: the caller (see ``History.caller``), the side that asks, and the list method."""
+"""Identifies a list: the caller (see ``History.caller``), the side that requests pages, and the method."""
 
 
 @slotted()
 class Cursors:
     """The cursors of one list, stored as hashes because they may be long.
 
-    ``before`` maps each cursor to the cursor of the request that was answered with it, ``None`` on the first
-    page. ``forgetful`` is set once there were more cursors than are remembered.
+    ``previous`` maps each cursor in an answer to the cursor in its request, ``None`` if the request was for
+    the first page. ``forgot_some`` is set once there were more cursors than are remembered.
     """
 
-    before: dict[int, int | None] = field(default_factory=dict[int, int | None])
-    forgetful: bool = False
+    previous: dict[int, int | None] = field(default_factory=dict[int, int | None])
+    forgot_some: bool = False
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
-        """Whether ``cursor`` is ``start``, or one of those that led to it."""
-        wanted, at = hash(cursor), None if start is None else hash(start)
+        """Whether following ``cursor`` from page to page comes to ``start``, or the two are equal."""
+        cursor_hash, current = hash(cursor), None if start is None else hash(start)
         for _ in range(MAX_STEPS):
-            if at is None or at == wanted:
-                return at is not None
-            at = self.before.get(at)
+            if current is None or current == cursor_hash:
+                return current is not None
+            current = self.previous.get(current)
         return False
 
     def add(self, cursor: str, sent: str | None) -> None:
-        """Remember that ``cursor`` was returned for ``sent``."""
-        keep(self.before, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
-        self.forgetful = self.forgetful or len(self.before) >= MAX_CURSORS
+        """Remember that ``cursor`` was given in answer to a request with the cursor ``sent``."""
+        keep_latest(self.previous, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
+        self.forgot_some = self.forgot_some or len(self.previous) >= MAX_CURSORS
 
 
 @slotted()
@@ -72,74 +72,67 @@ class Pages:
 
 def unknown_cursor(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a cursor that was never given for this list (PAGE-002)."""
-    sent = _sent(context)
-    if sent is None or not _is_unknown(context, history, sent):
+    cursor = _cursor(context.message.params)
+    if cursor is None or not _is_unknown(context, history, cursor):
         return ()
     message, sender = context.message, context.sender
-    pages, giver = history.beyond(Pages), other(sender)
+    pages, giver = history.across_requests(Pages), other(sender)
     problem = (
-        f"{sender} sent {message.method} with the cursor {shown(sent)}, which the {giver} never gave for it"
+        f"{sender} sent {message.method} with the cursor {shown(cursor)}, which the {giver} never gave for it"
     )
     for method in LISTS:
-        if (found := pages.lists.get((history.caller, sender, method))) and hash(sent) in found.before:
+        cursors = pages.lists.get((history.caller, sender, method))
+        if cursors is not None and hash(cursor) in cursors.previous:
             problem = f"{problem}: it is one of {method}"
-    # Until 2025-11-25 a cursor ends with its session. Later it may come from before the recording.
-    level = "info" if context.stateless else None
-    return (Violation("PAGE-002", "R-124", problem, pointer=context.at + "/params/cursor", at_most=level),)
+    # Until 2025-11-25 a cursor is valid in one session only. In later revisions it may have been given before
+    # the recording.
+    at_most = "info" if context.stateless else None
+    return (Violation("PAGE-002", "R-124", problem, pointer=context.at + "/params/cursor", at_most=at_most),)
 
 
 def refused_cursor(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report an unknown cursor that was refused with a code other than -32602 (PAGE-003)."""
-    asked, message = context.answers, context.message
-    if asked is None or not any(request is asked for request in history.of(Pages).unknown):
+    request, message = context.answers, context.message
+    if request is None or not any(unknown is request for unknown in history.of(Pages).unknown):
         return ()
     code = member(as_object(message.error), "code")
     if not isinstance(code, int) or code == INVALID_PARAMS or code in UNRELATED_CODES:
         return ()
     problem = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
-    level = "info" if context.stateless else None  # The cursor may come from before the recording.
+    at_most = "info" if context.stateless else None  # The cursor may have been given before the recording.
     return (
         Violation(
             "PAGE-003",
             "R-125",
             problem,
             pointer=context.at + "/error/code",
-            related=(asked.seq,),
-            at_most=level,
+            related=(request.seq,),
+            at_most=at_most,
         ),
     )
 
 
-def next_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
+def next_cursor(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report a nextCursor that is not a string or that leads in a circle (PAGE-001, PAGE-004)."""
-    asked, message = context.answers, context.message
-    result = message.result if isinstance(message, Response) else None
-    if asked is None or not isinstance(result, dict) or "nextCursor" not in result:
+    request, result = context.answers, context.message.result
+    if request is None or not isinstance(result, dict) or "nextCursor" not in result:
         return ()
     cursor, pointer = result["nextCursor"], context.at + "/result/nextCursor"
+    page = f"{context.sender} sent a page of {request.method}"
     if not isinstance(cursor, str):
-        problem = (
-            f"{context.sender} sent a page of {asked.method} whose nextCursor is {kind(cursor)}, not a string"
-        )
-        level = "info" if cursor is None else None  # Many clients accept null.
-        return (Violation("PAGE-001", "R-123", problem, pointer=pointer, at_most=level),)
-    sent = _cursor(asked.params)
-    if sent is not None and _cursors(asked, history).leads_to(cursor, sent):
-        again = "which the request had" if cursor == sent else "which led to this page"
-        problem = (
-            f"{context.sender} sent a page of {asked.method} with the nextCursor {shown(cursor)}, {again}"
-        )
-        return (Violation("PAGE-004", "R-126", problem, pointer=pointer, related=(asked.seq,)),)
+        problem = f"{page} whose nextCursor is {kind(cursor)}, not a string"
+        at_most = "info" if cursor is None else None  # Many clients accept null.
+        return (Violation("PAGE-001", "R-123", problem, pointer=pointer, at_most=at_most),)
+    sent = _cursor(request.params)
+    if sent is not None and _cursors(request, history).leads_to(cursor, sent):
+        description = "which the request had" if cursor == sent else "which led to this page"
+        problem = f"{page} with the nextCursor {shown(cursor)}, {description}"
+        return (Violation("PAGE-004", "R-126", problem, pointer=pointer, related=(request.seq,)),)
     return ()
 
 
-def _sent(context: MessageContext[Request]) -> str | None:
-    """The cursor of a request."""
-    message = context.message
-    return _cursor(message.params)
-
-
 def _cursor(params: "JSON | Absent") -> str | None:
+    """Return the cursor in the params of a request, ``None`` if there is none."""
     cursor = params.get("cursor") if isinstance(params, dict) else None
     return cursor if isinstance(cursor, str) else None
 
@@ -147,30 +140,31 @@ def _cursor(params: "JSON | Absent") -> str | None:
 def _is_unknown(context: MessageContext[Request], history: History, cursor: str) -> bool:
     """Whether a request has a cursor that was certainly never issued for this list."""
     message = context.message
-    if history.blind or history.scattered or not history.side(other(context.sender)).was_read:
+    if history.has_gap or history.may_lack_messages or not history.side(other(context.sender)).fully_read:
         return False
-    found = history.beyond(Pages).lists.get((history.caller, context.sender, message.method))
-    return found is None or not (found.forgetful or hash(cursor) in found.before)
+    cursors = history.across_requests(Pages).lists.get((history.caller, context.sender, message.method))
+    return cursors is None or not (cursors.forgot_some or hash(cursor) in cursors.previous)
 
 
-def _cursors(asked: SentRequest, history: History) -> Cursors:
-    key: Key = (history.caller, asked.sender, asked.method)
-    return kept(history.beyond(Pages).lists, key, Cursors, MAX_LISTS)
+def _cursors(request: SentRequest, history: History) -> Cursors:
+    """Return the cursors of the list that a request is about."""
+    key: Key = (history.caller, request.sender, request.method)
+    return get_or_make(history.across_requests(Pages).lists, key, Cursors, MAX_LISTS)
 
 
 def remember_unknown(context: MessageContext[Request], history: History) -> None:
     """Record a request with a cursor that was never issued."""
-    sent = _sent(context)
-    if sent is not None and context.asked is not None and _is_unknown(context, history, sent):
+    cursor = _cursor(context.message.params)
+    if cursor is not None and context.asked is not None and _is_unknown(context, history, cursor):
         history.of(Pages).unknown.append(context.asked)
 
 
 def remember_page(context: MessageContext, history: History) -> None:
-    """Record the cursor that a page gives, and the cursor of its request."""
-    asked, cursor = context.answers, member(context.message.value, "result", "nextCursor")
-    if asked is None or not isinstance(cursor, str):
+    """Record the cursor of a page and the cursor of its request, unless they lead in a circle."""
+    request, cursor = context.answers, member(context.message.value, "result", "nextCursor")
+    if request is None or not isinstance(cursor, str):
         return
-    cursors, sent = _cursors(asked, history), _cursor(asked.params)
+    cursors, sent = _cursors(request, history), _cursor(request.params)
     if not cursors.leads_to(cursor, sent):
         cursors.add(cursor, sent)
 

@@ -1,8 +1,9 @@
 """Progress: the tokens that requests define, and the notifications that use them.
 
-A token belongs to the request that used it last; client and server have separate tokens. It is valid until
-the answer, or for a task-augmented request until the task ends. The order of messages is certain only within
-one pipe or one stream, so over HTTP a notification on another stream soon after the answer is not reported.
+A token belongs to the latest request that has it. Client and server have separate tokens. A token is valid
+until its request is answered. If the request became a task, the token is valid until the end of the task. The
+order of messages is certain only within one pipe or one stream. So over HTTP, a notification that comes soon
+after the answer on another stream is not reported.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
 """
@@ -17,16 +18,16 @@ from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, RequestId, Re
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
-from mcpproxy.session.history import History, SentRequest, UsedIds, keep
+from mcpproxy.session.history import History, SentRequest, UsedIds, keep_latest
 
 RACE_NS: Final = 1_000_000_000
 """Over HTTP, a notification this soon after an answer on another stream may have been sent before it."""
 
 MAX_TOKENS: Final = 1024
-"""The number of tokens whose progress is tracked; of older tokens only their use is remembered."""
+"""The number of tokens whose progress is tracked. Older tokens are only remembered as used."""
 
 AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
-"""Requests that can be task-augmented in 2025-11-25."""
+"""Requests that can become tasks in 2025-11-25."""
 
 POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
 """Requests whose answer shows whether a task has ended."""
@@ -39,59 +40,63 @@ UNKNOWN: Final = ("PROG-003", "R-118")
 GROWTH: Final = ("PROG-004", "R-119")
 COMPLETE: Final = ("PROG-005", "R-120")
 TASK: Final = ("PROG-007", "R-122")
+"""The rule and the requirement for each kind of fault in a notification."""
 
 
 @slotted()
 class Tracked:
-    """A recently used progress token: its request, and the latest progress reported under it.
+    """A recently used progress token: its request, and the latest progress reported with the token.
 
-    ``exchange`` is the HTTP exchange of the request. ``shared`` says that another request in flight uses the
-    same token, which makes it ambiguous. ``task`` says that the answer was a task. ``over_seq`` is the frame
-    that showed that this task ended, 0 while it runs.
+    ``exchange`` is the HTTP exchange of the request. ``shared`` is set if another request in flight has the
+    same token, so that progress may belong to either. ``is_task`` is set once the request was answered with a
+    task. ``task_ended_seq`` is the frame that showed that the task had ended, 0 while the task runs.
     """
 
     token: RequestId
-    asked: SentRequest
+    request: SentRequest
     exchange: int
     shared: bool
     latest: float | None = None
     latest_seq: int = 0
     latest_exchange: int = 0
-    task: bool = False
-    over_seq: int = 0
-    over_ns: int = 0
+    is_task: bool = False
+    task_ended_seq: int = 0
+    task_ended_ns: int = 0
 
     @property
     def in_flight(self) -> bool:
-        asked = self.asked
-        return not (asked.answered_seq or asked.cancelled or asked.taken_back)
+        """Whether the request may still be answered."""
+        request = self.request
+        return not (request.answered_seq or request.cancelled or request.refused_by_http)
 
 
 @slotted()
 class ProgressTokens:
-    """Every token that each side has used, and the state of the recent ones.
+    """Every token that each side has used in a request, and the state of the recent ones.
 
-    ``given`` and ``tracked`` are keyed by the sender of the request, ``tracked`` then by token. ``tasks`` is
-    keyed by that sender and the task id.
+    ``used`` and ``tracked`` are keyed by the sender of the request, ``tracked`` then by token. ``by_task``
+    is keyed by the sender of the request and the id of the task that the request became.
     """
 
-    given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
+    used: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
     tracked: dict[Sender, dict[RequestId, Tracked]] = field(
         default_factory=lambda: {"client": {}, "server": {}}
     )
-    tasks: dict[tuple[Sender, str], Tracked] = field(default_factory=dict[tuple[Sender, str], Tracked])
+    by_task: dict[tuple[Sender, str], Tracked] = field(default_factory=dict[tuple[Sender, str], Tracked])
 
     def forget_finished(self) -> None:
-        """Forget the tokens of answered requests: their late progress is not reported then."""
+        """Forget the tokens of answered requests, so that progress after the answer is not reported."""
         for sender, tracked in self.tracked.items():
-            self.tracked[sender] = {token: one for token, one in tracked.items() if one.in_flight or one.task}
+            self.tracked[sender] = {
+                token: entry for token, entry in tracked.items() if entry.in_flight or entry.is_task
+            }
 
 
 # Tokens of requests
 
 
 def given_token(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a token of the wrong type, or one that another request in flight uses (PROG-001, PROG-002)."""
+    """Report a token of the wrong type, or one that another request in flight has (PROG-001, PROG-002)."""
     message = context.message
     params = message.params
     if not isinstance(params, dict):
@@ -99,34 +104,34 @@ def given_token(context: MessageContext[Request], history: History) -> Iterable[
     meta = params.get("_meta")
     if not isinstance(meta, dict) or "progressToken" not in meta:
         return ()
-    return _given_token(context, history, message.method, request_id(meta["progressToken"]))
+    return _check_token(context, history, message.method, request_id(meta["progressToken"]))
 
 
-def _given_token(
+def _check_token(
     context: MessageContext, history: History, method: str, token: RequestId | None
 ) -> Iterator[Violation]:
+    """Check the token of a request; ``token`` is ``None`` if it has the wrong type."""
     pointer = context.at + "/params/_meta/progressToken"
     if token is None:
-        found = kind(member(context.message.value, "params", "_meta", "progressToken"))
-        found = "a fraction" if found == "a number" else found
-        problem = f"{context.sender} gave {shortened(method)} a progress token that is {found}"
+        type_name = kind(member(context.message.value, "params", "_meta", "progressToken"))
+        type_name = "a fraction" if type_name == "a number" else type_name
+        problem = f"{context.sender} gave {shortened(method)} a progress token that is {type_name}"
         yield Violation("PROG-001", "R-116", f"{problem}, not a string or an integer", pointer=pointer)
         return
-    known = history.of(ProgressTokens).tracked[context.sender].get(token)
-    if known is None or not known.in_flight or history.blind:
+    earlier = history.of(ProgressTokens).tracked[context.sender].get(token)
+    if earlier is None or not earlier.in_flight or history.has_gap:
         return
-    if history.side(other(context.sender)).was_read:
-        first = f"{shortened(known.asked.method)} in frame {known.asked.seq}"
-        problem = (
-            f"{context.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
-        )
+    if history.side(other(context.sender)).fully_read:
+        earlier_request = f"{shortened(earlier.request.method)} in frame {earlier.request.seq}"
+        fault = f"{context.sender} gave two requests in flight one progress token ({spelled(token)})"
         yield Violation(
             "PROG-002",
             "R-117",
-            f"{problem} and this {shortened(method)}",
+            f"{fault}: {earlier_request} and this {shortened(method)}",
             pointer=pointer,
-            related=(known.asked.seq,),
-            at_most="warning" if history.over_http else None,  # The answer may be lost with its stream.
+            related=(earlier.request.seq,),
+            # Over HTTP the first request may have been answered on a stream that broke.
+            at_most="warning" if history.over_http else None,
         )
 
 
@@ -139,138 +144,149 @@ def remember_token(context: MessageContext[Request], history: History) -> None:
     meta = params.get("_meta")
     if not isinstance(meta, dict) or "progressToken" not in meta:
         return
-    token, progress = request_id(meta["progressToken"]), history.of(ProgressTokens)
+    token, tokens = request_id(meta["progressToken"]), history.of(ProgressTokens)
     if token is None:
         return
-    progress.given[context.sender].add(token, context.seq)
-    tracked = progress.tracked[context.sender]
-    before = tracked.pop(token, None)
+    tokens.used[context.sender].add(token, context.seq)
+    tracked = tokens.tracked[context.sender]
+    earlier = tracked.pop(token, None)
     if context.asked is not None:
-        shared = before is not None and before.in_flight
-        keep(tracked, token, Tracked(token, context.asked, context.frame.exchange, shared), MAX_TOKENS)
+        shared = earlier is not None and earlier.in_flight
+        keep_latest(tracked, token, Tracked(token, context.asked, context.frame.exchange, shared), MAX_TOKENS)
 
 
 # Progress notifications
 
 
 def reported_progress(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report progress under an unknown token, after the end, or that does not grow (PROG-003, PROG-004,
-    PROG-005, PROG-007).
+    """Report progress with an unknown token, after the end of its request or task, or that does not grow
+    (PROG-003, PROG-004, PROG-005, PROG-007).
     """
     params = context.contents
     token = request_id(params.get("progressToken")) if isinstance(params, dict) else None
     if token is None:
         return ()
-    known = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
-    if known is None or known.task or not known.in_flight:
-        return _without_open_request(context, history, token, known)
-    return () if known.shared else _no_advance(context, known)
+    tracked = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
+    if tracked is None or tracked.is_task or not tracked.in_flight:
+        return _without_open_request(context, history, token, tracked)
+    return () if tracked.shared else _not_above_latest(context, tracked)
 
 
 def _without_open_request(
-    context: MessageContext, history: History, token: RequestId, known: Tracked | None
+    context: MessageContext, history: History, token: RequestId, tracked: Tracked | None
 ) -> Iterator[Violation]:
-    """Check progress under a token that belongs to a task, or to no request in flight."""
-    of_task = _of_task(context, history.of(ProgressTokens))
-    is_open = known is not None and known.in_flight
-    if of_task is not None and of_task is not known and not is_open:  # not the token of that task
+    """Check progress with a token that belongs to a task, or to no request in flight.
+
+    Progress of a task must have the token of the request that became the task.
+    """
+    token_of_task = _of_task(context, history.of(ProgressTokens))
+    is_open = tracked is not None and tracked.in_flight
+    if token_of_task is not None and token_of_task is not tracked and not is_open:
         problem = (
             f"{context.sender} reported the progress of a task under {spelled(token)}; "
-            f"the request for it gave {spelled(of_task.token)}"
+            f"the request for it gave {spelled(token_of_task.token)}"
         )
-        yield _violation(context, TASK, problem, of_task.asked.seq)
-    elif known is None:
+        yield _violation(context, TASK, problem, token_of_task.request.seq)
+    elif tracked is None:
         yield from _unknown(context, history, token)
-    elif not known.shared and not known.asked.taken_back:
-        yield from _too_late(context, history, known) or _no_advance(context, known)
+    elif not tracked.shared and not tracked.request.refused_by_http:
+        yield from _too_late(context, history, tracked) or _not_above_latest(context, tracked)
 
 
 def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
-    """Report a token that was never given.
+    """Report a token that no request had.
 
-    Nothing is reported if the request with the token may not have been seen or read, or where only a stream
-    identifies the request (a stateless request over HTTP).
+    Nothing is reported if the request with the token may not have been seen or could not be read. In a
+    stateless session over HTTP nothing is reported either, because the stream shows which request the
+    progress is of.
     """
-    asker = other(context.sender)
-    given = history.of(ProgressTokens).given[asker]
+    requestor = other(context.sender)
+    used = history.of(ProgressTokens).used[requestor]
     if (
-        given.first_use(token) is not None
-        or history.blind
-        or history.scattered
-        or history.lasting is not None
+        used.first_use(token) is not None
+        or history.has_gap
+        or history.may_lack_messages
+        or history.stateless_memories is not None
     ):
         return
-    if not history.side(asker).was_read or (context.sender == CLIENT and is_stateless(context.candidates)):
+    if not history.side(requestor).fully_read or (
+        context.sender == CLIENT and is_stateless(context.candidates)
+    ):
         return
-    problem = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
-    twin = twin_of(token)
-    if twin is not None and given.first_use(twin) is not None:
-        problem = f"{problem}: it gave {spelled(twin)}"
+    problem = f"{context.sender} reported progress under {spelled(token)}, which the {requestor} never gave"
+    retyped_token = with_other_type(token)
+    if retyped_token is not None and used.first_use(retyped_token) is not None:
+        problem = f"{problem}: it gave {spelled(retyped_token)}"
     yield _violation(context, UNKNOWN, problem)
 
 
-def twin_of(token: RequestId) -> RequestId | None:
-    """Return the same token or id as the other JSON type, ``None`` if it has none."""
+def with_other_type(token: RequestId) -> RequestId | None:
+    """Return the token or id as the other JSON type (``"7"`` for ``7``); ``None`` if that is not possible."""
     if isinstance(token, int):
         return str(token) if token.bit_length() < 64 else None
     return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None
 
 
-def _too_late(context: MessageContext, history: History, known: Tracked) -> list[Violation]:
-    """Report progress after the end: of a request after its answer, of a task after its last status."""
-    asked = known.asked
-    over_seq, over_ns = (
-        (known.over_seq, known.over_ns) if known.task else (asked.answered_seq, asked.answered_ns)
+def _too_late(context: MessageContext, history: History, tracked: Tracked) -> list[Violation]:
+    """Report progress of a request after its answer, or of a task after its final status."""
+    request = tracked.request
+    ended_seq, ended_ns = (
+        (tracked.task_ended_seq, tracked.task_ended_ns)
+        if tracked.is_task
+        else (request.answered_seq, request.answered_ns)
     )
-    if not over_seq or asked.answers_due > 0:  # id used twice: another answer is to come
+    # If two requests have the same id, the second answer is still due.
+    if not ended_seq or request.answers_due > 0:
         return []
-    if history.over_http and (
-        context.frame.exchange == known.exchange  # HTTP-014 reports what follows an answer on its own stream.
-        or context.frame.observed_at_ns - over_ns < RACE_NS
-    ):
-        return []
-    what = f"{shortened(asked.method)} ({spelled(asked.id)})"
-    problem = f"{context.sender} reported progress of {what} after "
+    if history.over_http:
+        if context.frame.exchange == tracked.exchange:
+            return []  # HTTP-014 reports messages that follow the answer on the same stream.
+        if context.frame.observed_at_ns - ended_ns < RACE_NS:
+            return []
+    request_name = f"{shortened(request.method)} ({spelled(request.id)})"
+    problem = f"{context.sender} reported progress of {request_name} after "
     problem += (
-        f"frame {over_seq} showed its task to be over" if known.task else f"answering it in frame {over_seq}"
+        f"frame {ended_seq} showed its task to be over"
+        if tracked.is_task
+        else f"answering it in frame {ended_seq}"
     )
     violation = _violation(
-        context, TASK if known.task else COMPLETE, problem, over_seq, uncertain=history.over_http
+        context, TASK if tracked.is_task else COMPLETE, problem, ended_seq, is_uncertain=history.over_http
     )
     return [violation]
 
 
-def _no_advance(context: MessageContext, known: Tracked) -> tuple[Violation, ...]:
-    """Report progress that is not above the latest on the same stream."""
-    params, latest = context.contents, known.latest
+def _not_above_latest(context: MessageContext, tracked: Tracked) -> tuple[Violation, ...]:
+    """Report progress that is not above the latest progress on the same stream."""
+    params, latest = context.contents, tracked.latest
     if latest is None or not isinstance(params, dict):
         return ()
     value = _number(params.get("progress"))
-    if value is None or value > latest or context.frame.exchange != known.latest_exchange:
+    if value is None or value > latest or context.frame.exchange != tracked.latest_exchange:
         return ()
-    what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
-    problem = f"{context.sender} reported progress {shown(value)} of {what} after {shown(latest)}"
-    return (_violation(context, GROWTH, problem, known.latest_seq, part="progress"),)
+    request_name = f"{shortened(tracked.request.method)} ({spelled(tracked.request.id)})"
+    problem = f"{context.sender} reported progress {shown(value)} of {request_name} after {shown(latest)}"
+    return (_violation(context, GROWTH, problem, tracked.latest_seq, member_name="progress"),)
 
 
 def _violation(
     context: MessageContext,
-    broken: tuple[str, str],
+    requirement: tuple[str, str],
     problem: str,
     *related: int,
-    part: str = "progressToken",
-    uncertain: bool = False,
+    member_name: str = "progressToken",
+    is_uncertain: bool = False,
 ) -> Violation:
-    pointer = f"{context.at}/params/{part}"
+    pointer = f"{context.at}/params/{member_name}"
     return Violation(
-        *broken, problem, pointer=pointer, related=related, at_most="warning" if uncertain else None
+        *requirement, problem, pointer=pointer, related=related, at_most="warning" if is_uncertain else None
     )
 
 
-def _of_task(context: MessageContext, progress: ProgressTokens) -> Tracked | None:
-    """The request whose task a notification names."""
-    task = member(context.message.value, "params", "_meta", RELATED_TASK, "taskId")
-    return progress.tasks.get((other(context.sender), task)) if isinstance(task, str) else None
+def _of_task(context: MessageContext, tokens: ProgressTokens) -> Tracked | None:
+    """Return the token of the task that a notification names."""
+    task_id = member(context.message.value, "params", "_meta", RELATED_TASK, "taskId")
+    return tokens.by_task.get((other(context.sender), task_id)) if isinstance(task_id, str) else None
 
 
 def remember_progress(context: MessageContext, history: History) -> None:
@@ -281,54 +297,58 @@ def remember_progress(context: MessageContext, history: History) -> None:
     token, value = request_id(params.get("progressToken")), _number(params.get("progress"))
     if token is None or value is None:
         return
-    known = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
-    if known is not None:
-        known.latest, known.latest_seq = value, context.seq
-        known.latest_exchange = context.frame.exchange
+    tracked = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
+    if tracked is not None:
+        tracked.latest, tracked.latest_seq = value, context.seq
+        tracked.latest_exchange = context.frame.exchange
 
 
 def remember_task(context: MessageContext, history: History) -> None:
-    """Record the task that a request became."""
-    asked, message = context.answers, context.message
-    if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
+    """Record that a request with a token became a task."""
+    request, message = context.answers, context.message
+    if request is None or not isinstance(request.params, dict) or "task" not in request.params:
         return
-    if asked.stateless or not isinstance(message, Response):
+    if request.stateless or not isinstance(message, Response):
         return
     if not isinstance(member(message.result, "task"), dict):
         return
-    token = request_id(member(asked.params, "_meta", "progressToken"))
-    known = None if token is None else history.of(ProgressTokens).tracked[asked.sender].get(token)
-    if known is not None and known.asked is asked:
-        known.task = True
-        task = member(message.result, "task", "taskId")
-        if isinstance(task, str):
-            keep(history.of(ProgressTokens).tasks, (asked.sender, task), known, MAX_TOKENS)
+    token = request_id(member(request.params, "_meta", "progressToken"))
+    tracked = None if token is None else history.of(ProgressTokens).tracked[request.sender].get(token)
+    if tracked is not None and tracked.request is request:
+        tracked.is_task = True
+        task_id = member(message.result, "task", "taskId")
+        if isinstance(task_id, str):
+            keep_latest(history.of(ProgressTokens).by_task, (request.sender, task_id), tracked, MAX_TOKENS)
 
 
 def remember_status(context: MessageContext, history: History) -> None:
-    """Record that a task has ended, as its last status or its result shows."""
-    asked, value = context.answers, context.message.value
-    if asked is None:
-        asker, params = other(context.sender), member(value, "params")
-        task, status = member(params, "taskId"), member(params, "status")
+    """Record the end of a task, which a final status or the result of the task shows."""
+    request, value = context.answers, context.message.value
+    if request is None:
+        requestor, params = other(context.sender), member(value, "params")
+        task_id, status = member(params, "taskId"), member(params, "status")
     else:
-        asker, task = asked.sender, member(asked.params, "taskId")
-        status = "completed" if asked.method == "tasks/result" else member(value, "result", "status")
-    known = history.of(ProgressTokens).tasks.get((asker, task)) if isinstance(task, str) else None
-    if known is not None and status in TERMINAL and not known.over_seq:
-        known.over_seq, known.over_ns = context.seq, context.frame.observed_at_ns
+        requestor, task_id = request.sender, member(request.params, "taskId")
+        status = "completed" if request.method == "tasks/result" else member(value, "result", "status")
+    tracked = (
+        history.of(ProgressTokens).by_task.get((requestor, task_id)) if isinstance(task_id, str) else None
+    )
+    if tracked is not None and status in TERMINAL and not tracked.task_ended_seq:
+        tracked.task_ended_seq, tracked.task_ended_ns = context.seq, context.frame.observed_at_ns
 
 
 def _number(value: JSON) -> float | None:
+    """Return ``value`` if it is a number, otherwise ``None``."""
     return value if type(value) is int or type(value) is float else None
 
 
-META: Final = ("_meta",)
-TOKEN: Final = (b'"progressToken"',)
+META_MEMBER: Final = ("_meta",)
+TOKEN_TEXT: Final = (b'"progressToken"',)
+"""A message without this member and this text cannot have a token, so the checks of tokens skip it."""
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROG-001", "PROG-002"), given_token, (Request,), members=META, mentions=TOKEN),
+        Check(("PROG-001", "PROG-002"), given_token, (Request,), members=META_MEMBER, mentions=TOKEN_TEXT),
         Check(
             ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
             reported_progress,
@@ -337,7 +357,7 @@ FAMILY: Final = RuleFamily(
         ),
     ),
     updates=(
-        StateUpdate(remember_token, (Request,), members=META, mentions=TOKEN),
+        StateUpdate(remember_token, (Request,), members=META_MEMBER, mentions=TOKEN_TEXT),
         StateUpdate(remember_progress, (Notification,), ("notifications/progress",)),
         StateUpdate(remember_task, (Response,), AUGMENTED, members=("task",)),
         StateUpdate(remember_status, (Notification,), ("notifications/tasks/status",)),

@@ -1,6 +1,6 @@
-"""Marks in ``_meta`` that say which task a message belongs to.
+"""Marks: the member of ``_meta`` that says which task a message belongs to.
 
-A message needs no mark if it names the task in another member.
+A message needs no mark if it has the task's id in another member.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
-from mcpproxy.checks.utilities.task_reports import carries_task, in_force, named
+from mcpproxy.checks.utilities.task_reports import has_task_member, has_task_revision, named
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
 from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import other
@@ -18,43 +18,49 @@ from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
-QUESTIONS: Final = ("sampling/createMessage", "elicitation/create")
-"""Requests that the receiver of a task may send because the task needs input."""
+INPUT_REQUESTS: Final = ("sampling/createMessage", "elicitation/create")
+"""Requests that the peer that runs a task may send because the task needs input."""
 
 
 def needless_mark(
     context: MessageContext[Request | Notification | Response], history: History
 ) -> Iterator[Violation]:
-    """Report a mark on a message that names its task in another member (TASK-010)."""
-    message, where = context.message, "params"
+    """Report a mark on a message that has the task's id in another member (TASK-010)."""
+    message, part = context.message, "params"
     if isinstance(message, Request | Notification):
-        value, what = message.params, message.method
+        value, described = message.params, message.method
     else:
         assert context.answers is not None
-        value, what, where = message.result, f"the answer to {context.answers.method}", "result"
-    if member(value, "_meta", RELATED) is not None and in_force(context):
-        problem = f"{context.sender} marked {what} as belonging to a task, which it already names"
-        yield Violation(
-            "TASK-010", "R-199", problem, pointer=f"{context.at}/{where}/_meta", at_most="warning"
-        )
+        value, described, part = message.result, f"the answer to {context.answers.method}", "result"
+    if member(value, "_meta", RELATED) is not None and has_task_revision(context):
+        problem = f"{context.sender} marked {described} as belonging to a task, which it already names"
+        yield Violation("TASK-010", "R-199", problem, pointer=f"{context.at}/{part}/_meta", at_most="warning")
 
 
 def unmarked_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a request without a mark that can only be for the one waiting task (TASK-010)."""
+    """Report a request without a mark that must belong to a task (TASK-010).
+
+    It must if its sender runs one task only, that task waits for input, and no other request is pending.
+    """
     message, tasks = context.message, history.of(Tasks)
-    if not tasks.by_id or history.blind or not in_force(context):
+    if not tasks.by_id or history.has_gap or not has_task_revision(context):
         return
-    waiting = tasks.open(context.sender)
+    open_tasks = tasks.open(context.sender)
+    # If the table is full, another open task may have been forgotten.
     if (
-        len(waiting) != 1
-        or waiting[0].state is not TaskState.INPUT_REQUIRED
+        len(open_tasks) != 1
+        or open_tasks[0].state is not TaskState.INPUT_REQUIRED
         or len(tasks.by_id) == MAX_REMEMBERED
     ):
         return
-    busy = [a for a in history.side(other(context.sender)).pending.values() if a.method != "tasks/result"]
-    if not busy and member(message.params, "_meta", RELATED, "taskId") is None:
+    other_requests = [
+        request
+        for request in history.side(other(context.sender)).pending.values()
+        if request.method != "tasks/result"
+    ]
+    if not other_requests and member(message.params, "_meta", RELATED, "taskId") is None:
         problem = (
-            f"{context.sender} sent {message.method}, probably for task {named(waiting[0].id)}, "
+            f"{context.sender} sent {message.method}, probably for task {named(open_tasks[0].id)}, "
             "without naming it in _meta"
         )
         yield Violation(
@@ -62,46 +68,54 @@ def unmarked_request(context: MessageContext[Request], history: History) -> Iter
             "R-199",
             problem,
             pointer=context.at + "/params",
-            related=(waiting[0].seq,),
+            related=(open_tasks[0].seq,),
             at_most="warning",
         )
 
 
 def unmarked_answer(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report the answer to a marked request if it does not repeat the mark (TASK-010)."""
-    asked, message = context.answers, context.message
-    id = member(asked.params, "_meta", RELATED, "taskId") if asked else None
-    if asked is None or id is None or not isinstance(message, Response) or not in_force(context):
+    request, message = context.answers, context.message
+    task_id = member(request.params, "_meta", RELATED, "taskId") if request else None
+    if (
+        request is None
+        or task_id is None
+        or not isinstance(message, Response)
+        or not has_task_revision(context)
+    ):
         return ()
-    if carries_task(context) or member(message.result, "_meta", RELATED, "taskId") == id:
+    if has_task_member(context) or member(message.result, "_meta", RELATED, "taskId") == task_id:
         return ()
-    problem = (
-        f"{context.sender} answered {asked.method} for task {named(str(id))} without naming the task in _meta"
-    )
-    return (Violation("TASK-010", "R-199", problem, pointer=context.at + "/result", related=(asked.seq,)),)
+    answer = f"answered {request.method} for task {named(str(task_id))}"
+    problem = f"{context.sender} {answer} without naming the task in _meta"
+    return (Violation("TASK-010", "R-199", problem, pointer=context.at + "/result", related=(request.seq,)),)
 
 
 def unmarked_progress(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report progress without a mark for a request that became a task (TASK-010)."""
     tokens = history.of(Tasks).tokens
-    if not tokens or history.over_http or not in_force(context):
+    if not tokens or history.over_http or not has_task_revision(context):
         return ()
     message = context.message
     token = member(message.params, "progressToken")
     task = tokens.get((context.sender, type(token), token)) if isinstance(token, int | str) else None
-    if task is None or task.unmarked or member(message.params, "_meta", RELATED, "taskId") is not None:
+    if (
+        task is None
+        or task.unmarked_reported
+        or member(message.params, "_meta", RELATED, "taskId") is not None
+    ):
         return ()
     problem = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
-    made = (task.made_by.seq,) if task.made_by else ()
+    related = (task.made_by.seq,) if task.made_by else ()
     return (
         Violation(
-            "TASK-010", "R-199", problem, pointer=context.at + "/params", related=made, at_most="warning"
+            "TASK-010", "R-199", problem, pointer=context.at + "/params", related=related, at_most="warning"
         ),
     )
 
 
 def remember_progress(context: MessageContext[Notification], history: History) -> None:
-    """Record that progress without a mark was reported, because it is reported once per task."""
+    """Record that ``unmarked_progress`` has reported a task, because it reports each task once."""
     for _ in unmarked_progress(context, history):
         token = member(context.message.params, "progressToken")
-        history.of(Tasks).tokens[context.sender, type(token), token].unmarked = True
+        history.of(Tasks).tokens[context.sender, type(token), token].unmarked_reported = True

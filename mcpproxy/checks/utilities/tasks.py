@@ -15,7 +15,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import ASKS, AUGMENTED, TASKS, Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.utilities.task_marks import (
-    QUESTIONS,
+    INPUT_REQUESTS,
     RELATED,
     needless_mark,
     remember_progress,
@@ -24,17 +24,17 @@ from mcpproxy.checks.utilities.task_marks import (
     unmarked_request,
 )
 from mcpproxy.checks.utilities.task_reports import (
-    MAKERS,
+    CAN_BE_TASKS,
     REVISION,
     STATUS,
-    carries_task,
-    in_force,
+    has_task_member,
+    has_task_revision,
     named,
     remember_answer,
-    remember_made,
+    remember_created,
     remember_refusal,
     remember_reports,
-    task_made,
+    task_created,
     task_reported,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
@@ -46,100 +46,112 @@ from mcpproxy.session.history import History, SentRequest
 from mcpproxy.session.task_table import MAX_REMEMBERED, TaskListing, Tasks
 
 ABOUT_ONE: Final = ("tasks/get", "tasks/result", "tasks/cancel")
-"""Requests about one task, which they name by its id."""
+"""Requests about one task, which have the task's id in their params."""
 
-DECLARED_BY: Final = {
+CAPABILITY_BY_METHOD: Final = {
     "tools/call": "tasks.requests.tools.call",
     "sampling/createMessage": "tasks.requests.sampling.createMessage",
     "elicitation/create": "tasks.requests.elicitation.create",
 }
+"""By method: the capability of a receiver that runs requests of this method as tasks."""
 
-LOST: Final = pattern(
+UNKNOWN_TASK: Final = pattern(
     r"task.*\b(not found|not exist|doesn't exist|unknown|expired|invalid)"
     r"|(no such|unknown|invalid|expired) task",
     re.IGNORECASE | re.DOTALL,
 )
-"""Error messages that say that a task is not known."""
+"""Finds an error message that says that a task is unknown."""
+
+NS_PER_MS_NEEDED: Final = 900_000
+"""For each millisecond of the poll interval, the requestor must wait this many nanoseconds.
+
+That is nine tenths of the interval: requestors round it, and clocks differ.
+"""
 
 EARLY_NS: Final = 50_000_000
-"""A poll may seem early by this much, because of the clocks and the network."""
+"""A poll may come early by this much in addition, because the network delays messages unequally."""
 
 
 # Requests that become tasks
 
 
 def task_support(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a call that is a task, or is not, against the taskSupport of its tool (TASK-002)."""
+    """Report a tool call that asks for a task although its tool forbids that, or the reverse (TASK-002)."""
     message = context.message
     support = _support(history, message.params)
-    if support not in ("required", "forbidden") or not in_force(context):
+    if support not in ("required", "forbidden") or not has_task_revision(context):
         return ()
-    asks, tool = "task" in (as_object(message.params) or {}), _tool(message.params)
-    if asks == (support == "required") or not _declared(context.sender, message.method, history):
+    asks_for_task, tool = "task" in (as_object(message.params) or {}), _tool(message.params)
+    if asks_for_task == (support == "required") or not _declared(context.sender, message.method, history):
         return ()
-    fault = f"called {tool} as a task" if asks else f"called {tool}, but not as a task"
+    fault = f"called {tool} as a task" if asks_for_task else f"called {tool}, but not as a task"
     problem = f"{context.sender} {fault}; its taskSupport is {support}"
     return (Violation("TASK-002", "R-191", problem, pointer=context.at + "/params"),)
 
 
 def answered_call(context: MessageContext[Response], history: History) -> Iterable[Violation]:
-    """Report an answer that is a task, or is not, although it should be the other (TASK-002, TASK-003)."""
-    asked = context.answers
-    if asked is None or not in_force(context):
+    """Report an answer that is a task although none was expected, or the reverse (TASK-002, TASK-003)."""
+    request = context.answers
+    if request is None or not has_task_revision(context):
         return ()
-    asks = isinstance(asked.params, dict) and "task" in asked.params
-    if not asks and not carries_task(context) and _support(history, asked.params) != "required":
+    asks_for_task = isinstance(request.params, dict) and "task" in request.params
+    if not asks_for_task and not has_task_member(context) and _support(history, request.params) != "required":
         return ()
-    return _answered_call(context, asked, asks, history)
+    return _answered_call(context, request, asks_for_task, history)
 
 
 def _answered_call(
-    context: MessageContext[Response], asked: SentRequest, asks: bool, history: History
+    context: MessageContext[Response], request: SentRequest, asks_for_task: bool, history: History
 ) -> Iterator[Violation]:
+    """Compare the answer with the request, the receiver's capabilities and the tool's taskSupport."""
     message = context.message
-    made = member(message.result, "task", "taskId") is not None and not _is_plain(message.result)
-    declared = _declared(asked.sender, asked.method, history)
-    support = _support(history, asked.params) if asked.method == "tools/call" else "optional"
-    related, pointer = (asked.seq,), context.at + "/result"
-    who, tool = context.sender, _tool(asked.params)
-    if made and not asks:
-        problem = f"{who} answered {asked.method} with a task, but the request did not ask for one"
+    is_task = member(message.result, "task", "taskId") is not None and not _is_plain(message.result)
+    is_declared = _declared(request.sender, request.method, history)
+    support = _support(history, request.params) if request.method == "tools/call" else "optional"
+    related, pointer = (request.seq,), context.at + "/result"
+    receiver, tool = context.sender, _tool(request.params)
+    if is_task and not asks_for_task:
+        problem = f"{receiver} answered {request.method} with a task, but the request did not ask for one"
         yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
-    elif made and not declared:
-        problem = f"{who} answered {asked.method} with a task, although it never declared tasks for that"
-        yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
-    elif made and support == "forbidden":
-        problem = f"{who} ran {tool} as a task instead of refusing with -32601; its taskSupport is forbidden"
-        yield Violation("TASK-002", "R-191", problem, pointer=pointer, related=related, at_most="warning")
-    elif asks and not made and declared and support in ("optional", "required"):
-        problem = f"{who} was asked for a task and answered {asked.method} with a plain result"
-        yield Violation("TASK-003", "R-192", problem, pointer=pointer, related=related)
-    elif not asks and not made and declared and support == "required":
+    elif is_task and not is_declared:
         problem = (
-            f"{who} served {tool} without a task instead of refusing with -32601; its taskSupport is required"
+            f"{receiver} answered {request.method} with a task, although it never declared tasks for that"
         )
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
+    elif is_task and support == "forbidden":
+        problem = (
+            f"{receiver} ran {tool} as a task instead of refusing with -32601; its taskSupport is forbidden"
+        )
+        yield Violation("TASK-002", "R-191", problem, pointer=pointer, related=related, at_most="warning")
+    elif asks_for_task and not is_task and is_declared and support in ("optional", "required"):
+        problem = f"{receiver} was asked for a task and answered {request.method} with a plain result"
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer, related=related)
+    elif not asks_for_task and not is_task and is_declared and support == "required":
+        fault = f"served {tool} without a task instead of refusing with -32601"
+        problem = f"{receiver} {fault}; its taskSupport is required"
         yield Violation("TASK-002", "R-191", problem, pointer=pointer, related=related)
 
 
 def _is_plain(result: JSON) -> bool:
-    """Whether a result is a result of its method itself and not a task."""
+    """Whether a result is the result of a call, sampling or elicitation itself and not a task."""
     return isinstance(result, dict) and not result.keys().isdisjoint(("content", "action", "role"))
 
 
 def _declared(requestor: str, method: str, history: History) -> bool:
     """Whether the receiver declared that it runs requests of this method as tasks."""
     capabilities = history.capabilities(SERVER if requestor == CLIENT else CLIENT)
-    return capabilities is not None and declares(capabilities, DECLARED_BY[method])
+    return capabilities is not None and declares(capabilities, CAPABILITY_BY_METHOD[method])
 
 
 def _support(history: History, params: object) -> str | None:
-    """Return the listed task support of a call's tool; ``None`` if that is not known."""
+    """Return the taskSupport with which the called tool was listed; ``None`` if that is unknown."""
     support = history.of(Tasks).support
     name = member(as_object(params), "name") if support else None
     return support.get(name) if isinstance(name, str) else None
 
 
 def _tool(params: object) -> str:
+    """Return the name of the called tool, for a message to people."""
     return f"tool {shortened(str(member(as_object(params), 'name')))}"
 
 
@@ -149,149 +161,177 @@ def _tool(params: object) -> str:
 def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a requestor that polls more often than pollInterval allows (TASK-014)."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
-    if task is None or task.hurried or not in_force(context):
+    if task is None or task.hurry_reported or not has_task_revision(context):
         return
-    before, wait_ms = task.poll, task.poll_ms
-    if before is None or wait_ms is None or not before.answered_seq or before.taken_back:
+    previous_poll, wait_ms = task.poll, task.poll_ms
+    if (
+        previous_poll is None
+        or wait_ms is None
+        or not previous_poll.answered_seq
+        or previous_poll.refused_by_http
+    ):
         return
-    waited_ns = context.frame.observed_at_ns - before.at_ns
-    if waited_ns < wait_ms * 900_000 - EARLY_NS:
+    waited_ns = context.frame.observed_at_ns - previous_poll.sent_ns
+    if waited_ns < wait_ms * NS_PER_MS_NEEDED - EARLY_NS:
         problem = (
             f"{context.sender} polled task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
             f" its pollInterval is {wait_ms:g}"
         )
-        yield Violation("TASK-014", "R-203", problem, pointer=context.at + "/method", related=(before.seq,))
+        yield Violation(
+            "TASK-014", "R-203", problem, pointer=context.at + "/method", related=(previous_poll.seq,)
+        )
 
 
 def result_of_task(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a task result without the task's id, or of another kind than its request's (TASK-009)."""
-    asked, message = context.answers, context.message
-    id = member(asked.params, "taskId") if asked else None
+    """Report a task result that lacks the task's id, or that does not fit the request that became the task
+    (TASK-009).
+    """
+    request, message = context.answers, context.message
+    id = member(request.params, "taskId") if request else None
     if (
-        asked is None
+        request is None
         or not isinstance(id, str)
         or not isinstance(message.result, dict)
-        or not in_force(context)
+        or not has_task_revision(context)
     ):
         return
-    who, related, pointer = context.sender, (asked.seq,), context.at + "/result"
-    if (marked := member(message.result, "_meta", RELATED, "taskId")) != id:
-        fault = "without naming it in _meta" if marked is None else "with the id of another in _meta"
-        problem = f"{who} gave the result of task {named(id)} {fault}"
+    receiver, related, pointer = context.sender, (request.seq,), context.at + "/result"
+    if (marked_id := member(message.result, "_meta", RELATED, "taskId")) != id:
+        fault = "without naming it in _meta" if marked_id is None else "with the id of another in _meta"
+        problem = f"{receiver} gave the result of task {named(id)} {fault}"
         yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/_meta", related=related)
-    task = history.of(Tasks).get(who, id)
+    task = history.of(Tasks).get(receiver, id)
     if task is None or task.made_by is None:
         return
     method = task.made_by.method
     if "task" in message.result and not _is_plain(message.result):
-        problem = f"{who} gave another task for the result of task {named(id)}"
+        problem = f"{receiver} gave another task for the result of task {named(id)}"
         yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/task", related=related)
         return
-    for wrong in violations(message.result, (method, "result"), REVISION):
-        fault = f"{wrong.pointer[1:]} {wrong.clause}"
-        problem = f"{who} gave a result of task {named(id)} that is not a result of {method}: {fault}"
-        yield Violation("TASK-009", "R-198", problem, pointer=context.at + wrong.pointer, related=related)
+    for mismatch in violations(message.result, (method, "result"), REVISION):
+        fault = f"{mismatch.pointer[1:]} {mismatch.clause}"
+        problem = f"{receiver} gave a result of task {named(id)} that is not a result of {method}: {fault}"
+        yield Violation("TASK-009", "R-198", problem, pointer=context.at + mismatch.pointer, related=related)
         return
     if method == "tools/call" and message.result.get("isError") is True and task.state is TaskState.COMPLETED:
-        problem = f"{who} called task {named(id)} completed, but its result is an error"
+        problem = f"{receiver} called task {named(id)} completed, but its result is an error"
         yield Violation(
             "TASK-009", "R-198", problem, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
         )
 
 
 def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a cancellation of a finished task that was accepted, or one without effect (TASK-011)."""
-    asked, message = context.answers, context.message
-    task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
-    if asked is None or not isinstance(message, Response) or not in_force(context):
+    """Report a receiver that accepts to cancel a finished task, or accepts without cancelling (TASK-011)."""
+    request, message = context.answers, context.message
+    task = history.of(Tasks).get(context.sender, member(request.params, "taskId")) if request else None
+    if request is None or not isinstance(message, Response) or not has_task_revision(context):
         return
     status = member(message.result, "status")
-    if task is not None and task.state.final and task.seq < asked.seq:
-        was = "over" if task.state is TaskState.SETTLED else task.state.value
-        problem = (
-            f"{context.sender} accepted the cancellation of task {named(task.id)}, which was already {was}"
-        )
+    if task is not None and task.state.final and task.seq < request.seq:
+        earlier_state = "over" if task.state is TaskState.SETTLED else task.state.value
+        fault = f"accepted the cancellation of task {named(task.id)}"
+        problem = f"{context.sender} {fault}, which was already {earlier_state}"
         yield Violation(
-            "TASK-011", "R-200", problem, pointer=context.at + "/result", related=(task.seq, asked.seq)
+            "TASK-011", "R-200", problem, pointer=context.at + "/result", related=(task.seq, request.seq)
         )
     elif isinstance(status, str) and status != "cancelled":
         problem = f"{context.sender} accepted a cancellation and reported the task as {shortened(status)}"
         yield Violation(
-            "TASK-011", "R-200", problem, pointer=context.at + "/result/status", related=(asked.seq,)
+            "TASK-011", "R-200", problem, pointer=context.at + "/result/status", related=(request.seq,)
         )
 
 
 def refusal_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report a refusal that should have the code -32602 and has another (TASK-011, TASK-012)."""
-    asked, message = context.answers, context.message
+    """Report an error about a task or a cursor whose code should be -32602 (TASK-011, TASK-012)."""
+    request, message = context.answers, context.message
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
-    if asked is None or code in (-32602, -32601) or not isinstance(code, int) or not in_force(context):
+    if (
+        request is None
+        or code in (-32602, -32601)
+        or not isinstance(code, int)
+        or not has_task_revision(context)
+    ):
         return
-    pointer, related = context.at + "/error/code", (asked.seq,)
+    pointer, related = context.at + "/error/code", (request.seq,)
     text = text if isinstance(text, str) else ""
-    task = history.of(Tasks).get(context.sender, member(asked.params, "taskId"))
-    if asked.method == "tasks/list":
-        if member(asked.params, "cursor") is not None and "cursor" in text.lower():
+    task = history.of(Tasks).get(context.sender, member(request.params, "taskId"))
+    if request.method == "tasks/list":
+        if member(request.params, "cursor") is not None and "cursor" in text.lower():
             problem = f"{context.sender} refused a cursor with {code} instead of -32602"
             yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)
-    elif asked.method == "tasks/cancel" and task is not None and task.state.final and task.seq < asked.seq:
+    elif (
+        request.method == "tasks/cancel" and task is not None and task.state.final and task.seq < request.seq
+    ):
         if code != -32603:  # An internal error may have another cause.
             problem = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
-            yield Violation("TASK-011", "R-200", problem, pointer=pointer, related=(task.seq, asked.seq))
-    elif LOST.search(text) and (task is None or asked.method != "tasks/result"):
+            yield Violation("TASK-011", "R-200", problem, pointer=pointer, related=(task.seq, request.seq))
+    elif UNKNOWN_TASK.search(text) and (task is None or request.method != "tasks/result"):
         problem = f"{context.sender} refused an unknown task with {code} instead of -32602"
         yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)
 
 
 def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a task that tasks/get returns but tasks/list does not (TASK-013)."""
-    asked, tasks = context.answers, history.of(Tasks)
+    """Report a task that tasks/get returned both before and after a full tasks/list without it (TASK-013)."""
+    request, tasks = context.answers, history.of(Tasks)
     listing = tasks.listed.get(context.sender)
-    id = member(asked.params, "taskId") if asked else None
+    id = member(request.params, "taskId") if request else None
     task = tasks.get(context.sender, id)
-    if asked is None or listing is None or task is None or task.id in listing.ids or not in_force(context):
+    if (
+        request is None
+        or listing is None
+        or task is None
+        or task.id in listing.ids
+        or not has_task_revision(context)
+    ):
         return
-    if 0 < task.first_got_seq < listing.start_seq and listing.end_seq < asked.seq:
+    if 0 < task.first_got_seq < listing.start_seq and listing.end_seq < request.seq:
         problem = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
         related = (task.first_got_seq, listing.end_seq)
         yield Violation("TASK-013", "R-202", problem, pointer=context.at + "/result", related=related)
 
 
 def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """TASK-013: a task that tasks/get found before all were listed, and that nobody asked for again"""
-    if not isinstance(event, Close) or history.blind:
+    """Report a task that tasks/get returned before a full tasks/list without it (TASK-013).
+
+    ``unlisted`` reports the task if a later tasks/get returns it again; this check reports the others.
+    """
+    if not isinstance(event, Close) or history.has_gap:
         return
-    for runner in (CLIENT, SERVER):
-        for task in history.of(Tasks).unlisted(runner):
-            listing = history.of(Tasks).listed[runner]
+    for receiver in (CLIENT, SERVER):
+        for task in history.of(Tasks).unlisted(receiver):
+            listing = history.of(Tasks).listed[receiver]
             expired = task.expires_ns is not None and task.expires_ns <= listing.end_ns
             if expired or task.deleted or task.state is TaskState.CANCELLED:
-                continue  # It may have been gone.
-            problem = f"{runner} found task {named(task.id)}, but did not list it with the others later"
+                continue  # The task may have been deleted before the list.
+            problem = f"{receiver} found task {named(task.id)}, but did not list it with the others later"
             yield Violation(
                 "TASK-013",
                 "R-202",
                 problem,
                 pointer="/result/tasks",
                 related=(task.first_got_seq,),
-                blame=runner,
+                blame=receiver,
                 at_most="warning",
                 frame=listing.end_seq,
             )
 
 
-# What is recorded
+# The state
 
 
 def remember_tools(context: MessageContext, history: History) -> None:
-    """Record the task support of each tool; ``None`` for tools whose listings disagree."""
+    """Record the taskSupport of each tool; ``None`` if the tool was listed with different values."""
     message = context.message
-    listed = member(message.result, "tools") if isinstance(message, Response) and in_force(context) else None
+    tools = (
+        member(message.result, "tools")
+        if isinstance(message, Response) and has_task_revision(context)
+        else None
+    )
     support = history.of(Tasks).support
-    for tool in listed if isinstance(listed, list) else []:
-        name, execution = member(tool, "name"), member(tool, "execution", "taskSupport")
-        listed_support = "forbidden" if execution is None else execution
+    for tool in tools if isinstance(tools, list) else []:
+        name, task_support = member(tool, "name"), member(tool, "execution", "taskSupport")
+        listed_support = "forbidden" if task_support is None else task_support
         if isinstance(name, str) and isinstance(listed_support, str) and len(support) < MAX_REMEMBERED:
             agrees = support.get(name, listed_support) == listed_support
             support[name] = listed_support if agrees else None
@@ -300,59 +340,60 @@ def remember_tools(context: MessageContext, history: History) -> None:
 
 
 def forget_tools(context: MessageContext, history: History) -> None:
-    """Forget the task support of all tools, because their list has changed."""
+    """Forget the taskSupport of all tools, because their list has changed."""
     history.of(Tasks).support.clear()
 
 
 def remember_poll(context: MessageContext, history: History) -> None:
-    """Record the latest poll of a task, and whether one came too early."""
+    """Record the latest poll of a task, and whether a poll that came too early was reported."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
     if task is not None:
-        task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+        task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
         task.poll = context.asked
 
 
 def remember_listing(context: MessageContext, history: History) -> None:
-    """Record a page of tasks/list, which continues the current walk or starts another."""
-    asked, message, tasks = context.answers, context.message, history.of(Tasks)
-    if asked is None or not isinstance(message, Response) or not in_force(context):
+    """Record a page of tasks/list, which is the first page or continues the unfinished listing."""
+    request, message, tasks = context.answers, context.message, history.of(Tasks)
+    if request is None or not isinstance(message, Response) or not has_task_revision(context):
         return
-    who, cursor = context.sender, member(asked.params, "cursor")
-    listing = TaskListing(asked.seq) if cursor is None else tasks.listing.pop(who, None)
-    listed, follows = member(message.result, "tasks"), member(message.result, "nextCursor")
-    if listing is None or listing.next != cursor or not isinstance(listed, list):
+    receiver, cursor = context.sender, member(request.params, "cursor")
+    listing = TaskListing(request.seq) if cursor is None else tasks.listing.pop(receiver, None)
+    tasks_on_page, next_cursor = member(message.result, "tasks"), member(message.result, "nextCursor")
+    if listing is None or listing.next != cursor or not isinstance(tasks_on_page, list):
         return
-    listing.ids.update(id for task in listed if isinstance(id := member(task, "taskId"), str))
-    listing.next = follows if isinstance(follows, str) else None
+    listing.ids.update(id for task in tasks_on_page if isinstance(id := member(task, "taskId"), str))
+    listing.next = next_cursor if isinstance(next_cursor, str) else None
     if len(listing.ids) > MAX_REMEMBERED:
         return
-    if follows is not None:
-        tasks.listing[who] = listing
+    if next_cursor is not None:
+        tasks.listing[receiver] = listing
     else:
         listing.end_seq, listing.end_ns = context.seq, context.frame.observed_at_ns
-        tasks.listed[who] = listing
+        tasks.listed[receiver] = listing
 
 
 def remember_missing(context: MessageContext, history: History) -> None:
-    """Record that a missing task was reported, because each is reported once."""
+    """Record that ``unlisted`` has reported a task, because it reports each task once."""
     for _ in unlisted(context, history):
         id = member(context.answers.params, "taskId") if context.answers else None
         history.of(Tasks).listed[context.sender].ids.add(str(id))
 
 
 def _task_id(context: MessageContext) -> JSON:
+    """Return the task id in the params of a request."""
     message = context.message
     return member(message.params, "taskId") if isinstance(message, Request) else None
 
 
 REPORTING: Final = ("tasks/get", "tasks/cancel", "tasks/list")
-"""Requests that are answered with tasks in their current state."""
+"""Requests whose results contain task objects."""
 
 NEEDING_NO_MARK: Final = (*ABOUT_ONE, "tasks/list", STATUS)
-"""Messages that need no mark in ``_meta``."""
+"""Messages that have the task's id in another member than ``_meta``, or are about all tasks."""
 
-WITHIN: Final = ("2025-11-25",)
-TASK: Final = ("task",)
+WITHIN: Final = (REVISION,)
+TASK_MEMBER: Final = ("task",)
 
 FAMILY: Final = RuleFamily(
     checks=(
@@ -368,17 +409,17 @@ FAMILY: Final = RuleFamily(
             ("TASK-002", "TASK-003"),
             answered_call,
             (Response,),
-            MAKERS,
+            CAN_BE_TASKS,
             within=WITHIN,
             given=AUGMENTED | TASKS,
         ),
         Check(
             ("TASK-004", "TASK-005", "TASK-007"),
-            task_made,
+            task_created,
             (Response,),
-            MAKERS,
+            CAN_BE_TASKS,
             within=WITHIN,
-            members=TASK,
+            members=TASK_MEMBER,
         ),
         Check(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_reported, (Notification,), (STATUS,)),
         Check(
@@ -390,8 +431,8 @@ FAMILY: Final = RuleFamily(
         Check(("TASK-009",), result_of_task, (Response,), ("tasks/result",)),
         Check(("TASK-010",), needless_mark, ASKS, NEEDING_NO_MARK),
         Check(("TASK-010",), needless_mark, (Response,), REPORTING),
-        Check(("TASK-010",), unmarked_request, (Request,), QUESTIONS),
-        Check(("TASK-010",), unmarked_answer, (Response,), QUESTIONS),
+        Check(("TASK-010",), unmarked_request, (Request,), INPUT_REQUESTS),
+        Check(("TASK-010",), unmarked_answer, (Response,), INPUT_REQUESTS),
         Check(
             ("TASK-010",),
             unmarked_progress,
@@ -411,7 +452,7 @@ FAMILY: Final = RuleFamily(
         StateUpdate(forget_tools, (Notification,), ("notifications/tools/list_changed",)),
         StateUpdate(remember_missing, (Response,), ("tasks/get",)),
         StateUpdate(remember_reports, (Notification,), (STATUS,)),
-        StateUpdate(remember_made, (Response,), MAKERS, within=WITHIN, members=TASK),
+        StateUpdate(remember_created, (Response,), CAN_BE_TASKS, within=WITHIN, members=TASK_MEMBER),
         StateUpdate(remember_reports, (Response,), REPORTING),
         StateUpdate(remember_answer, (Response,), ("tasks/result",)),
         StateUpdate(remember_refusal, (ErrorResponse,), ABOUT_ONE),

@@ -11,11 +11,11 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.checks.stateless.subscriptions import ID_KEY, belongs_to
+from mcpproxy.checks.stateless.subscriptions import ID_KEY, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.methods import kind_of, names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
-from mcpproxy.protocol.task_lifecycle import TaskState, instant, reported
+from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
 from mcpproxy.session.frame import SERVER
@@ -26,14 +26,23 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 STATUS: Final = "notifications/tasks"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-CALLS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
+TASK_REQUESTS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
+"""Requests of the client about one task."""
+
 REQUESTS: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
+"""All requests of the stateless revisions."""
 
 FRESH_MS: Final = 60_000
-"""A task must stay available this long, or for its time to live if that is shorter."""
+"""The server must know a new task for at least this long, or for its time to live if that is shorter."""
+
+NS_PER_MS_NEEDED: Final = 900_000
+"""For each millisecond of the poll interval, the client must wait this many nanoseconds.
+
+That is nine tenths of the interval: clients round it, and clocks differ.
+"""
 
 EARLY_NS: Final = 50_000_000
-"""A poll may seem early by this much, because of the clocks and the network."""
+"""A poll may come early by this much in addition, because the network delays messages unequally."""
 
 
 def _declares(params: object) -> bool:
@@ -45,70 +54,76 @@ def _declares(params: object) -> bool:
 
 
 def task_handed_out(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an answer that is a task although it may not be one (TASKX-001)."""
-    asked, message = context.answers, context.message
-    if not context.stateless or asked is None or not isinstance(message, Response):
+    """Report an answer that is a task although its request must not become one (TASKX-001)."""
+    request, message = context.answers, context.message
+    if not context.stateless or request is None or not isinstance(message, Response):
         return ()
     if not isinstance(message.result, dict) or message.result.get("resultType") != "task":
         return ()
-    if asked.method != "tools/call":
-        problem = f"server answered {asked.method} with a task; only tools/call may become one"
-    elif not _declares(asked.params):
+    if request.method != "tools/call":
+        problem = f"server answered {request.method} with a task; only tools/call may become one"
+    elif not _declares(request.params):
         problem = f"server answered tools/call with a task, but the request did not declare {EXTENSION}"
     else:
         return ()
     return (
         Violation(
-            "TASKX-001", "R-267", problem, pointer=context.at + "/result/resultType", related=(asked.seq,)
+            "TASKX-001", "R-267", problem, pointer=context.at + "/result/resultType", related=(request.seq,)
         ),
     )
 
 
 def task_served(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report an answer about a task to a request that did not declare the extension (TASKX-001)."""
-    asked = context.answers
-    if not context.stateless or asked is None or _declares(asked.params):
+    request = context.answers
+    if not context.stateless or request is None or _declares(request.params):
         return ()
-    if member(asked.params, "_meta", CAPABILITIES_KEY, "tasks") is not None:
-        return ()  # A client of the experimental tasks, which a server may continue to serve.
-    problem = f"server served {asked.method}, but the request did not declare {EXTENSION}"
-    return (Violation("TASKX-001", "R-267", problem, pointer=context.at + "/result", related=(asked.seq,)),)
+    if member(request.params, "_meta", CAPABILITIES_KEY, "tasks") is not None:
+        # The client uses the experimental tasks of 2025-11-25, which a server may continue to support.
+        return ()
+    problem = f"server served {request.method}, but the request did not declare {EXTENSION}"
+    return (Violation("TASKX-001", "R-267", problem, pointer=context.at + "/result", related=(request.seq,)),)
 
 
 # The shape of a task
 
 Test = Callable[[JSON], bool]
+"""Returns whether a member has the right type."""
 
 
 def _is_time(value: JSON) -> bool:
-    return instant(value) is not None
+    """Whether ``value`` is an ISO 8601 time."""
+    return parse_time(value) is not None
 
 
 def _is_error(value: JSON) -> bool:
+    """Whether ``value`` is a JSON-RPC error object."""
     code = member(value, "code")
-    whole = isinstance(code, int) and not isinstance(code, bool)
-    return whole and isinstance(member(value, "message"), str)
+    is_integer = isinstance(code, int) and not isinstance(code, bool)
+    return is_integer and isinstance(member(value, "message"), str)
 
 
 MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
     "taskId": ("a string", lambda value: isinstance(value, str)),
-    "status": ("one of the five statuses", lambda value: reported(value) is not None),
+    "status": ("one of the five statuses", lambda value: state_of_status(value) is not None),
     "createdAt": ("an ISO 8601 time", _is_time),
     "lastUpdatedAt": ("an ISO 8601 time", _is_time),
     "ttlMs": ("a number or null", lambda value: value is None or _number(value) is not None),
 }
-"""The members of every task, and their types."""
+"""By name, each member of every task: a description of its type, and the test of a value."""
 
 MEMBERS_BY_STATUS: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
     TaskState.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
     TaskState.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
     TaskState.FAILED: ("error", "a JSON-RPC error", _is_error),
 }
-"""The member that each status requires in addition."""
+"""By status, the member that a task must have in addition: its name, its type and the test of a value."""
 
 
 def task_shape(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report missing or mistyped members of a task, and a final status that changes (TASKX-002)."""
+    """Report a member of a task that is missing or has the wrong type, and a final status that changes
+    (TASKX-002).
+    """
     if context.answers is not None and not context.stateless:
         return ()
     task, pointer = _task(context)
@@ -117,14 +132,14 @@ def task_shape(context: MessageContext, history: History) -> Iterable[Violation]
 
 def _task(context: MessageContext) -> tuple[JSONObject | None, str]:
     """Return the task in a message of the server, and its JSON Pointer."""
-    message, asked = context.message, context.answers
+    message, request = context.message, context.answers
     if isinstance(message, Notification):
-        of_server = context.sender == SERVER and is_stateless(context.candidates)
-        return (as_object(message.params) if of_server else None), context.at + "/params"
-    if not context.stateless or asked is None or not isinstance(message, Response):
+        from_server = context.sender == SERVER and is_stateless(context.candidates)
+        return (as_object(message.params) if from_server else None), context.at + "/params"
+    if not context.stateless or request is None or not isinstance(message, Response):
         return None, ""
     result = as_object(message.result)
-    if asked.method == "tools/call" and (result is None or result.get("resultType") != "task"):
+    if request.method == "tools/call" and (result is None or result.get("resultType") != "task"):
         return None, ""
     return result, context.at + "/result"
 
@@ -132,8 +147,9 @@ def _task(context: MessageContext) -> tuple[JSONObject | None, str]:
 def _misshapen(
     context: MessageContext, history: History, task: JSONObject, pointer: str
 ) -> Iterator[Violation]:
+    """Compare a task with ``MEMBERS`` and ``MEMBERS_BY_STATUS``, and its status with the earlier one."""
     required = [(name, expected, test) for name, (expected, test) in MEMBERS.items()]
-    state = reported(task.get("status"))
+    state = state_of_status(task.get("status"))
     if state in MEMBERS_BY_STATUS and (context.answers is None or context.answers.method == "tasks/get"):
         required.append(MEMBERS_BY_STATUS[state])
     for name, expected, test in required:
@@ -141,20 +157,21 @@ def _misshapen(
             problem = f"server sent a task without {name}"
             problem += f", which its status {state.value} requires" if state and name not in MEMBERS else ""
         elif not test(task[name]):
-            found = kind(task[name]) if isinstance(task[name], dict | list) else shown(task[name])
-            problem = f"server sent a task with {found} for {name}, which must be {expected}"
+            described = kind(task[name]) if isinstance(task[name], dict | list) else shown(task[name])
+            problem = f"server sent a task with {described} for {name}, which must be {expected}"
         else:
             continue
         yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/{name}")
-    known = history.beyond(ExtensionTasks).get(history.caller, task.get("taskId"))
-    if known is None or state is None or not known.state.final or state is known.state:
+    earlier = history.across_requests(ExtensionTasks).get(history.caller, task.get("taskId"))
+    if earlier is None or state is None or not earlier.state.final or state is earlier.state:
         return
-    if is_later(context.answers, instant(task.get("lastUpdatedAt")), known.seq, known.updated):
-        problem = f"server reported task {_named(known.id)} as {state.value}; it was {known.state.value}"
-        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(known.seq,))
+    if is_later(context.answers, parse_time(task.get("lastUpdatedAt")), earlier.seq, earlier.updated):
+        problem = f"server reported task {_named(earlier.id)} as {state.value}; it was {earlier.state.value}"
+        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(earlier.seq,))
 
 
 def _named(id: str) -> str:
+    """Return the id of a task in quotes, for a message to people."""
     return f'"{shortened(id)}"'
 
 
@@ -162,54 +179,77 @@ def _named(id: str) -> str:
 
 
 def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report a server that does not know a task it has just made (TASKX-003)."""
-    asked, message = context.answers, context.message
-    if not context.stateless or asked is None or member(as_object(message.error), "code") != -32602:
+    """Report a server that does not know a task which it has just created (TASKX-003)."""
+    request, message = context.answers, context.message
+    if not context.stateless or request is None or member(as_object(message.error), "code") != -32602:
         return
-    task = history.beyond(ExtensionTasks).get(history.caller, member(asked.params, "taskId"))
-    if task is None or task.fetched or task.dropped or not 0 < task.made_seq < asked.seq:
+    task = history.across_requests(ExtensionTasks).get(history.caller, member(request.params, "taskId"))
+    if task is None or task.fetched or task.dropped or not 0 < task.created_seq < request.seq:
         return
-    lives_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
-    if context.frame.observed_at_ns - task.made_ns < lives_ms * 1_000_000:
+    min_lifetime_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
+    if context.frame.observed_at_ns - task.created_ns < min_lifetime_ms * 1_000_000:
         problem = f"server does not know task {_named(task.id)}, which it has just made"
         yield Violation(
-            "TASKX-003", "R-269", problem, pointer=context.at + "/error", related=(task.made_seq, asked.seq)
+            "TASKX-003",
+            "R-269",
+            problem,
+            pointer=context.at + "/error",
+            related=(task.created_seq, request.seq),
         )
 
 
 def plain_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report an answer that has the form of a task but must not (TASKX-004)."""
-    asked, message = context.answers, context.message
+    """Report a result of tasks/get, tasks/update or tasks/cancel that looks like a new task (TASKX-004).
+
+    The result of tasks/get contains a task too, but its resultType is ``complete``.
+    """
+    request, message = context.answers, context.message
     result = as_object(message.result)
-    if not context.stateless or asked is None or result is None:
+    if not context.stateless or request is None or result is None:
         return
     if result.get("resultType") == "task":
-        problem = f'server answered {asked.method} with resultType "task" instead of "complete"'
-        # The examples of the proposal do this for tasks/get themselves.
-        level = "warning" if asked.method == "tasks/get" else None
+        problem = f'server answered {request.method} with resultType "task" instead of "complete"'
+        # The examples of the specification proposal have resultType "task" in answers to tasks/get.
+        at_most = "warning" if request.method == "tasks/get" else None
         yield Violation(
             "TASKX-004",
             "R-270",
             problem,
             pointer=context.at + "/result/resultType",
-            related=(asked.seq,),
-            at_most=level,
+            related=(request.seq,),
+            at_most=at_most,
         )
-    if asked.method != "tasks/get" and (extra := [name for name in MEMBERS if name in result]):
-        problem = f"server answered {asked.method} with a task ({extra[0]}) instead of an empty result"
+    if request.method != "tasks/get" and (task_members := [name for name in MEMBERS if name in result]):
+        problem = (
+            f"server answered {request.method} with a task ({task_members[0]}) instead of an empty result"
+        )
         yield Violation(
-            "TASKX-004", "R-270", problem, pointer=f"{context.at}/result/{extra[0]}", related=(asked.seq,)
+            "TASKX-004",
+            "R-270",
+            problem,
+            pointer=f"{context.at}/result/{task_members[0]}",
+            related=(request.seq,),
         )
 
 
 def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
     message = context.message
-    task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
-    if not context.stateless or task is None or task.hurried or task.poll is None or task.poll_ms is None:
+    task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
+    if (
+        not context.stateless
+        or task is None
+        or task.hurry_reported
+        or task.poll is None
+        or task.poll_ms is None
+    ):
         return
-    waited_ns = context.frame.observed_at_ns - task.poll.at_ns
-    if task.poll.answered_seq and not task.poll.taken_back and waited_ns < task.poll_ms * 900_000 - EARLY_NS:
+    waited_ns = context.frame.observed_at_ns - task.poll.sent_ns
+    if (
+        task.poll.answered_seq
+        and not task.poll.refused_by_http
+        and waited_ns < task.poll_ms * NS_PER_MS_NEEDED - EARLY_NS
+    ):
         waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
         problem = f"client polled task {_named(task.id)} again after {waited}"
         yield Violation(
@@ -221,27 +261,35 @@ def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[V
 
 
 def reused_key(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a key of inputRequests that is used for two requests (TASKX-005)."""
+    """Report a key of inputRequests that is used again: for another request or after the answer
+    (TASKX-005).
+    """
     task, pointer = _task(context)
-    known = history.beyond(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
+    earlier_task = (
+        history.across_requests(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
+    )
     questions = as_object(member(task, "inputRequests"))
-    if known is None or questions is None:
+    if earlier_task is None or questions is None:
         return
     for key, value in questions.items():
-        before = known.questions.get(key)
-        if before is None:
+        question = earlier_task.questions.get(key)
+        if question is None:
             continue
-        problem = f"server used the key {shown(key)} of task {_named(known.id)} for another request"
-        where = f"{pointer}/inputRequests"
-        if before.value != value:
-            yield Violation("TASKX-005", "R-271", problem, pointer=where, related=(before.seq,))
-        elif context.answers is not None and 0 < before.gone_seq < context.answers.seq:
-            # The request is the same, so this may be a late report of a slow server.
-            problem = (
-                f"server asks under the key {shown(key)} of task {_named(known.id)} again after its answer"
-            )
+        problem = f"server used the key {shown(key)} of task {_named(earlier_task.id)} for another request"
+        requests_pointer = f"{pointer}/inputRequests"
+        if question.value != value:
+            yield Violation("TASKX-005", "R-271", problem, pointer=requests_pointer, related=(question.seq,))
+        elif context.answers is not None and 0 < question.gone_seq < context.answers.seq:
+            # An equal request under the same key may be a report that the server made before the answer.
+            place = f"under the key {shown(key)} of task {_named(earlier_task.id)}"
+            problem = f"server asks {place} again after its answer"
             yield Violation(
-                "TASKX-005", "R-271", problem, pointer=where, related=(before.gone_seq,), at_most="warning"
+                "TASKX-005",
+                "R-271",
+                problem,
+                pointer=requests_pointer,
+                related=(question.gone_seq,),
+                at_most="warning",
             )
 
 
@@ -249,18 +297,22 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
 
 
 def off_subscription(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
-    """Report a task notification that no subscription asked for (TASKX-006)."""
+    """Report a notification about a task that no subscription asked for (TASKX-006)."""
     message = context.message
-    if context.sender != SERVER or history.blind:
+    if context.sender != SERVER or history.has_gap:
         return
-    found, id = belongs_to(context, history), member(message.params, "taskId")
-    if found is None:
+    subscription, id = subscription_of(context, history), member(message.params, "taskId")
+    if subscription is None:
         if member(message.params, "_meta", ID_KEY) is None or history.over_http:
             problem = "server sent notifications/tasks outside of any subscription"
             yield Violation("TASKX-006", "R-272", problem, pointer=context.at + "/method", at_most="warning")
         return
-    wanted = found.wanted.get("taskIds") if found.wanted is not None else None
-    if found.wanted is None or (isinstance(wanted, list) and id in wanted) or not isinstance(id, str):
+    task_ids = subscription.wanted.get("taskIds") if subscription.wanted is not None else None
+    if (
+        subscription.wanted is None
+        or (isinstance(task_ids, list) and id in task_ids)
+        or not isinstance(id, str)
+    ):
         return
     problem = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
     yield Violation(
@@ -268,22 +320,29 @@ def off_subscription(context: MessageContext[Notification], history: History) ->
         "R-272",
         problem,
         pointer=context.at + "/params/taskId",
-        related=(found.asked.seq,),
+        related=(subscription.asked.seq,),
         at_most="warning",
-        candidates=found.asked.candidates,
+        candidates=subscription.asked.candidates,
     )
 
 
 def acknowledged_undeclared(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a subscription to tasks that was accepted without the extension (TASKX-006)."""
-    found = belongs_to(context, history)
-    if found is None or found.wanted is None or found.begun or _declares(found.asked.params):
+    """Report a server that accepts a subscription to tasks from a client that did not declare the extension
+    (TASKX-006).
+    """
+    subscription = subscription_of(context, history)
+    if (
+        subscription is None
+        or subscription.wanted is None
+        or subscription.begun
+        or _declares(subscription.asked.params)
+    ):
         return
-    if found.wanted.get("taskIds"):
+    if subscription.wanted.get("taskIds"):
         problem = (
             f"server accepted a subscription to tasks without {EXTENSION}, instead of refusing with -32021"
         )
-        related, candidates = (found.asked.seq,), found.asked.candidates
+        related, candidates = (subscription.asked.seq,), subscription.asked.candidates
         yield Violation(
             "TASKX-006",
             "R-272",
@@ -297,70 +356,75 @@ def acknowledged_undeclared(context: MessageContext, history: History) -> Iterat
 def experimental_capability(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a server that declares the tasks capability of 2025-11-25 (TASKX-007)."""
     message = context.message
-    declared = as_object(member(message.result, "capabilities"))
-    if declared is None or "tasks" not in declared or not context.stateless:
+    capabilities = as_object(member(message.result, "capabilities"))
+    if capabilities is None or "tasks" not in capabilities or not context.stateless:
         return
     problem = f"server declares the capability tasks of 2025-11-25; now it is the extension {EXTENSION}"
-    # A server without the extension may use this name for an experiment.
-    level = None if member(declared, "extensions", EXTENSION) is not None else "warning"
+    # A server that does not declare the extension may use the name for an experiment of its own.
+    at_most = None if member(capabilities, "extensions", EXTENSION) is not None else "warning"
     yield Violation(
-        "TASKX-007", "R-273", problem, pointer=context.at + "/result/capabilities/tasks", at_most=level
+        "TASKX-007", "R-273", problem, pointer=context.at + "/result/capabilities/tasks", at_most=at_most
     )
 
 
-# What is recorded
+# The state
 
 
 def remember_task(context: MessageContext, history: History) -> None:
-    """Record what a message shows of a task."""
+    """Record the task object in a message of the server."""
     if context.answers is not None and not context.stateless:
         return
-    task, _ = _task(context)
-    id = member(task, "taskId") if task is not None else None
-    if task is None or not isinstance(id, str):
+    task_object, _ = _task(context)
+    id = member(task_object, "taskId") if task_object is not None else None
+    if task_object is None or not isinstance(id, str):
         return
-    known, asked = history.beyond(ExtensionTasks).known(history.caller, id), context.answers
-    state, updated = reported(task.get("status")), instant(task.get("lastUpdatedAt"))
-    later = known.state is TaskState.UNSEEN or is_later(asked, updated, known.seq, known.updated)
-    if asked is not None and asked.method == "tools/call":
-        known.made_seq, known.made_ns = context.seq, context.frame.observed_at_ns
-    elif asked is not None:
-        known.fetched = True
+    task, request = history.across_requests(ExtensionTasks).get_or_add(history.caller, id), context.answers
+    state, updated = state_of_status(task_object.get("status")), parse_time(task_object.get("lastUpdatedAt"))
+    is_newer = task.state is TaskState.UNSEEN or is_later(request, updated, task.seq, task.updated)
+    if request is not None and request.method == "tools/call":
+        task.created_seq, task.created_ns = context.seq, context.frame.observed_at_ns
+    elif request is not None:
+        task.fetched = True
     else:
-        known.poll = None  # A client that learns of a change need not wait before it polls.
-    if state is not None and (later or not known.state.final):
-        known.state, known.seq, known.updated = state, context.seq, updated
-    known.ttl_ms, known.poll_ms = _number(task.get("ttlMs")), _number(task.get("pollIntervalMs"))
-    _remember_questions(known, as_object(task.get("inputRequests")) or {}, asked, context.seq)
+        task.poll = None  # After a notification about the task, the client may poll at once.
+    # A final state is only replaced by a report that is certainly newer.
+    if state is not None and (is_newer or not task.state.final):
+        task.state, task.seq, task.updated = state, context.seq, updated
+    task.ttl_ms, task.poll_ms = (
+        _number(task_object.get("ttlMs")),
+        _number(task_object.get("pollIntervalMs")),
+    )
+    _remember_questions(task, as_object(task_object.get("inputRequests")) or {}, request, context.seq)
 
 
 def _number(value: JSON) -> float | None:
+    """Return ``value`` if it is a number, otherwise ``None``."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _remember_questions(
-    known: ExtensionTask, questions: JSONObject, asked: SentRequest | None, seq: int
+    task: ExtensionTask, questions: JSONObject, request: SentRequest | None, seq: int
 ) -> None:
-    """Record the input requests that a report lists, and when answered ones disappear."""
+    """Record the input requests in a task object, and the frame from which an answered one is missing."""
     for key, value in questions.items():
-        if key not in known.questions and len(known.questions) < MAX_QUESTIONS:
-            known.questions[key] = Question(value, seq)
-    for key, question in known.questions.items():
+        if key not in task.questions and len(task.questions) < MAX_QUESTIONS:
+            task.questions[key] = Question(value, seq)
+    for key, question in task.questions.items():
         if key in questions:
             question.gone_seq = 0
-        elif question.answered and asked is not None and asked.seq > question.seq:
+        elif question.answered and request is not None and request.seq > question.seq:
             question.gone_seq = question.gone_seq or seq
 
 
 def remember_call(context: MessageContext[Request], history: History) -> None:
     """Record that the client polls a task, answers its input requests, or cancels it."""
     message = context.message
-    task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
+    task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
     if task is None or not context.stateless:
         return
     match message.method:
         case "tasks/get":
-            task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+            task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
             task.poll = context.asked
         case "tasks/update":
             for key in as_object(member(message.params, "inputResponses")) or {}:
@@ -372,7 +436,8 @@ def remember_call(context: MessageContext[Request], history: History) -> None:
 
 
 RESULT_TYPE: Final = ("resultType",)
-TASK: Final = (b'"task"',)
+TASK_TEXT: Final = (b'"task"',)
+"""A result without this member and this text does not create a task, so the checks of new tasks skip it."""
 
 FAMILY: Final = RuleFamily(
     checks=(
@@ -383,9 +448,9 @@ FAMILY: Final = RuleFamily(
             REQUESTS,
             within=STATELESS,
             members=RESULT_TYPE,
-            mentions=TASK,
+            mentions=TASK_TEXT,
         ),
-        Check(("TASKX-001",), task_served, (Response,), CALLS),
+        Check(("TASKX-001",), task_served, (Response,), TASK_REQUESTS),
         Check(
             ("TASKX-002",),
             task_shape,
@@ -393,12 +458,12 @@ FAMILY: Final = RuleFamily(
             ("tools/call",),
             within=STATELESS,
             members=RESULT_TYPE,
-            mentions=TASK,
+            mentions=TASK_TEXT,
         ),
         Check(("TASKX-002",), task_shape, (Response,), ("tasks/get",)),
         Check(("TASKX-002",), task_shape, (Notification,), (STATUS,)),
         Check(("TASKX-003",), lost_at_once, (ErrorResponse,), ("tasks/get",)),
-        Check(("TASKX-004",), plain_answer, (Response,), CALLS),
+        Check(("TASKX-004",), plain_answer, (Response,), TASK_REQUESTS),
         Check(("TASKX-005",), reused_key, (Response,), ("tasks/get",)),
         Check(("TASKX-005",), reused_key, (Notification,), (STATUS,)),
         Check(("TASKX-006",), off_subscription, (Notification,), (STATUS,)),
@@ -413,10 +478,10 @@ FAMILY: Final = RuleFamily(
             ("tools/call",),
             within=STATELESS,
             members=RESULT_TYPE,
-            mentions=TASK,
+            mentions=TASK_TEXT,
         ),
         StateUpdate(remember_task, (Response,), ("tasks/get",)),
         StateUpdate(remember_task, (Notification,), (STATUS,)),
-        StateUpdate(remember_call, (Request,), CALLS),
+        StateUpdate(remember_call, (Request,), TASK_REQUESTS),
     ),
 )

@@ -1,1 +1,1 @@
-"""One command per file, which has the name of the command."""
+"""The commands: each module has the name of its command."""

@@ -1,7 +1,7 @@
 """``mcpproxy check``: judge recordings again, from their frames alone.
 
-Recorded findings are ignored: a recording of an older mcpproxy gets the findings of this version, and a trace
-need not be trusted about itself.
+The findings in a recording are ignored: a recording by an older mcpproxy gets the findings of this version,
+and nobody can hide a finding by editing the trace.
 """
 
 import argparse
@@ -53,24 +53,24 @@ exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
 
 
 def run(argv: list[str]) -> int:
-    """Judge every trace named and report the findings."""
+    """Judge every trace that the arguments name, and report the findings."""
     options = _arguments(argv)
     rules, selection = _rules(options)
     accepted = baseline_options.read(options)
     if options.output:
         output.check_writable(options.output)
-    found = find_traces.one_path_per_recording(
+    recordings = find_traces.one_path_per_recording(
         [trace for path in options.paths for trace in find_traces.expand(path)]
     )
     streams = options.format == "text" and not options.output and not options.write_baseline
-    style, here = terminal_style(), paths.working_directory()
+    style, base = terminal_style(), paths.working_directory()
     verdict = judge_all(
-        list(dict.fromkeys(found)),
+        list(dict.fromkeys(recordings)),
         rules,
         selection,
         strict=options.strict,
         session=options.session or "",
-        each=lambda judged: emit(text.trace_lines(judged, style, base=here)) if streams else None,
+        each=lambda judged: emit(text.trace_lines(judged, style, base=base)) if streams else None,
         located=accepted is not None or options.format in report_options.LOCATED_FORMATS,
         accepted=accepted,
     )
@@ -125,29 +125,29 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
         extend.append("PIN")
         families.append(pin_checks(pin_file.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
-    return rules.and_also(selection.wanted or (), families), selection
+    return rules.extended(selection.wanted or (), families), selection
 
 
 def _compared(
     verdict: JudgedTraces,
     accepted: "Baseline",
-    known: Catalogue,
+    catalogue: Catalogue,
     selection: Selection,
     options: argparse.Namespace,
 ) -> JudgedTraces:
-    """Return the verdict compared with the baseline, which ``--write-baseline`` writes first."""
+    """Return the verdict compared with the baseline. ``--write-baseline`` writes the baseline first."""
 
-    def judged(code: str) -> bool:
-        if options.session or verdict.unjudged or (rule := known.rules.get(code)) is None:
+    def was_judged(code: str) -> bool:
+        if options.session or verdict.unjudged or (rule := catalogue.rules.get(code)) is None:
             return False
         return selection.takes(code) and (selection.wanted is not None or not rule.opt_in)
 
     if not options.write_baseline:
-        return replace(verdict, fixed=accepted.fixed(verdict.located, judged))
+        return replace(verdict, fixed=accepted.fixed(verdict.located, was_judged))
     if verdict.unjudged:
         tell(f"{accepted.path}: not written; every trace must be judged first")
         return replace(verdict, fixed=())
-    renewed = accepted.renewed(verdict.located, judged)
+    renewed = accepted.renewed(verdict.located, was_judged)
     output.write(accepted.path, renewed.lines())
     added = len(renewed.entries.keys() - accepted.entries.keys())
     gone = len(accepted.entries.keys() - renewed.entries.keys())
@@ -157,10 +157,14 @@ def _compared(
 
 def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
     located = accepted.marked(judged.located)
-    findings = tuple(one.finding for one in located if not one.is_known)
-    # Repeated findings that are only counted are known if all listed findings of the same cause are known.
+    findings = tuple(entry.finding for entry in located if not entry.is_known)
+    # Findings that are only counted are known if all listed findings of the same cause are known.
     new = {(finding.rule, finding.severity, finding.blame, finding.requirement) for finding in findings}
-    more = tuple(one for one in judged.more if (one.rule, one.severity, one.blame, one.requirement) in new)
+    more = tuple(
+        repeated
+        for repeated in judged.more
+        if (repeated.rule, repeated.severity, repeated.blame, repeated.requirement) in new
+    )
     return replace(judged, located=located, findings=findings, more=more)
 
 
@@ -177,7 +181,7 @@ def judge_all(
 ) -> JudgedTraces:
     """Judge all traces in their order; ``each`` is called with a trace as soon as it is judged.
 
-    With ``located``, findings have places, and those that are ``accepted`` are marked as known.
+    With ``located``, findings have places, and the findings in the baseline ``accepted`` are marked as known.
     """
 
     def attempt(path: str) -> JudgedTrace | Unjudged:
@@ -190,7 +194,7 @@ def judge_all(
     unjudged: list[Unjudged] = []
     with progress_bar.reading(paths) as progress:
         for path, result in zip(paths, parallel.each(attempt, paths), strict=True):
-            progress.done(path)
+            progress.finish_file(path)
             if isinstance(result, Unjudged):
                 progress.clear()
                 tell(result.reason)
@@ -222,7 +226,7 @@ def judge(
 
     Raises:
         TraceError: the trace cannot be read.
-        UsageError: there is no such session in it.
+        UsageError: the trace has no such session.
     """
     trace = open_trace(path)
     session_filter = http_sessions.session_filter(trace, session) if session else None

@@ -1,7 +1,7 @@
 """``mcpproxy demo``: record and show a small session.
 
-A bundled client starts a bundled server with the same command that any host would use. The output is read
-from the trace while it is written, exactly as by ``mcpproxy show --follow``.
+A bundled client starts a bundled server with the same command that any host would use. The command reads the
+trace while it is written and prints it, exactly like ``mcpproxy show --follow``.
 """
 
 import os
@@ -70,7 +70,7 @@ def _converse(server: subprocess.Popen[bytes], failures: list[str]) -> None:
         converse(server)
     except (EOFError, OSError) as error:
         failures.append(str(error))
-        server.terminate()  # a clean end, so that the recording is closed as well
+        server.terminate()  # an orderly end, so that the recording is completed
 
 
 def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
@@ -81,8 +81,8 @@ def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
     """
     while not os.path.exists(trace):
         if server.poll() is not None and not os.path.exists(trace):
-            said = server.stderr.read().decode(errors="replace") if server.stderr else ""
-            reason = said.strip().rpartition("\n")[2].removeprefix("mcpproxy: ")
+            printed = server.stderr.read().decode(errors="replace") if server.stderr else ""
+            reason = printed.strip().rpartition("\n")[2].removeprefix("mcpproxy: ")
             raise UsageError(
                 "demo", reason or f"the proxy ended with {server.returncode}", "nothing was recorded"
             )
@@ -108,7 +108,8 @@ def _closing(trace: str, style: Style) -> list[str]:
     )
     lines = ["", f"Recorded in {trace}", "", "Try next:"]
     lines += [
-        f"  {style.paint(f'{what:<32}', 'dim')}{style.paint(command, 'bold')}" for what, command in steps
+        f"  {style.paint(f'{description:<32}', 'dim')}{style.paint(command, 'bold')}"
+        for description, command in steps
     ]
     return [
         *lines,

@@ -44,17 +44,18 @@ def run(argv: list[str]) -> int:
     ids: list[str] = options.session
     if len(ids) > 2:
         raise UsageError("--session", f"given {len(ids)} times", "give it once for A and once for B")
-    before, after = _sessions(a, comparison), _sessions(b, comparison)
+    sessions_a, sessions_b = _sessions(a, comparison), _sessions(b, comparison)
     if ids:
-        before = [comparison_options.choose_session(a, before, ids[0])]
-        after = [_counterpart(b, after, ids)]
-    for expected, found in zip_longest(before, after):
-        comparison_options.compare(comparison, expected, found, comparison_rules)
+        sessions_a = [comparison_options.choose_session(a, sessions_a, ids[0])]
+        sessions_b = [_counterpart(b, sessions_b, ids)]
+    for expected, actual in zip_longest(sessions_a, sessions_b):
+        comparison_options.compare(comparison, expected, actual, comparison_rules)
     return comparison_options.report(comparison, options.format)
 
 
 def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> RecordedSession:
-    """Return the session of B: the one named, else its only one, else the one with the same name as in A."""
+    """Return the session of B to compare: the second id names it, else it is the only session of B, else the
+    first id names it too."""
     return (
         sessions[0]
         if len(ids) == 1 == len(sessions)
@@ -63,9 +64,9 @@ def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> 
 
 
 def _sessions(path: str, comparison: Comparison) -> list[RecordedSession]:
-    found = replay_source(load(path))
-    comparison.notes += [f"{path}: {note}" for note in found.notes]
-    sessions = sessions_of(found)
+    source = replay_source(load(path))
+    comparison.notes += [f"{path}: {note}" for note in source.notes]
+    sessions = sessions_of(source)
     if not sessions:
         raise TraceError(path, None, "holds no message", "record a session first")
     return sessions

@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterator
 
 from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
-from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.commands.rules import add_folders, level_word
 from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.errors import UsageError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Requirement, Rule
 from mcpproxy.ruleset.selection import known_rules, resolve, unknown
@@ -16,27 +16,35 @@ PROSE_COLUMNS = 96
 
 def run(argv: list[str]) -> int:
     """Explain each named rule."""
+    names, folders = argv, list[str]()
+    if not argv or any(argument.startswith("-") for argument in argv):
+        names, folders = _read(argv)
+    catalogue = known_rules(folders)
+    rules: list[Rule] = []
+    for name in names:
+        codes = resolve(catalogue, name)
+        if not codes:
+            hint = "" if folders else " (for a rule of your own: --rules DIR)"
+            raise unknown("explain", catalogue, name, hint=hint)
+        if len(codes) > 1:
+            raise UsageError("explain", f"{name} is a family of rules", f"see mcpproxy rules --family {name}")
+        rules += (catalogue.rules[code] for code in codes)
+    style = terminal_style()
+    for number, rule in enumerate(rules):
+        emit([""] * bool(number))
+        emit(lines(rule, style))
+    return 0
+
+
+def _read(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Return the names of the rules, and the folders of the user's own."""
+    from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
+
     parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
     parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
     add_folders(parser, "explain")
     options = parser.parse_args(argv)
-    known = known_rules(options.folders)
-    chosen: list[Rule] = []
-    for named in options.rules:
-        codes = resolve(known, named)
-        if not codes:
-            hint = "" if options.folders else " (for a rule of your own: --rules DIR)"
-            raise unknown("explain", known, named, hint=hint)
-        if len(codes) > 1:
-            raise UsageError(
-                "explain", f"{named} is a family of rules", f"see mcpproxy rules --family {named}"
-            )
-        chosen += (known.rules[code] for code in codes)
-    style = terminal_style()
-    for number, rule in enumerate(chosen):
-        emit([""] * bool(number))
-        emit(lines(rule, style))
-    return 0
+    return options.rules, options.folders
 
 
 def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
@@ -46,12 +54,12 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     yield ""
     yield from _prose(rule.summary, columns)
     yield from _heading("Levels", style)
-    for first, last, severity, keywords in _spans(rule):
-        span = first if first == last else f"{first} to {last}"
-        said = f"  {style.paint(f'({keywords})', 'dim')}" if keywords else ""
+    for first_revision, last_revision, severity, keywords in _spans(rule):
+        span = first_revision if first_revision == last_revision else f"{first_revision} to {last_revision}"
+        wording = f"  {style.paint(f'({keywords})', 'dim')}" if keywords else ""
         colour = SEVERITY_COLOUR.get(severity or "", "dim")
         word = style.paint(f"{severity:<7}" if severity else "does not apply", colour)
-        yield f"  {span:<24}  {word}{said}"
+        yield f"  {span:<24}  {word}{wording}"
     yield from _heading("Why it matters", style)
     yield from _prose(rule.why, columns)
     yield from _heading("Breaks it", style)
@@ -64,7 +72,7 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
 
 
 def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
-    """Return ranges of equally strict revisions: first, last, level, and their wording.
+    """Return ranges of equally strict revisions: first and last revision, level, and keywords (MUST).
 
     A protocol that the rule does not cover is left out.
     """
@@ -82,7 +90,7 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
 
 
 def _requirement(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
-    """Return its sentence, the peer that it binds, and every page that states it, the newest first."""
+    """Return a requirement's sentence, the peer that it binds, and its pages, the newest first."""
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
     yield from _prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
     if requirement.unobservable:

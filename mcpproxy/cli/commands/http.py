@@ -38,7 +38,7 @@ _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """The values of the arguments."""
+    """The values of the arguments. ``host``, ``port`` and ``endpoint`` are those of the proxy itself."""
 
     recording: RecordingOptions
     upstream: Upstream | None
@@ -56,15 +56,14 @@ class HttpOptions:
     keeps_credentials: bool
     admin: str
     is_url_named: bool
-    """The URL was given as ``--upstream``, its name in earlier versions."""
+    """Whether the URL was given as ``--upstream``, as in earlier versions."""
 
 
 def run(argv: list[str]) -> int:
     """Serve until terminated.
 
     Raises:
-        McpProxyError: the arguments are not valid, the port is taken, or nothing can be written
-            where the recording should go.
+        McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.
     """
     options = parse(argv)
     if sys.platform == "win32":
@@ -75,9 +74,9 @@ def run(argv: list[str]) -> int:
         from mcpproxy.cli.enforce_options import enforcing_proxy_factory
 
         make = enforcing_proxy_factory("http", enforced, options.endpoint, recording.rule_options)
-    settings, listener, here = prepare(options)
+    settings, listener, proxy_address = prepare(options)
     settings.make_proxy = make
-    trace, journal, greeting = recording.begin(options.label, start_members(options, here))
+    trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
     settings.greetings.append(greeting)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
@@ -89,7 +88,7 @@ def run(argv: list[str]) -> int:
 
 
 def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
-    """Return what the relay needs: its settings, the listening socket, and its address as ``host:port``.
+    """Return the settings of the proxy, its listening socket, and its address as ``host:port``.
 
     Raises:
         UsageError: the port is taken, or a certificate cannot be read.
@@ -97,7 +96,7 @@ def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
     tls_up, tls_down = _tls(options)
     listener = _listen(options)
     host, port = cast("tuple[str, int]", listener.getsockname()[:2])
-    here = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    proxy_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     settings = proxy.Settings(_router(options, host), options.upstream.address if options.upstream else "")
     settings.tls_up, settings.tls_down = tls_up, tls_down
     settings.is_quiet = options.recording.is_quiet
@@ -106,15 +105,15 @@ def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
         settings.rewriting = Rewriting(
             options.upstream, options.endpoint, scheme, is_full=options.rewrites_origin
         )
-    settings.greetings = [_address(options, here), *_warnings(options, host)]
-    return settings, listener, here
+    settings.greetings = [_address(options, proxy_address), *_warnings(options, host)]
+    return settings, listener, proxy_address
 
 
 def parse(argv: list[str]) -> HttpOptions:
     """Read the arguments.
 
     Raises:
-        UsageError: they are not valid.
+        UsageError: the arguments are not valid.
     """
     args = _parser().parse_args(argv)
     url = args.url or args.upstream
@@ -156,9 +155,9 @@ def parse(argv: list[str]) -> HttpOptions:
 def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("http")
     for name, value, _ in OPTIONS:
-        given = getattr(args, name[2:].replace("-", "_"))
-        for each in given if value else [""] * given:
-            recording.set(name, each)
+        values = getattr(args, name[2:].replace("-", "_"))
+        for item in values if value else [""] * values:
+            recording.set(name, item)
     recording.resolve_rules()
     return recording
 
@@ -167,7 +166,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
     """Return the host, without brackets, and the port of ``HOST:PORT``.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: ``text`` does not have that form.
     """
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -180,7 +179,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def _check_admin(host: str, port: int) -> None:
-    """Check that the admin port is free, because the recorder, which opens it later, could only report it."""
+    """Check that the admin port is free. The recorder opens it later, and could only report a failure."""
     try:
         proxy.listen(host, port).close()
     except OSError as error:
@@ -276,6 +275,7 @@ def _endpoint(path: str) -> str:
 
 
 def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
+    """Return TLS to upstream and TLS to clients, each only if the options ask for it."""
     up = down = None
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.relay.http import tls
@@ -310,15 +310,17 @@ def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
     return Reverse(options.upstream, options.endpoint, guard)
 
 
-def _address(options: HttpOptions, here: str) -> str:
+def _address(options: HttpOptions, proxy_address: str) -> str:
+    """Return a line for stderr that says where the proxy listens."""
     scheme = "https" if options.cert else "http"
     if options.upstream is None:
-        return f"listening on {scheme}://{here} as a forward proxy; set HTTP_PROXY to it"
-    return f"listening on {scheme}://{here}{options.endpoint} -> {_shown(options.upstream, options.endpoint)}"
+        return f"listening on {scheme}://{proxy_address} as a forward proxy; set HTTP_PROXY to it"
+    target = _shown(options.upstream, options.endpoint)
+    return f"listening on {scheme}://{proxy_address}{options.endpoint} -> {target}"
 
 
 def _shown(upstream: Upstream, endpoint: str) -> str:
-    """Return the upstream endpoint as a URL without its query, which may hold a secret."""
+    """Return the URL of upstream's endpoint, without the query, which may contain a secret."""
     return upstream.origin + (upstream.path or endpoint)
 
 
@@ -346,14 +348,14 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
     return warnings
 
 
-def start_members(options: HttpOptions, here: str) -> dict[str, str]:
+def start_members(options: HttpOptions, proxy_address: str) -> dict[str, str]:
     """Return the members of the START record for a proxy."""
     scheme = "https" if options.cert else "http"
     upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
     return {
         "transport": quoted("http"),
         "mode": quoted("reverse" if options.upstream else "forward"),
-        "listen": quoted(f"{scheme}://{here}"),
+        "listen": quoted(f"{scheme}://{proxy_address}"),
         "endpoint": quoted(options.endpoint),
         "upstream": quoted(upstream),
         "keep_credentials": "true" if options.keeps_credentials else "false",

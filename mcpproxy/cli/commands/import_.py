@@ -8,7 +8,7 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
-from mcpproxy.importers.detect import FORMATS, open_foreign, recognised
+from mcpproxy.importers.detect import FORMATS, detect_format, open_foreign
 from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.decode import header_format
 from mcpproxy.trace.members import NotARecordError
@@ -47,10 +47,10 @@ def run(argv: list[str]) -> int:
         raise UsageError(path, "is not a regular file", "name a recording")
     if _is_own(path):
         raise UsageError(path, "is a trace of mcpproxy already", "check, show and replay take it as it is")
-    format: str | None = options.format if options.format != "auto" else recognised(path)
+    format: str | None = options.format if options.format != "auto" else detect_format(path)
     if format is None:
-        known = ", ".join(FORMATS)
-        raise TraceError(path, None, f"none of the formats that can be read ({known})", "give its --format")
+        formats = ", ".join(FORMATS)
+        raise TraceError(path, None, f"none of the formats that can be read ({formats})", "give its --format")
     trace = open_foreign(path, format, options.session)
     output: str = options.output or f"{path}.mcpproxy.jsonl"
     tally = write_trace(output, trace.header, trace.lines())
@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
 
 
 def _is_own(path: str) -> bool:
-    """Whether the first line is the header of one of our own traces, of whatever format."""
+    """Whether the first line is the header of a trace by mcpproxy, of any format version."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             header_format(file.readline(_HEADER_BYTES))

@@ -1,7 +1,8 @@
 """``mcpproxy pin``: approve the tools of a server as they are now.
 
-Their definitions are written to a file that people review and keep; ``check --pins`` judges recordings by it.
-If the file exists, the differences are printed, and only ``--update`` changes it.
+The definitions of the tools (the pins) are written to a file that people review and keep. ``check --pins``
+judges recordings by that file. If the file exists, the differences are printed, and only ``--update`` changes
+the file.
 """
 
 import argparse
@@ -42,7 +43,7 @@ exit codes: 0 pinned, or nothing has changed, 1 something has changed and --upda
 STDOUT: Final = "-"
 
 _MAX_LISTINGS: Final = 5
-"""How often the tools are listed again if the server announces a change meanwhile."""
+"""How often the tools are listed if the server announces a change each time."""
 
 
 def run(argv: list[str]) -> int:
@@ -64,32 +65,33 @@ def run(argv: list[str]) -> int:
 
 
 def _write(path: str, collected: CollectedPins, *, update: bool) -> int:
-    """Write the pins to ``path``, or print the differences from its content; return the exit code."""
-    now: Pins = collected.pins
+    """Write the pins to the new file ``path``, or print how they differ from its pins. Return the exit
+    code."""
+    new_pins: Pins = collected.pins
     if path == STDOUT:
-        emit(pin_file.dumps(now).splitlines())
+        emit(pin_file.dumps(new_pins).splitlines())
         return 0
     if not os.path.lexists(path):
-        _save(path, now)
-        emit([f"{path}: {_summary(now)}"])
+        _save(path, new_pins)
+        emit([f"{path}: {_summary(new_pins)}"])
         return 0
-    was, partial = pin_file.read(path), frozenset(collected.partial)
-    changed = pin_file.differences(was, now, partial)
-    emit(changed)
-    if not changed:
-        emit([f"{path}: nothing has changed, {_summary(now)}"])
+    old_pins, partial = pin_file.read(path), frozenset(collected.partial)
+    differences = pin_file.differences(old_pins, new_pins, partial)
+    emit(differences)
+    if not differences:
+        emit([f"{path}: nothing has changed, {_summary(new_pins)}"])
         return 0
     if not update:
-        emit([f"{path}: {count(len(changed), 'change')}, not approved; approve with --update"])
+        emit([f"{path}: {count(len(differences), 'change')}, not approved; approve with --update"])
         return 1
-    _save(path, pin_file.updated(was, now, partial))
-    emit([f"{path}: {count(len(changed), 'change')} approved, {_summary(now)}"])
+    _save(path, pin_file.updated(old_pins, new_pins, partial))
+    emit([f"{path}: {count(len(differences), 'change')} approved, {_summary(new_pins)}"])
     return 0
 
 
-def _summary(now: Pins) -> str:
-    number = sum(len(approved.tools) for approved in now.values())
-    return f"{count(number, 'tool')} of {count(len(now), 'server')} pinned"
+def _summary(pins: Pins) -> str:
+    number = sum(len(approved.tools) for approved in pins.values())
+    return f"{count(number, 'tool')} of {count(len(pins), 'server')} pinned"
 
 
 def _save(path: str, approved: Pins) -> None:
@@ -97,10 +99,10 @@ def _save(path: str, approved: Pins) -> None:
 
 
 def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, CollectedPins]:
-    """Return the name of the source for messages, and the pins from the recordings or the server."""
-    named: list[str] = options.paths
-    urls = [name for name in named if name.startswith(("http://", "https://"))]
-    if bool(command) + bool(urls) + bool(set(named) - set(urls)) != 1 or len(urls) > 1:
+    """Return the pins from the recordings or the server, and before them their source, for messages."""
+    sources: list[str] = options.paths
+    urls = [name for name in sources if name.startswith(("http://", "https://"))]
+    if bool(command) + bool(urls) + bool(set(sources) - set(urls)) != 1 or len(urls) > 1:
         raise UsageError(
             "pin",
             "recordings, -- COMMAND or one URL is needed",
@@ -111,7 +113,7 @@ def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, Coll
     if command or urls:
         return _collect_live(command, urls[0] if urls else "", options)
     traces = find_traces.one_path_per_recording(
-        [trace for path in named for trace in find_traces.expand(path)]
+        [trace for path in sources for trace in find_traces.expand(path)]
     )
     collected = CollectedPins()
     for path in traces:
@@ -120,6 +122,10 @@ def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, Coll
 
 
 def _collect_live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, CollectedPins]:
+    """Record the server while it lists its tools, and collect the pins from that recording.
+
+    Without ``--revision``, try the newest revision with a handshake, then the newest without.
+    """
     name = shown((url,) if url else command)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         revisions = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])
@@ -140,7 +146,7 @@ def _collect_live(command: list[str], url: str, options: argparse.Namespace) -> 
 
 
 def _is_refusal(fault: McpProxyError) -> bool:
-    """Whether the server may support another revision than the one that was requested."""
+    """Whether the server may support another revision than the requested revision."""
     from mcpproxy.validate.errors import HttpStatusError, RefusedError, UnsupportedVersionError
 
     return isinstance(fault, HttpStatusError | RefusedError | UnsupportedVersionError)
@@ -159,16 +165,16 @@ def _client(
 
 
 async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> None:
-    """List the tools, and again if they change meanwhile. The client records the messages."""
+    """List the tools; list them again if they change meanwhile. The client records the messages."""
     async with connection as client:
         await client.connect()
         capabilities = client.server.get("capabilities")
         if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
             raise McpProxyError("the server declares no tools; there is nothing to pin")
         for _ in range(_MAX_LISTINGS):
-            before = _list_changes(client)
+            changes_before = _list_changes(client)
             await client.list("tools/list")
-            if _list_changes(client) == before:
+            if _list_changes(client) == changes_before:
                 return
 
 

@@ -54,10 +54,10 @@ def run(argv: list[str]) -> int:
         raise UsageError("redact", "no option says what to mask", "for example, add --preset secrets")
     if "" in options.key:
         raise UsageError("--key", "is empty", "name a member, a header or a parameter")
-    named = find_traces.expand(options.trace)
-    if len(named) > 1:
-        raise UsageError(options.trace, f"holds {len(named)} traces", "name one of them")
-    trace = open_trace(named[0])
+    paths = find_traces.expand(options.trace)
+    if len(paths) > 1:
+        raise UsageError(options.trace, f"holds {len(paths)} traces", "name one of them")
+    trace = open_trace(paths[0])
     redaction = Redaction(scope)
     write_trace(options.output, redaction.header(trace.header), redaction.lines(trace))
     tell(f"{options.output}: {redaction.masked} values masked")
@@ -67,6 +67,7 @@ def run(argv: list[str]) -> int:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
+    """An argparse type: a regular expression that does not match the empty text."""
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as fault:
@@ -77,6 +78,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _pointer(text: str) -> str:
+    """An argparse type: a JSON Pointer to a value that may be masked."""
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/email")
     if text in PROTECTED:

@@ -70,62 +70,64 @@ def serve(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the port is taken.
     """
     options, command = _arguments(argv)
-    found = _all_of([load(find_traces.expand(trace)[0]) for trace in options.trace])
+    source = _all_of([load(find_traces.expand(trace)[0]) for trace in options.trace])
     replay_options = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
         factor=options.timing,
         repeats=options.repeat,
         passes=bool(command),
-        complete=found.complete,
+        complete=source.complete,
         over_http=bool(options.http),
     )
     if options.session:
-        known = {session.name: session for session in found.sessions}
-        found = replace(
-            found, sessions=(http_sessions.find_session(options.trace[0], options.session, known),)
+        sessions = {session.name: session for session in source.sessions}
+        source = replace(
+            source, sessions=(http_sessions.find_session(options.trace[0], options.session, sessions),)
         )
     if options.http:
-        return _over_http(options.http, found, replay_options, command)
-    session = found.as_one()
-    if len(found.sessions) > 1:
-        tell(f"it holds {len(found.sessions)} sessions; the first is replayed, --session selects another")
+        return _over_http(options.http, source, replay_options, command)
+    session = source.as_one()
+    if len(source.sessions) > 1:
+        tell(f"it holds {len(source.sessions)} sessions; the first is replayed, --session selects another")
     server = StdioReplayServer(ReplayEngine(session, replay_options), tell, command)
     server.run()
     return ended([server.engine], server.passed_on)
 
 
 def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
-    """Return the parts of ``recordings`` that can be replayed, and report the others on stderr."""
-    found = [replay_source(recording) for recording in recordings]
-    for recording, each in zip(recordings, found, strict=True):
-        if not each.unnamed.messages and not each.sessions:
+    """Return the parts of ``recordings`` that can be replayed. Report the other parts on stderr."""
+    sources = [replay_source(recording) for recording in recordings]
+    for recording, source in zip(recordings, sources, strict=True):
+        if not source.unnamed.messages and not source.sessions:
             raise TraceError(recording.path, None, "holds no message", "record a session first")
-        if len(found) > 1 and recording.transport != "stdio":
+        if len(sources) > 1 and recording.transport != "stdio":
             raise UsageError(
                 recording.path,
                 "was recorded over HTTP, and cannot be combined with another recording",
                 "name one recording",
             )
-        for note in each.notes:
+        for note in source.notes:
             tell(f"{recording.path}: {note}")
-    return found[0] if len(found) == 1 else one_after_another(found)
+    return sources[0] if len(sources) == 1 else one_after_another(sources)
 
 
 def ended(engines: Sequence[ReplayEngine], passed: int) -> int:
-    """Print the outcome; return the exit code."""
+    """Print a summary of the replay. Return the exit code."""
     tell(summary(engines, passed))
     return 1 if any(engine.misses for engine in engines) else 0
 
 
-def _over_http(where: str, found: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]) -> int:
+def _over_http(
+    where: str, source: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]
+) -> int:
     host, port = split_listen(where, "--http")
     from mcpproxy.replay.server.http_server import (
         HttpReplayServer,  # a web server, which stdio does not need
     )
 
     try:
-        server = HttpReplayServer(host, port, found, replay_options, tell, command)
+        server = HttpReplayServer(host, port, source, replay_options, tell, command)
     except OSError as fault:
         raise UsageError(where, f"cannot listen there ({fault.strerror})", "choose another port") from None
     tell(f"replaying at {server.url}")
@@ -179,6 +181,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _factor(text: str) -> float:
+    """An argparse type: the factor for recorded pauses; 0 for none, 1 for the recorded pauses."""
     if text in ("immediate", "recorded"):
         return float(text == "recorded")
     try:
@@ -191,6 +194,7 @@ def _factor(text: str) -> float:
 
 
 def _pointer(text: str) -> str:
+    """An argparse type: a JSON Pointer."""
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/now")
     return text

@@ -1,4 +1,5 @@
-"""``mcpproxy replay client``: a recording replaces the client, and a live server is compared with it."""
+"""``mcpproxy replay client``: a recording replaces the client, and a live server is compared with the
+recorded server."""
 
 import argparse
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ EPILOG: Final = f"""\
 
 
 def run(argv: list[str]) -> int:
-    """Play one recording; return 1 if the server differs from the recorded one.
+    """Play one recording; return 1 if the server differs from the recorded server.
 
     Raises:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the server cannot be reached
@@ -41,11 +42,13 @@ def run(argv: list[str]) -> int:
     comparison_rules = comparison_options.rules_from(options)
     comparison = Comparison(path, shown((options.url,) if options.url else command))
     with replay_update.renewing(recording, options.url or "", command, wanted=options.update) as renewed:
-        whole = _play_all(recording, comparison, comparison_rules, options, renewed.url, renewed.command)
-        renewed.keeps = whole
+        is_complete = _play_all(
+            recording, comparison, comparison_rules, options, renewed.url, renewed.command
+        )
+        renewed.keeps = is_complete
     code = comparison_options.report(comparison, options.format)
     if options.update:
-        if not whole:
+        if not is_complete:
             tell(f"{path} is unchanged: the server did not reach its end")
             return code
         tell(f"{path} was replaced by the new recording")
@@ -61,27 +64,27 @@ def _play_all(
     url: str,
     command: Sequence[str],
 ) -> bool:
-    """Play every session; return whether all were completed."""
-    found = replay_source(recording)
-    sessions = sessions_of(found)
+    """Play every session. Return whether all sessions were played to their end."""
+    source = replay_source(recording)
+    sessions = sessions_of(source)
     if options.session:
         sessions = [comparison_options.choose_session(recording.path, sessions, options.session)]
-    comparison.notes += [f"{recording.path}: {note}" for note in found.notes]
+    comparison.notes += [f"{recording.path}: {note}" for note in source.notes]
     if not sessions:
         raise TraceError(recording.path, None, "holds no message", "record a session first")
-    heard, whole = 0, True
+    received, is_complete = 0, True
     for session in sessions:
         player = Player(session)
         link: Link = _http(url, session, options.header) if url else StdioLink(command)
         async_main.run_until_terminated(play(player, link, options.timeout))
-        heard += player.received_count
+        received += player.received_count
         comparison.notes += player.notes
-        whole = whole and not player.is_stopped
+        is_complete = is_complete and not player.is_stopped
         comparison_options.compare(comparison, session, player.live, comparison_rules, player.pairing)
-    if not heard:
+    if not received:
         why = "; ".join(dict.fromkeys(comparison.notes[-1:])) or "the server said nothing"
         raise McpProxyError(f"{comparison.found}: {why}; nothing could be compared")
-    return whole
+    return is_complete
 
 
 def _http(url: str, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> Link:

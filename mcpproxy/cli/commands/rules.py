@@ -1,14 +1,17 @@
 """``mcpproxy rules``: every rule, and how strict each protocol revision is about it."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
-from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
 from mcpproxy.reports.text_table import table
 from mcpproxy.ruleset.selection import family, known_rules, unknown
+
+if TYPE_CHECKING:
+    from mcpproxy.cli.arguments import Parser
 
 EPILOG = """\
 error    the specification says MUST, or its schema fixes it
@@ -20,7 +23,7 @@ allowed  it says MAY: a permission, which limits other rules
 acp-1 and acp-2 are the versions of the Agent Client Protocol, which is detected automatically."""
 
 
-def add_folders(parser: Parser, verb: str) -> None:
+def add_folders(parser: "Parser", verb: str) -> None:
     """Add the option ``--rules``; ``verb`` is what the command does with the rules."""
     parser.add_argument(
         "--rules",
@@ -34,23 +37,18 @@ def add_folders(parser: Parser, verb: str) -> None:
 
 def run(argv: list[str]) -> int:
     """Print the catalogue, or one family of it."""
-    parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
-    parser.add_argument("--family", metavar="NAME", help="only one family, such as PROTO")
-    parser.add_argument(
-        "--coverage", action="store_true", help="list the requirements instead, each with its rules"
-    )
-    add_folders(parser, "list")
-    options = parser.parse_args(argv)
-    known = known_rules(options.folders)
+    options = _Options()
+    if argv:
+        _read(argv, options)
+    catalogue = known_rules(options.folders)
     as_json = options.format == "json"
     if options.coverage:
-        return _coverage(known, as_json=as_json)
-    rules = sorted(known.rules.values(), key=lambda rule: rule.code)
+        return _coverage(catalogue, as_json=as_json)
+    rules = sorted(catalogue.rules.values(), key=lambda rule: rule.code)
     if options.family is not None:
         rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
         if not rules:
-            raise unknown("--family", known, options.family)
+            raise unknown("--family", catalogue, options.family)
     if as_json:
         import json
 
@@ -65,12 +63,35 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _coverage(known: Catalogue, *, as_json: bool) -> int:
+class _Options:
+    """What the arguments say; at first, what holds without any."""
+
+    def __init__(self) -> None:
+        self.format = "text"
+        self.family: str | None = None
+        self.coverage = False
+        self.folders: list[str] = []
+
+
+def _read(argv: list[str], options: _Options) -> None:
+    from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
+
+    parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)
+    parser.add_argument("--format", choices=("text", "json"), help="what to print (text)")
+    parser.add_argument("--family", metavar="NAME", help="only one family, such as PROTO")
+    parser.add_argument(
+        "--coverage", action="store_true", help="list the requirements instead, each with its rules"
+    )
+    add_folders(parser, "list")
+    parser.parse_into(argv, options)
+
+
+def _coverage(catalogue: Catalogue, *, as_json: bool) -> int:
     import json
 
     from mcpproxy.reports import coverage
 
-    rows = coverage.rows(known)
+    rows = coverage.rows(catalogue)
     emit(
         [json.dumps(coverage.as_objects(rows), indent=2)]
         if as_json
@@ -86,17 +107,18 @@ def level(rule: Rule, revision: str) -> Level | None:
 
 
 def level_word(rule: Rule, revision: str) -> str | None:
-    """Return the word for a level; a permission has no level but has a word."""
+    """Return the word for the level of ``rule`` in ``revision``; for a permission, ``allowed``."""
     keywords = rule.keywords(revision)
     return SEVERITY[keywords[0]] or "allowed" if keywords else None
 
 
 def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
-    """Return code, name and a column per revision of each protocol that ``rules`` cover."""
+    """Return a line per rule: code, name, and its level in each revision of the protocols that occur."""
     rules = tuple(rules)
-    spoken = [v for versions in (REVISIONS, ACP) if _any_covers(rules, versions) for v in versions]
+    words = {v: [level_word(rule, v) for rule in rules] for v in VERSIONS}
+    spoken = [v for versions in (REVISIONS, ACP) if any(any(words[v]) for v in versions) for v in versions]
     rows = [("RULE", "NAME", *spoken)]
-    rows += [(rule.code, rule.name, *[level_word(rule, r) or "-" for r in spoken]) for rule in rules]
+    rows += [(rule.code, rule.name, *[words[v][n] or "-" for v in spoken]) for n, rule in enumerate(rules)]
 
     def paint(column: int, cell: str, padded: str) -> str:
         return (
@@ -106,12 +128,8 @@ def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
     return table(rows, style, paint=paint)
 
 
-def _any_covers(rules: Iterable[Rule], versions: Iterable[str]) -> bool:
-    return any(rule.keywords(version) for rule in rules for version in versions)
-
-
 def as_object(rule: Rule) -> dict[str, object]:
-    """Return one rule as JSON. ``levels`` has a member per revision, ``null`` if it has no level there."""
+    """Return a rule as a JSON object. ``levels`` has a member per revision, ``null`` if there is no level."""
     return {
         "code": rule.code,
         "name": rule.name,

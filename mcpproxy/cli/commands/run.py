@@ -1,6 +1,6 @@
 """``mcpproxy [run] [OPTION...] -- COMMAND [ARG...]``: wrap a stdio server.
 
-Everything here runs before the server starts, so nothing else is imported. The options are parsed without
+This module runs before the server starts, so it imports as little as possible. The options are parsed without
 argparse, which takes longer to import than Python takes to start.
 """
 
@@ -52,8 +52,8 @@ def run(argv: list[str]) -> int:
     """Wrap the server that ``argv`` names and return its exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, or nothing can be written where the
-            recording should go. The server has not been started.
+        McpProxyError: the arguments are not valid, or the recording cannot be written. The server has not
+            been started.
     """
     options = parse(argv)
     if not options.command:
@@ -130,27 +130,27 @@ def parse(argv: list[str]) -> RunOptions:
     """Read the arguments.
 
     Raises:
-        UsageError: they are not valid.
+        UsageError: the arguments are not valid.
     """
     options = RunOptions()
-    rest = list(argv[1:] if argv[:1] == ["run"] else argv)
-    while rest:
-        argument = rest.pop(0)
+    remaining = list(argv[1:] if argv[:1] == ["run"] else argv)
+    while remaining:
+        argument = remaining.pop(0)
         name, equals, value = argument.partition("=")
         if argument == "--":
-            if not rest:
+            if not remaining:
                 _refuse("no command after --", "name the server to start: mcpproxy -- COMMAND [ARG...]")
             if options.command:
                 _refuse("--command and -- both name the server", "leave one of them out")
-            options.command = rest
+            options.command = remaining
             break
         if argument in ("-h", "--help"):
             return RunOptions()
         if argument in _SWITCHES:
             options.set(argument, "")
         elif name in _VALUED:
-            if not equals and rest and rest[0] != "--":
-                value = rest.pop(0)
+            if not equals and remaining and remaining[0] != "--":
+                value = remaining.pop(0)
             if not value:
                 _refuse(f"{name} needs a value", "see mcpproxy run --help")
             if name == "--grace":
@@ -177,12 +177,12 @@ def _words(value: str) -> list[str]:
     import shlex
 
     try:
-        found = shlex.split(value)
+        words = shlex.split(value)
     except ValueError as fault:
         _refuse(f"--command {value} cannot be read ({fault})", "quote it as for a shell")
-    if not found:
+    if not words:
         _refuse("--command names no command", "name the server to start")
-    return found
+    return words
 
 
 def _nearest(name: str) -> str | None:
@@ -192,7 +192,7 @@ def _nearest(name: str) -> str | None:
 
 
 def _instead(word: str) -> str:
-    """Return what to do about a word where an option should be."""
+    """Return a suggestion for a word that is in the place of an option."""
     from mcpproxy.cli.unknown_command import INSTEAD, is_command
 
     if is_command(word):
@@ -202,12 +202,12 @@ def _instead(word: str) -> str:
 
 def _grace_s(value: str) -> float:
     try:
-        found = float(value)
+        grace_s = float(value)
     except ValueError:
-        found = -1
-    if not 0 <= found < 86400:  # false for NaN as well
+        grace_s = -1
+    if not 0 <= grace_s < 86400:  # false for NaN as well
         _refuse(f"--grace {value} is not a time", "give a number of seconds")
-    return found
+    return grace_s
 
 
 def _refuse(fact: str, next_step: str) -> NoReturn:

@@ -24,16 +24,20 @@ def run(argv: list[str]) -> int:
     """Write a part of one recording."""
     parser = Parser("trim", DESCRIPTION, EPILOG)
     parser.add_argument("trace", metavar="TRACE", help="the recording, which stays as it is")
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--frames", type=_ranges, metavar="A-B,C", help="these frames: 12-40,57 or 40-")
-    which.add_argument("--around", type=positive, metavar="FRAME", help="this frame and what it depends on")
+    frame_options = parser.add_mutually_exclusive_group(required=True)
+    frame_options.add_argument(
+        "--frames", type=_ranges, metavar="A-B,C", help="these frames: 12-40,57 or 40-"
+    )
+    frame_options.add_argument(
+        "--around", type=positive, metavar="FRAME", help="this frame and what it depends on"
+    )
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     options = parser.parse_args(argv)
     ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
-    named = find_traces.expand(options.trace)
-    if len(named) > 1:
-        raise UsageError(options.trace, f"holds {len(named)} traces", "name one of them")
-    trace = open_trace(named[0])
+    paths = find_traces.expand(options.trace)
+    if len(paths) > 1:
+        raise UsageError(options.trace, f"holds {len(paths)} traces", "name one of them")
+    trace = open_trace(paths[0])
     header, lines = trimmed(trace, lambda seq: any(seq in wanted for wanted in ranges))
     tally = write_trace(options.output, header, lines)
     frames = count(sum(tally.frames.values()), "frame")
@@ -46,12 +50,13 @@ def _ranges(text: str) -> list[range]:
 
 
 def _range(part: str, text: str) -> range:
-    first, dash, last = part.strip().partition("-")
-    digits = [number for number in (first, last) if number]
+    """Return the frame numbers in ``part``, such as ``12-40`` or ``57``; ``text`` is the whole argument."""
+    first_frame, dash, last_frame = part.strip().partition("-")
+    digits = [number for number in (first_frame, last_frame) if number]
     if not digits or not all(number.isdecimal() and len(number) < 19 for number in digits):
         raise argparse.ArgumentTypeError(f"{text!r} are not frame numbers such as 12-40,57")
-    start = int(first or 1)
-    end = int(last or 10**18) if dash else start
+    start = int(first_frame or 1)
+    end = int(last_frame or 10**18) if dash else start
     if end < start:
         raise argparse.ArgumentTypeError(f"{part.strip()!r} ends before it begins")
     return range(start, end + 1)

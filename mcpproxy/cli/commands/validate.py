@@ -77,7 +77,7 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
     if not options.pins:
         return rules
     wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
-    return rules.and_also(wanted or (), [pin_checks(pin_file.read(options.pins))])
+    return rules.extended(wanted or (), [pin_checks(pin_file.read(options.pins))])
 
 
 def _run(
@@ -163,6 +163,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _env(text: str) -> tuple[str, str]:
+    """An argparse type: name and value of an environment variable."""
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
@@ -170,6 +171,7 @@ def _env(text: str) -> tuple[str, str]:
 
 
 def _call(text: str) -> tuple[str, JSONObject]:
+    """An argparse type: name and arguments of a tool."""
     name, sign, written = text.partition("=")
     try:
         arguments = as_object(json.loads(written))

@@ -1,4 +1,4 @@
-"""``mcpproxy versions``: list which implementation used which protocol revision, by recordings."""
+"""``mcpproxy versions``: list which implementation used which protocol revision in recordings."""
 
 import json
 from collections import defaultdict
@@ -36,35 +36,35 @@ Matrix = Mapping[Key, Mapping[str, int]]
 
 
 def run(argv: list[str]) -> int:
-    """Print the matrix of the named recordings, or of those in the state directory."""
+    """Print the matrix of the recordings that the arguments name, or of those in the state directory."""
     parser = Parser("versions", "List which implementation spoke which protocol revision.", EPILOG)
     parser.add_argument("paths", nargs="*", metavar="TRACE-or-folder", help="recordings, or folders of them")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
     options = parser.parse_args(argv)
-    named: list[str] = options.paths or find_traces.recent(paths.state_dir())
-    if not named:
+    sources: list[str] = options.paths or find_traces.recent(paths.state_dir())
+    if not sources:
         raise UsageError("versions", "nothing has been recorded yet", "name a trace, or record one first")
-    found = find_traces.one_path_per_recording(
-        [trace for path in named for trace in find_traces.expand(path)]
+    recordings = find_traces.one_path_per_recording(
+        [trace for path in sources for trace in find_traces.expand(path)]
     )
-    matrix, unreadable = version_matrix(list(dict.fromkeys(found)))
+    matrix, unreadable = version_matrix(list(dict.fromkeys(recordings)))
     emit(as_json(matrix) if options.format == "json" else as_table(matrix, terminal_style()))
     return 2 if unreadable else 0
 
 
-def version_matrix(named: list[str]) -> tuple[Matrix, int]:
-    """Return the matrix of the recordings ``named``, and how many of them could not be read."""
+def version_matrix(recordings: list[str]) -> tuple[Matrix, int]:
+    """Return the matrix of the recordings ``recordings``, and how many of them could not be read."""
     matrix: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     unreadable = 0
-    for path in named:
+    for path in recordings:
         try:
-            seen = implementations(path)
+            spoken = implementations(path)
         except McpProxyError as error:
             tell(str(error))
             unreadable += 1
             continue
-        for one in {(s.name, s.version, s.role, s.revision) for s in seen}:
-            matrix[one[:3]][one[3]] += 1
+        for key in {(s.name, s.version, s.role, s.revision) for s in spoken}:
+            matrix[key[:3]][key[3]] += 1
     return matrix, unreadable
 
 
@@ -72,14 +72,14 @@ def implementations(path: str) -> set[SpokenRevision]:
     """Return the implementations that take part in one recording.
 
     Raises:
-        TraceError: it cannot be read.
+        TraceError: the recording cannot be read.
     """
-    trace, seen = open_trace(path), set[SpokenRevision]()
-    observer = Observer(catalogue.load(), Dispatch([collector(seen.add)]), joined_late=trace.joined_late)
+    trace, spoken = open_trace(path), set[SpokenRevision]()
+    observer = Observer(catalogue.load(), Dispatch([collector(spoken.add)]), joined_late=trace.joined_late)
     for event in trace.events():
         if not isinstance(event, Finding):
             observer.observe(event)
-    return seen
+    return spoken
 
 
 def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
@@ -95,7 +95,7 @@ def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
 
 
 def as_json(matrix: Matrix) -> list[str]:
-    """Return the same as JSON; revisions that were not used are left out."""
+    """Return ``matrix`` as JSON. Revisions that an implementation did not use are left out."""
     listed = [
         {"name": name, "version": version, "role": role, "revisions": dict(sorted(spoken.items()))}
         for (name, version, role), spoken in sorted(matrix.items())

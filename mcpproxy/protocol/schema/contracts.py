@@ -1,13 +1,13 @@
 """Check values against the JSON Schemas that were declared for them.
 
-These are the arguments of a call (the tool's ``inputSchema``), structured content (its ``outputSchema``) and
-the content of a form. A mismatch is reported only if it is certain: every value matches a schema that is
-invalid, too large, of an unknown dialect, or that refers to another document. ``format`` and the content
-keywords are annotations. Nothing is fetched and no file is read. Peers can send schemas and values that would
-take any time and memory, so both are bounded (see ``effort``).
+Such values are the arguments of a tool call (with the tool's ``inputSchema``), structured content (with the
+tool's ``outputSchema``) and the content of a form. A mismatch is reported only if it is certain. So any value
+is accepted if the schema is invalid, too large, of an unknown dialect, or refers to another document.
+``format`` and the content keywords are not checked. No document is fetched and no file is read. Peers can
+send schemas and values that take very much time and memory to check, so both are limited (see ``effort``).
 
-Values are checked by jsonschema-rs, which takes 20 ms to load. So the first values are checked without it if
-the schema is simple (see ``fast_path``).
+A contract is a schema prepared for checking many values. The library jsonschema-rs checks them, but it takes
+20 ms to load. So if the schema is simple, the first values are checked without it (see ``fast_path``).
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#json-schema-usage
 """
@@ -41,14 +41,14 @@ MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
 MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
-"""Bounds: the size of a schema in bytes; the number and the depth of the values within a value; the work
+"""Limits: the size of a schema in bytes; the number and the depth of the values inside a value; the work
 (schemas tried, times values) of checking a value, and of finding where it does not match."""
 
 MAX_FAST_TESTS: Final = 1000
-"""How many values are checked against a simple schema without the library; after that, loading it pays."""
+"""How many values are checked against a simple schema without the library. For more, loading it is faster."""
 
 MAX_FAST_STEPS: Final = 20_000
-"""The work of such a check at most; for more, the library is faster."""
+"""The most work of a check without the library. For more work, the library is faster."""
 
 MAX_CONTRACTS: Final = 128
 """How many prepared schemas are cached."""
@@ -57,7 +57,7 @@ _WITH_DEFAULT_DIALECT: Final = since("2025-11-25")
 """The revisions that define the dialect of a schema without ``$schema``."""
 
 _OLD_DIALECTS: Final[tuple[Dialect, ...]] = ("draft-07", DEFAULT)
-"""The dialects that authors may have meant before: a value that matches either of them is correct."""
+"""In earlier revisions, the dialects that authors may have meant. A value that matches either is correct."""
 
 
 def breaks(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
@@ -66,27 +66,28 @@ def breaks(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
     At most ``LIMIT`` mismatches are returned. ``revision`` is the protocol revision of the message. This does
     not raise, whatever ``value`` and ``schema`` are.
     """
-    found = contract(schema, revision)
-    return found.breaks(value) if found is not None else ()
+    prepared = contract(schema, revision)
+    return prepared.breaks(value) if prepared is not None else ()
 
 
 def contract(schema: JSON, revision: str) -> "Contract | None":
-    """Return ``schema`` prepared for checking many values; ``None`` if it cannot be used for that."""
+    """Return ``schema`` prepared for checking many values; ``None`` if that is not possible."""
     if not isinstance(schema, dict):
         return None
     try:
         text = orjson.dumps(schema)
     except (TypeError, ValueError, RecursionError):
-        return None  # a lone surrogate, a number beyond 64 bits, hundreds of levels
+        return None  # The schema has a lone surrogate, a number beyond 64 bits or hundreds of levels.
     return (
         _cached_contract(text, revision in _WITH_DEFAULT_DIALECT) if len(text) <= MAX_SCHEMA_BYTES else None
     )
 
 
 @lru_cache(maxsize=MAX_CONTRACTS)
-def _cached_contract(text: bytes, has_default: bool) -> "Contract | None":
+def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | None":
+    """Return the contract of the schema ``text``; ``None`` if values cannot be checked against it."""
     schema: JSONObject = orjson.loads(text)
-    dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default else _OLD_DIALECTS
+    dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:
         dialects = (named(schema["$schema"]),)
     dialect_schemas: list[_DialectSchema] = []
@@ -122,19 +123,21 @@ class Contract:
         self, dialect_schemas: tuple[_DialectSchema, ...], fast_test: Callable[[JSON], bool] | None
     ) -> None:
         self._dialect_schemas = dialect_schemas
-        self._fast_test = fast_test  # ``None`` once it was used often
+        self._fast_test = fast_test  # ``None`` if there is none, or once it was used ``MAX_FAST_TESTS`` times
         self._times_tested = 0
+        # The number of values in a text plus the length of its strings is at most twice the text's length.
         steps = dialect_schemas[0].effort.steps(MAX_DEPTH)
         self._max_short_text = min(MAX_NODES, MAX_STEPS // (2 * steps))
         self._max_fast_size = MAX_FAST_STEPS // steps
 
     @cached_property
     def _fits(self) -> Callable[[JSON], bool]:
+        """The library's test of the first dialect."""
         validator = self._dialect_schemas[0].validator
         return validator.is_valid if validator is not None else lambda _: False
 
     def _passes_fast_test(self, value: JSON, text: bytes | None) -> bool:
-        """Whether the check without the library shows that the value matches."""
+        """Whether the test without the library shows that the value matches."""
         self._times_tested += 1
         if self._fast_test is None or self._times_tested > MAX_FAST_TESTS:
             self._fast_test = None
@@ -147,9 +150,10 @@ class Contract:
         return len(text) <= self._max_fast_size and self._fast_test(value)
 
     def _is_within_bounds(self, text: bytes) -> bool:
-        """Whether every value in the JSON ``text`` is certainly within the bounds.
+        """Whether every value in the JSON ``text`` is certainly within the limits.
 
-        Each value and each character takes at least one byte of the text, and each level an opening bracket.
+        The length of the text is at least the number of its values and characters, and the number of opening
+        brackets is at least the number of levels.
         """
         if len(text) > self._max_short_text:
             return False
@@ -158,8 +162,8 @@ class Contract:
     def breaks(self, value: JSON, text: bytes | None = None) -> tuple[Mismatch, ...]:
         """Return how ``value`` does not match, as the function ``breaks`` does.
 
-        ``text`` is JSON that contains ``value``, if the caller has it. If it is short, the values in
-        ``value`` need not be counted.
+        ``text`` is JSON that contains ``value``, if the caller has such a text. If it is short, the values
+        inside ``value`` need not be counted.
         """
         if self._fast_test is not None and self._passes_fast_test(value, text):
             return ()
@@ -168,26 +172,28 @@ class Contract:
         levels = _levels(value)
         if levels is None:
             return ()
-        found: list[tuple[Mismatch, ...]] = []
+        by_dialect: list[tuple[Mismatch, ...]] = []
         for dialect_schema in self._dialect_schemas:
             effort, validator = dialect_schema.effort, dialect_schema.validator
-            size = sum(map(_size, levels)) if effort.patterns else sum(map(len, levels))
+            size = sum(map(_size, levels)) if effort.has_patterns else sum(map(len, levels))
             work = effort.steps(len(levels)) * size
             if validator is None or work > MAX_STEPS or _call_safely(validator.is_valid, value) is not False:
                 return ()
             if not (mismatches := _explained(value, effort, validator, work)):
-                return ()
-            found.append(mismatches)
-        first, *others = found
-        agreed = tuple(m for m in first if all(m in other for other in others))
-        return agreed or (_UNEXPLAINED,)
+                return ()  # No mismatch is certain.
+            by_dialect.append(mismatches)
+        first, *others = by_dialect
+        # Only what does not match in any of the dialects is reported.
+        common = tuple(mismatch for mismatch in first if all(mismatch in other for other in others))
+        return common or (_UNEXPLAINED,)
 
 
 _UNEXPLAINED: Final = Mismatch("", "does not fit the schema")
 
 
 def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
-    import jsonschema_rs as js  # Imported here: it takes 12 ms, and sessions without schemas do not need it.
+    """Return the library's validator; ``None`` if the schema is invalid."""
+    import jsonschema_rs as js  # imported here: it takes 12 ms, and sessions without schemas do not need it
 
     kinds: dict[Dialect, type[Validator]] = {
         "draft-04": js.Draft4Validator,
@@ -203,10 +209,10 @@ def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
 
 
 def _call_safely(call: Callable[..., T], *values: JSON) -> T | None:
-    """Return what ``call`` returns; ``None`` if the library fails: a lone surrogate, an invalid schema."""
+    """Return what ``call`` returns; ``None`` if the library fails, such as for an invalid schema."""
     try:
         return call(*values)
-    except Exception:  # The library names no base class of its errors, and a failure of it is no finding.
+    except Exception:  # The library's errors have no common base class, and none of them is a finding.
         return None
     except BaseException as error:
         # A panic in Rust is not an Exception, and its class cannot be imported.
@@ -221,13 +227,13 @@ def _levels(value: JSON) -> list[list[JSON]] | None:
     nodes, level = 1, [value]
     while level:
         levels.append(level)
-        below: list[JSON] = []
+        next_level: list[JSON] = []
         for item in level:
             if type(item) is dict:
-                below += item.values()
+                next_level += item.values()
             elif type(item) is list:
-                below += item
-        level = below
+                next_level += item
+        level = next_level
         nodes += len(level)
         if nodes > MAX_NODES or len(levels) > MAX_DEPTH:
             return None
@@ -235,7 +241,7 @@ def _levels(value: JSON) -> list[list[JSON]] | None:
 
 
 def _size(level: list[JSON]) -> int:
-    """Return the number of values on one level plus the length of their strings, which patterns search."""
+    """Return the number of values on one level plus the length of their strings, as patterns search them."""
     texts = [text for item in level for text in (item if isinstance(item, dict) else [item])]
     return len(level) + sum(len(text) for text in texts if isinstance(text, str))
 
@@ -244,15 +250,16 @@ def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -
     """Return where ``value`` does not match, as far as the limit of work allows."""
     if work <= MAX_EXPLAINED:
         errors = _call_safely(lambda: list(islice(validator.iter_errors(value), LIMIT)))
-    elif not effort.choices:
+    elif not effort.has_choices:
         errors = _call_safely(lambda: _first(validator, value))
     else:
         return (_UNEXPLAINED,)
-    found = [mismatch_of(error, value) for error in errors or () if is_sure(error)]
-    return tuple(dict.fromkeys(found))
+    mismatches = [mismatch_of(error, value) for error in errors or () if is_sure(error)]
+    return tuple(dict.fromkeys(mismatches))
 
 
 def _first(validator: "Validator", value: JSON) -> "list[ValidationError]":
+    """Return the first failure of ``value`` only, which takes less work than all."""
     from jsonschema_rs import ValidationError
 
     try:

@@ -1,8 +1,8 @@
 """JSON Schema dialects: the kind of value that each keyword takes in each dialect.
 
-The table says what the meta-schemas of the dialects require, except for three things: that a pattern is a
-regular expression, that a reference is a URI, and that the values of a draft-04 ``enum`` are distinct.
-A keyword that is not in the table, or that the dialect does not define, takes any value.
+The table is taken from the dialects' meta-schemas. It leaves out three of their requirements: that a pattern
+is a regular expression, that a reference is a URI, and that the values of a draft-04 ``enum`` are distinct. A
+keyword that is not in the table, or that the dialect does not define, takes any value.
 
 Source: https://json-schema.org/specification-links (the meta-schema of each dialect)
 """
@@ -38,9 +38,9 @@ ValueKind: TypeAlias = Literal[
     "number",
     "positive",  # a number above 0
     "count",  # an integer, 0 or more
-    "type",  # a type name, or a non-empty array of distinct ones
+    "type",  # a type name, or a non-empty array of distinct type names
     "names",  # an array of distinct strings
-    "names+",  # the same, and not empty
+    "names+",  # a non-empty array of distinct strings
     "array",
     "choices",  # a non-empty array
     "schema",
@@ -49,7 +49,7 @@ ValueKind: TypeAlias = Literal[
     "items",  # a schema, or a non-empty array of schemas
     "map",  # an object whose values are schemas
     "needs",  # an object whose values are arrays of distinct strings
-    "either",  # an object whose values are schemas or arrays of distinct strings
+    "either",  # an object in which each value is a schema or an array of distinct strings
     "flags",  # an object whose values are booleans
     "id",  # a string without a fragment
     "name:",  # a plain name, colons allowed
@@ -133,7 +133,7 @@ deprecated             -         -         -         boolean  =
 PARTNERS: Final[Mapping[str, str]] = MappingProxyType(
     {"exclusiveMaximum": "maximum", "exclusiveMinimum": "minimum"}
 )
-"""In draft-04, each of these keywords is allowed only together with the other one."""
+"""In draft-04, each keyword on the left is allowed only together with the keyword on the right."""
 
 SAME_VALUE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
@@ -161,7 +161,7 @@ PROPERTY_SOURCES: Final = (
 def named(uri: JSON) -> Dialect | None:
     """Return the dialect that a ``$schema`` value names; ``None`` if it is not in the table.
 
-    The scheme (http or https) and an empty fragment make no difference, because authors write either form.
+    The scheme may be http or https, and the fragment missing or empty, because authors write all of these.
     """
     if not isinstance(uri, str):
         return None
@@ -175,12 +175,13 @@ def keywords(dialect: Dialect) -> Mapping[str, ValueKind]:
 
 @cache
 def _table() -> Mapping[Dialect, Mapping[str, ValueKind]]:
+    """Return ``_KEYWORDS`` parsed: by dialect and keyword, the kind of value."""
     (_, *columns), *rows = (line.split() for line in _KEYWORDS.splitlines() if line)
     table: dict[Dialect, dict[str, ValueKind]] = {cast("Dialect", column): {} for column in columns}
     for keyword, *cells in rows:
-        takes = "-"
+        value_kind = "-"
         for dialect, cell in zip(table, cells, strict=True):
-            takes = takes if cell == "=" else cell
-            if takes != "-":
-                table[dialect][keyword] = cast("ValueKind", takes)
+            value_kind = value_kind if cell == "=" else cell
+            if value_kind != "-":
+                table[dialect][keyword] = cast("ValueKind", value_kind)
     return table

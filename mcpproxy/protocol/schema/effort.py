@@ -1,12 +1,12 @@
-"""Estimate the work of validating a value against a schema, before it is done.
+"""Estimate the work of validating a value against a schema, before validating it.
 
-Peers write both. References that branch double the work with every step, recursive schemas double it with
-every level of the value, and a running validator cannot be stopped. So the schema is walked first: for a
-value that is nested ``k`` levels deep, ``Effort.steps(k)`` is an upper bound of the number of schemas that
-are tried on the way from its root to one of its leaves.
+Peers choose the value and the schema, and a running validator cannot be stopped. A schema with branching
+references can double the work with every reference, and a recursive schema with every level of the value. So
+the schema is surveyed first. For a value that is nested ``k`` levels deep, ``Effort.steps(k)`` is an upper
+bound of the number of subschemas that are tried on the way from the value's root to one of its leaves.
 
-``survey`` returns ``None`` for a schema that does not define by itself what is valid: one with a reference to
-another document, a reference of an unknown kind, or a reference that leads back to itself on the same value.
+``survey`` returns ``None`` for a schema that cannot be used: one with a reference to another document, a
+reference of an unsupported kind, or references that form a cycle on the same value.
 """
 
 from collections.abc import Iterator
@@ -18,58 +18,62 @@ from mcpproxy.protocol.schema.dialects import DEFINITIONS, SAME_VALUE, Dialect, 
 
 MAX_SCHEMAS: Final = 5_000
 MAX_DEPTH: Final = 100
-"""Bounds: the number of subschemas of a schema, and their depth. Larger schemas are not used."""
+"""The limits of the number of subschemas of a schema, and of their depth. Larger schemas are not used."""
 
 COUNT_LIMIT: Final = 10**9
-"""Counting stops at this number."""
+"""The number of steps at which counting stops."""
 
 
 @slotted()
 class _Node:
-    """One subschema, and the subschemas that it applies to parts of its value.
+    """One subschema, and the subschemas in it, by the part of the value that they apply to.
 
-    ``here``: to the same value; ``named``: to the member of a name; ``parts``: to any member or item.
+    Those in ``same_value`` apply to the same value, those in ``by_name`` each to one property, those in
+    ``any_part`` to any property or item.
     """
 
-    weight: int = 1
-    here: "list[_Node]" = field(default_factory=list["_Node"])
-    named: "list[_Node]" = field(default_factory=list["_Node"])
-    parts: "list[_Node]" = field(default_factory=list["_Node"])
-    doubled: bool = False  # unevaluatedProperties or unevaluatedItems tries everything here a second time
+    weight: int = 1  # the steps of the subschema alone
+    same_value: "list[_Node]" = field(default_factory=list["_Node"])
+    by_name: "list[_Node]" = field(default_factory=list["_Node"])
+    any_part: "list[_Node]" = field(default_factory=list["_Node"])
+    tries_twice: bool = False  # unevaluatedProperties or unevaluatedItems tries ``same_value`` again
     steps: int = 1
 
 
 class Effort:
     """The result of a survey.
 
-    ``patterns`` is whether strings are searched, so that their length counts. ``choices`` is whether there is
-    an anyOf or a oneOf, whose failures take long to explain.
+    ``has_patterns`` is set if the schema searches strings, so that their length counts as work.
+    ``has_choices`` is set if the schema has an anyOf or oneOf, whose failures take long to explain. ``order``
+    lists all nodes, each after the nodes in its ``same_value``.
     """
 
-    def __init__(self, root: _Node, order: list[_Node], *, patterns: bool, choices: bool) -> None:
-        self.patterns: Final = patterns
-        self.choices: Final = choices
+    def __init__(self, root: _Node, order: list[_Node], *, has_patterns: bool, has_choices: bool) -> None:
+        self.has_patterns: Final = has_patterns
+        self.has_choices: Final = has_choices
         self._root = root
         self._order = order
-        self._by_depth = [0]
-        self._settled = False
+        self._steps_by_depth = [0]
+        self._is_constant = False  # deeper values take no more steps
 
     def steps(self, depth: int) -> int:
         """Return how many schemas are tried at most on one path of a value that is ``depth`` levels deep."""
-        while len(self._by_depth) <= depth and not self._settled:
+        while len(self._steps_by_depth) <= depth and not self._is_constant:
             self._add_depth()
-        return self._by_depth[min(depth, len(self._by_depth) - 1)]
+        return self._steps_by_depth[min(depth, len(self._steps_by_depth) - 1)]
 
     def _add_depth(self) -> None:
-        before = [node.steps if len(self._by_depth) > 1 else 0 for node in self._order]
-        shallower = {id(node): steps for node, steps in zip(self._order, before, strict=True)}
+        """Compute the steps for values that are one level deeper, from the steps computed last."""
+        previous = [node.steps if len(self._steps_by_depth) > 1 else 0 for node in self._order]
+        shallower = {id(node): steps for node, steps in zip(self._order, previous, strict=True)}
         for node in self._order:
-            here = sum(other.steps for other in node.here)
-            below = max((shallower[id(other)] for other in node.named), default=0)
-            below += sum(shallower[id(other)] for other in node.parts)
-            node.steps = min(COUNT_LIMIT, node.weight + (2 * here if node.doubled else here) + below)
-        self._settled = before == [node.steps for node in self._order]
-        self._by_depth.append(self._root.steps)
+            on_value = sum(child.steps for child in node.same_value)
+            on_parts = max((shallower[id(child)] for child in node.by_name), default=0)
+            on_parts += sum(shallower[id(child)] for child in node.any_part)
+            on_value = 2 * on_value if node.tries_twice else on_value
+            node.steps = min(COUNT_LIMIT, node.weight + on_value + on_parts)
+        self._is_constant = previous == [node.steps for node in self._order]
+        self._steps_by_depth.append(self._root.steps)
 
 
 def survey(schema: JSONObject, dialect: Dialect) -> Effort | None:
@@ -78,15 +82,18 @@ def survey(schema: JSONObject, dialect: Dialect) -> Effort | None:
 
 
 class _Survey:
+    """Visits the subschemas of one schema and makes the graph of nodes that ``Effort`` counts."""
+
     def __init__(self, schema: JSONObject, dialect: Dialect) -> None:
         self._schema = schema
         self._table = keywords(dialect)
         self._dialect_uri = schema.get("$schema")
-        self._id = "id" if dialect == "draft-04" else "$id"
+        self._id_keyword = "id" if dialect == "draft-04" else "$id"
         self._nodes: dict[int, _Node] = {}
-        self._patterns = self._choices = self._has_reference = self._has_inner_id = False
+        self._has_patterns = self._has_choices = self._has_reference = self._has_inner_id = False
 
     def effort(self) -> Effort | None:
+        """Visit all subschemas that values may be checked against, and return the effort."""
         root = _Node()
         self._nodes[id(self._schema)] = root
         todo = [(self._schema, root, 0)]
@@ -95,29 +102,28 @@ class _Survey:
             if len(self._nodes) > MAX_SCHEMAS or depth > MAX_DEPTH or not self._is_supported(schema):
                 return None
             node.weight = 1 + sum(_length(schema.get(keyword)) for keyword in _COUNTED_KEYWORDS)
-            node.doubled = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
-            self._patterns |= "pattern" in schema or "patternProperties" in schema
-            self._choices |= "anyOf" in schema or "oneOf" in schema
+            node.tries_twice = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
+            self._has_patterns |= "pattern" in schema or "patternProperties" in schema
+            self._has_choices |= "anyOf" in schema or "oneOf" in schema
             for keyword in ("$ref", "$dynamicRef"):
                 if keyword not in schema:
                     continue
-                target = (
-                    self._target(schema[keyword]) if keyword == "$ref" else self._dynamic(schema[keyword])
-                )
+                find_target = self._target if keyword == "$ref" else self._dynamic_target
+                target = find_target(schema[keyword])
                 if target is None:
                     return None
                 self._has_reference = True
                 if isinstance(target, dict):
-                    # The depth starts again at 0: the number of schemas bounds a chain of references.
-                    self._add_edge(node.here, target, 0, todo)
+                    # The depth starts again at 0, because MAX_SCHEMAS already limits chains of references.
+                    self._add_edge(node.same_value, target, 0, todo)
             for edges, child in self._children(schema, node):
                 self._add_edge(edges, child, depth + 1, todo)
         if self._has_reference and self._has_inner_id:
-            return None  # An id in a subschema changes what references in it mean.
+            return None  # An id in a subschema changes the meaning of references in that subschema.
         order = self._topological_order()
         if order is None:
             return None
-        return Effort(root, order, patterns=self._patterns, choices=self._choices)
+        return Effort(root, order, has_patterns=self._has_patterns, has_choices=self._has_choices)
 
     def _add_edge(
         self,
@@ -126,6 +132,7 @@ class _Survey:
         depth: int,
         todo: list[tuple[JSONObject, _Node, int]],
     ) -> None:
+        """Add the node of ``schema`` to ``edges``; if the node is new, also add it to ``todo``."""
         node = self._nodes.get(id(schema))
         if node is None:
             node = self._nodes[id(schema)] = _Node()
@@ -133,111 +140,112 @@ class _Survey:
         edges.append(node)
 
     def _is_supported(self, schema: JSONObject) -> bool:
-        """Whether a subschema has the root's dialect and no reference of the kind ``$recursiveRef``."""
+        """Whether a subschema has the dialect of the root and no ``$recursiveRef``."""
         if schema is not self._schema:
-            self._has_inner_id |= self._id in schema
+            self._has_inner_id |= self._id_keyword in schema
             if "$schema" in schema and schema["$schema"] != self._dialect_uri:
                 return False
         return "$recursiveRef" not in schema
 
-    def _within(self, reference: str) -> str:
-        """The fragment of a reference that names this document by its own id; otherwise the reference."""
-        own = self._schema.get(self._id)
-        if not isinstance(own, str) or "#" in own:
+    def _local_reference(self, reference: str) -> str:
+        """Return the fragment of ``reference`` if it names this document by its id; else ``reference``."""
+        document_id = self._schema.get(self._id_keyword)
+        if not isinstance(document_id, str) or "#" in document_id:
             return reference
-        from urllib.parse import urljoin  # 3 ms, which most sessions are spared
+        from urllib.parse import urljoin  # imported here: it takes 3 ms, and few sessions need it
 
         try:
-            document, _, fragment = urljoin(own, reference).partition("#")
+            document, _, fragment = urljoin(document_id, reference).partition("#")
         except ValueError:
             return reference
-        return f"#{fragment}" if document == own else reference
+        return f"#{fragment}" if document == document_id else reference
 
-    def _dynamic(self, reference: JSON) -> JSONObject | bool | None:
-        """The schema that a dynamic reference names: in one document, the one with that anchor.
+    def _dynamic_target(self, reference: JSON) -> JSONObject | bool | None:
+        """Return the subschema with the anchor that a dynamic reference names; ``None`` if it is not certain.
 
-        Several schemas may have the anchor; which is meant then depends on the way to the reference.
+        If several subschemas have the anchor, the meaning depends on the path to the reference.
         """
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         if reference == "#" or reference.startswith("#/"):
             return self._target(reference)
-        found = [one for one in _objects(self._schema) if one.get("$dynamicAnchor") == reference[1:]]
-        return found[0] if len(found) == 1 else None
+        targets = [item for item in _objects(self._schema) if item.get("$dynamicAnchor") == reference[1:]]
+        return targets[0] if len(targets) == 1 else None
 
     def _target(self, reference: JSON) -> JSONObject | bool | None:
         """Return the schema that a reference names; ``None`` if it is not a path in this document."""
         if not isinstance(reference, str):
             return None
         if not reference.startswith("#"):
-            reference = self._within(reference)
+            reference = self._local_reference(reference)
         if not reference.startswith("#"):
             return None
-        found: JSON = self._schema
+        target: JSON = self._schema
         if reference != "#":
-            from urllib.parse import unquote  # Imported here: it takes 3 ms, and few sessions need it.
+            from urllib.parse import unquote  # imported here: it takes 3 ms, and few sessions need it
 
-            first, *names = unquote(reference[1:]).split("/")
-            if first:
-                return None  # a plain name, which is not a path
+            before_slash, *names = unquote(reference[1:]).split("/")
+            if before_slash:
+                return None  # The fragment is the name of an anchor, which is not a path.
             for name in names:
                 name = name.replace("~1", "/").replace("~0", "~")
-                if isinstance(found, dict) and name in found:
-                    found = found[name]
-                elif isinstance(found, list) and name.isascii() and name.isdigit() and len(name) < 6:
-                    found = found[int(name)] if int(name) < len(found) else None
+                if isinstance(target, dict) and name in target:
+                    target = target[name]
+                elif isinstance(target, list) and name.isascii() and name.isdigit() and len(name) < 6:
+                    target = target[int(name)] if int(name) < len(target) else None
                 else:
                     return None
-        return found if isinstance(found, dict | bool) else None
+        return target if isinstance(target, dict | bool) else None
 
     def _children(self, schema: JSONObject, node: _Node) -> Iterator[tuple[list[_Node], JSONObject]]:
+        """Yield the direct subschemas of ``schema``, each with the list of ``node`` that it belongs in."""
         for keyword, value in schema.items():
-            takes = self._table.get(keyword)
-            if takes not in _HOLDS_SCHEMAS or keyword in DEFINITIONS:
+            value_kind = self._table.get(keyword)
+            if value_kind not in _WITH_SUBSCHEMAS or keyword in DEFINITIONS:
                 continue
-            edges = node.here if keyword in SAME_VALUE else node.parts
+            edges = node.same_value if keyword in SAME_VALUE else node.any_part
             if keyword == "properties":
-                edges = node.named
+                edges = node.by_name
             if isinstance(value, list):
-                found = value
-            elif takes in ("map", "either") and isinstance(value, dict):
-                found = list(value.values())
+                children = value
+            elif value_kind in ("map", "either") and isinstance(value, dict):
+                children = list(value.values())
             else:
-                found = [value]
-            yield from ((edges, child) for child in found if isinstance(child, dict))
+                children = [value]
+            yield from ((edges, child) for child in children if isinstance(child, dict))
 
     def _topological_order(self) -> list[_Node] | None:
-        """Return all nodes, each after those it tries on the same value; ``None`` if there is a cycle."""
+        """Return all nodes, each after those in its ``same_value``; ``None`` if there is a cycle."""
         order: list[_Node] = []
         finished: dict[int, bool] = {}  # by the id of a node; false while it is on the stack
         for start in self._nodes.values():
-            stack = [(start, iter(start.here))] if id(start) not in finished else []
+            stack = [(start, iter(start.same_value))] if id(start) not in finished else []
             finished.setdefault(id(start), False)
             while stack:
-                node, others = stack[-1]
-                other = next(others, None)
-                if other is None:
+                node, children = stack[-1]
+                child = next(children, None)
+                if child is None:
                     finished[id(node)] = True
                     order.append(node)
                     stack.pop()
-                elif id(other) not in finished:
-                    finished[id(other)] = False
-                    stack.append((other, iter(other.here)))
-                elif not finished[id(other)]:
+                elif id(child) not in finished:
+                    finished[id(child)] = False
+                    stack.append((child, iter(child.same_value)))
+                elif not finished[id(child)]:
                     return None
         return order
 
 
 def _objects(value: JSON) -> Iterator[JSONObject]:
-    """Every object in a schema, whatever it stands for."""
+    """Yield every JSON object in a schema, subschemas and other objects alike."""
     todo = [value]
     while todo:
-        one = todo.pop()
-        if isinstance(one, dict):
-            yield one
-            todo += one.values()
-        elif isinstance(one, list):
-            todo += one
+        item = todo.pop()
+        if isinstance(item, dict):
+            yield item
+            todo += item.values()
+        elif isinstance(item, list):
+            todo += item
 
 
 def _length(value: JSON) -> int:
@@ -255,4 +263,5 @@ _COUNTED_KEYWORDS: Final = (
 )
 """Keywords whose validation takes a step for each of their entries."""
 
-_HOLDS_SCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
+_WITH_SUBSCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
+"""The kinds of keyword values (``ValueKind``) that contain subschemas."""

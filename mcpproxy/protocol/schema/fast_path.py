@@ -1,7 +1,7 @@
-"""Accept values for simple schemas without a validator.
+"""Make tests that accept values of simple schemas, without the validator library.
 
 Most tools describe their arguments with a dozen keywords of JSON Schema that mean the same in every dialect.
-The tests made here accept values that match such a schema. A value that they reject may still match.
+If a test made here accepts a value, the value matches the schema. If the test rejects it, it may still match.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,13 @@ Fits: TypeAlias = Callable[[JSON], bool]
 """Returns whether a value certainly matches."""
 
 MAX_DEPTH: Final = 16
+"""The depth of a schema up to which it is simple."""
 
 _IGNORED: Final = frozenset(
     ("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly")
 )
 
-# The Python types of parsed values. 1.0, which may also be an integer, is left to the validator.
+# By type name: the Python types of parsed values. Whether 1.0 is an integer is left to the validator.
 _TYPES: Final[dict[JSON, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -33,13 +34,14 @@ _TYPES: Final[dict[JSON, tuple[type, ...]]] = {
 
 
 def make_test(schema: JSONObject) -> Fits | None:
-    """Return a test for values of ``schema``; ``None`` if it has keywords that are not known here."""
+    """Return a test for values of ``schema``; ``None`` if the schema has keywords that are unknown here."""
     return _make_test(
         {keyword: setting for keyword, setting in schema.items() if keyword != "$schema"}, MAX_DEPTH
     )
 
 
 def _make_test(schema: JSON, depth: int) -> Fits | None:
+    """Return a test for values of a subschema; ``depth`` is how many levels of subschemas are allowed."""
     if not isinstance(schema, dict) or not depth:
         return None
     tests: list[Fits] = []
@@ -65,16 +67,19 @@ def _make_test(schema: JSON, depth: int) -> Fits | None:
     return lambda value: all(fits(value) for fits in tests)
 
 
+# Each of these functions makes the test of one keyword from the keyword's value, ``setting``.
+
+
 def _type(setting: JSON, _: int) -> Fits | None:
     names = setting if isinstance(setting, list) else [setting]
     if not all(isinstance(name, str) and name in _TYPES for name in names):
         return None
-    types = frozenset(known for name in names for known in _TYPES[name])  # pyright: ignore[reportArgumentType] # all are strings
+    types = frozenset(python_type for name in names for python_type in _TYPES[name])  # pyright: ignore[reportArgumentType] # all are strings
     return lambda value: type(value) in types
 
 
 def _enum(setting: JSON, _: int) -> Fits | None:
-    # Only strings: Python and JSON Schema do not agree on the equality of false and 0, or of 1 and 1.0.
+    # Only strings, because False equals 0 in Python but not in JSON Schema.
     if not isinstance(setting, list) or not all(isinstance(item, str) for item in setting):
         return None
     texts = frozenset(item for item in setting if isinstance(item, str))
@@ -89,39 +94,39 @@ def _required(setting: JSON, _: int) -> Fits | None:
 
 
 def _items(setting: JSON, depth: int) -> Fits | None:
-    each = _make_test(setting, depth)
-    if each is None:
+    fits = _make_test(setting, depth)
+    if fits is None:
         return None
-    return lambda value: type(value) is not list or all(each(item) for item in value)
+    return lambda value: type(value) is not list or all(fits(item) for item in value)
 
 
 def _any_of(setting: JSON, depth: int) -> Fits | None:
     if not isinstance(setting, list) or not setting:
         return None
-    found = [_make_test(choice, depth) for choice in setting]
-    choices = [fits for fits in found if fits is not None]
-    if len(choices) < len(found):
+    tests = [_make_test(choice, depth) for choice in setting]
+    choices = [fits for fits in tests if fits is not None]
+    if len(choices) < len(tests):
         return None
     return lambda value: any(fits(value) for fits in choices)
 
 
 def _members(setting: JSONObject, depth: int) -> Fits | None:
     """Return the test of ``properties`` and ``additionalProperties`` together."""
-    named = setting.get("properties", {})
-    others = setting.get("additionalProperties", True)
-    if not isinstance(named, dict):
+    properties = setting.get("properties", {})
+    additional = setting.get("additionalProperties", True)
+    if not isinstance(properties, dict):
         return None
     tests: dict[str, Fits] = {}
-    for name, schema in named.items():
+    for name, schema in properties.items():
         test = _make_test(schema, depth)
         if test is None:
             return None
         tests[name] = test
-    other = _constant(others) if isinstance(others, bool) else _make_test(others, depth)
-    if other is None:
+    other_test = _constant(additional) if isinstance(additional, bool) else _make_test(additional, depth)
+    if other_test is None:
         return None
     return lambda value: (
-        type(value) is not dict or all(tests.get(name, other)(item) for name, item in value.items())
+        type(value) is not dict or all(tests.get(name, other_test)(item) for name, item in value.items())
     )
 
 

@@ -1,7 +1,7 @@
 """Check the content of a filled-in form against the form's schema.
 
-The content is checked as any other value (see ``contracts``). In addition, the schema may name the format of
-a string. JSON Schema lets a validator ignore formats, so these mismatches are marked as ``annotated``.
+The content is checked as any other value (see ``contracts``). In addition, the formats of strings are
+checked. JSON Schema lets a validator ignore formats, so these mismatches are marked as ``annotated``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema
 """
@@ -23,13 +23,13 @@ FORMATS: Final[Mapping[JSON, re.Pattern[str]]] = {
         r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z"
     ),
 }
-"""Patterns that accept every string of a format, and some others."""
+"""By format: a pattern that accepts every string of the format, and some invalid strings too."""
 
 
 class Misfit(NamedTuple):
-    """Where a form does not match, as a JSON Pointer, and how.
+    """One difference between the content and the schema: the JSON Pointer of the place, and a clause.
 
-    ``annotated`` is whether only the format is wrong.
+    ``annotated`` is set if only the format is wrong.
     """
 
     pointer: str
@@ -38,9 +38,9 @@ class Misfit(NamedTuple):
 
 
 def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit]:
-    """Yield how ``content`` does not match ``schema``, except for null and objects.
+    """Yield how ``content`` does not match ``schema``, except where a field is null or an object.
 
-    No form may contain these; the check of the result's shape reports them.
+    No field of a form can have such a value, and the check of the result's shape reports it.
     """
     impossible = tuple(token(name) for name, value in content.items() if isinstance(value, dict | None))
     for mismatch in breaks(content, schema, revision):
@@ -51,6 +51,6 @@ def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit
         value = content.get(name)
         if isinstance(field, dict) and isinstance(value, str) and field.get("type") == "string":
             format = field.get("format")
-            form = FORMATS.get(format) if isinstance(format, str) else None
-            if form is not None and not form.match(value):
+            pattern_of_format = FORMATS.get(format) if isinstance(format, str) else None
+            if pattern_of_format is not None and not pattern_of_format.match(value):
                 yield Misfit(token(name), f"is not of the format {format}", annotated=True)

@@ -1,6 +1,7 @@
 """Describe how a value does not match a schema: the place, the expected value and the actual value.
 
-The messages of jsonschema-rs quote whole values and differ in style from other findings.
+The library jsonschema-rs finds the failures. Its own messages are not used, because they quote whole values
+and differ in style from other findings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class Mismatch(NamedTuple):
-    """Where a value does not match, as a JSON Pointer from its root, and how: ``should be a string, is 3``.
+    """One difference between a value and its schema. ``what`` is a clause: ``should be a string, is 3``.
 
-    For a missing member, the pointer is the place where the member would be.
+    ``pointer`` is the JSON Pointer of the place in the value. For a missing member it is the place where the
+    member would be.
     """
 
     pointer: str
@@ -25,7 +27,7 @@ class Mismatch(NamedTuple):
 
 
 def is_sure(error: "ValidationError") -> bool:
-    """Whether a failure is certain: the library did not give up, and an annotation did not cause it."""
+    """Whether a failure is certain, which most are (see ``_UNSURE`` and ``_is_whole_number``)."""
     return not any(type(leaf.kind).__name__ in _UNSURE or _is_whole_number(leaf) for leaf in _leaves(error))
 
 
@@ -41,10 +43,14 @@ _UNSURE: Final = frozenset(
         "Referencing",
     }
 )
+"""Kinds of failures in which the library gave up, or which are about annotations such as ``format``."""
 
 
 def _is_whole_number(error: "ValidationError") -> bool:
-    """Whether draft-04 rejects a number like 1.0 as an integer: many languages cannot tell it from 1."""
+    """Whether a failure says that a number like 1.0 is not an integer.
+
+    Only draft-04 says so, and many languages cannot distinguish 1.0 from 1.
+    """
     return (
         type(error.kind).__name__ == "Type"
         and isinstance(error.instance, float)
@@ -56,58 +62,61 @@ def _is_whole_number(error: "ValidationError") -> bool:
 def _leaves(error: "ValidationError") -> "Iterator[ValidationError]":
     """Yield the failures that caused a failure; the failure itself if it has no causes."""
     branches = cast("list[list[ValidationError]]", getattr(error.kind, "context", []))
-    inner = [failure for branch in branches for failure in branch]
-    if not inner:
+    causes = [failure for branch in branches for failure in branch]
+    if not causes:
         yield error
-    for failure in inner:
+    for failure in causes:
         yield from _leaves(failure)
 
 
 def mismatch_of(error: "ValidationError", value: JSON) -> Mismatch:
     """Return the place of a failure in ``value``, and its description."""
     name, details = error.kind.name, error.kind.as_dict()
-    path, found = "", value
+    path, actual = "", value
     for step in error.instance_path:
         path += token(step)
-        found = cast("JSON", found[step])  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript, reportUnknownVariableType]
+        actual = cast("JSON", actual[step])  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript, reportUnknownVariableType]
     if name == "required":
         return Mismatch(path + token(details["property"]), "is missing")
     unexpected = details.get("unexpected")
-    if name == "falseSchema" and error.schema_path[-1] == "additionalProperties" and isinstance(found, dict):
-        unexpected = list(found)  # If no member is allowed, the library names none of them.
+    if name == "falseSchema" and error.schema_path[-1] == "additionalProperties" and isinstance(actual, dict):
+        unexpected = list(actual)  # If no member is allowed, the library does not name the unexpected ones.
     if unexpected:
         return Mismatch(path + token(unexpected[0]), "is not allowed")
-    return Mismatch(path, _clause(error, name, details, found))
+    return Mismatch(path, _clause(error, name, details, actual))
 
 
-def _clause(error: "ValidationError", name: str, details: Mapping[str, JSON], found: JSON) -> str:
+def _clause(error: "ValidationError", name: str, details: Mapping[str, JSON], actual: JSON) -> str:
+    """Return a clause that says how the value ``actual`` fails the keyword ``name``."""
     if name in ("anyOf", "oneOf", "type"):
         if type(error.kind).__name__ == "OneOfMultipleValid":
             return "fits more than one of the schemas under oneOf"
         types = _types(error)
         if not types:
             return f"fits none of the schemas under {name}"
-        actual = shown(found) if isinstance(found, float) and "integer" in types else kind(found)
-        return f"should be {either([_TYPES.get(t, t) for t in types])}, is {actual}"
+        type_text = shown(actual) if isinstance(actual, float) and "integer" in types else kind(actual)
+        return (
+            f"should be {either([_TYPES.get(type_name, type_name) for type_name in types])}, is {type_text}"
+        )
     if name in ("enum", "const"):
         options = cast("list[JSON]", details.get("options", [details.get("expected_value")]))
         if not options:
             return "has no value to be"
-        most = [shown(option) for option in options[:6]] + ["…"] * (len(options) > 6)
-        return f"should be {either(most)}, is {shown(found)}"
+        shown_options = [shown(option) for option in options[:6]] + ["…"] * (len(options) > 6)
+        return f"should be {either(shown_options)}, is {shown(actual)}"
     if name in _LIMITS:
         phrase, unit = _LIMITS[name]
         limit = shown(details.get("limit", details.get("multiple_of")))
         if not unit:
-            return f"should be {phrase} {limit}, is {shown(found)}"
-        return f"should have {phrase} {limit} {unit}, has {len(cast('str', found))}"
+            return f"should be {phrase} {limit}, is {shown(actual)}"
+        return f"should have {phrase} {limit} {unit}, has {len(cast('str', actual))}"
     if name == "pattern":
-        return f"should match {shown(details.get('pattern'))}, is {shown(found)}"
+        return f"should match {shown(details.get('pattern'))}, is {shown(actual)}"
     return _PHRASES.get(name, f"does not fit {name}")
 
 
 def _types(error: "ValidationError") -> list[str] | None:
-    """Return the types that the value may have; ``None`` if something else is wrong with it, too."""
+    """Return the types that the value may have; ``None`` if the failure is not about the type alone."""
     types: list[str] = []
     for leaf in _leaves(error):
         if type(leaf.kind).__name__ != "Type" or leaf.instance_path != error.instance_path:
@@ -126,6 +135,7 @@ _TYPES: Final[Mapping[str, str]] = {
     "integer": "an integer",
 }
 
+# By keyword: how a clause describes the limit, and the unit (empty for a number).
 _LIMITS: Final[Mapping[str, tuple[str, str]]] = {
     "minimum": ("at least", ""),
     "maximum": ("at most", ""),

@@ -1,11 +1,11 @@
 """Find the flaws of a tool's ``inputSchema`` or ``outputSchema``.
 
-Whether a flaw breaks a requirement depends on the protocol revision, so the checks decide that; this module
-yields every flaw with its kind. Only subschemas are visited: a property called ``type`` is not the keyword,
-and the values of ``const``, ``enum``, ``default`` and ``examples`` are data. Of a schema in an unknown
-dialect, only the keywords that MCP itself describes are looked at, at the root.
+This module yields every flaw with its kind. Whether a flaw breaks a requirement depends on the protocol
+revision, so the checks decide that. Only subschemas are visited: a property called ``type`` is not the
+keyword ``type``, and the values of ``const``, ``enum``, ``default`` and ``examples`` are data. If the dialect
+is unknown, only the keywords that MCP itself describes are checked, and only at the root.
 
-Nothing here raises, whatever the schema is. The number and the depth of the visited subschemas are bounded.
+Nothing here raises, whatever the schema is. The number and the depth of the visited subschemas are limited.
 """
 
 import re
@@ -29,9 +29,8 @@ from mcpproxy.protocol.schema.dialects import (
 from mcpproxy.protocol.wording import kind, shown, token
 
 MAX_SCHEMAS: Final = 20_000
-"""How many subschemas of a schema are visited at most."""
-
 MAX_DEPTH: Final = 256
+"""The most subschemas of a schema that are visited, and the depth to which they are visited."""
 
 FlawKind: TypeAlias = Literal[
     "not-an-object",  # the root is not an object
@@ -40,10 +39,10 @@ FlawKind: TypeAlias = Literal[
     "bad-type-name",
     "properties-not-object",
     "property-not-schema",
-    "boolean-property",  # a property of the root is true or false: valid JSON Schema, but MCP wants an object
+    "boolean-property",  # a property of the root is true or false: valid JSON Schema, but not valid in MCP
     "required-not-strings",
     "required-unknown-property",
-    "required-forbidden-property",  # unknown, and additionalProperties is false: no value can match
+    "required-forbidden-property",  # as before, but additionalProperties is false, so that no value can match
     "no-properties",
     "dialect",  # anything else that the meta-schema rejects
 ]
@@ -51,10 +50,10 @@ FlawKind: TypeAlias = Literal[
 
 @slotted(frozen=True)
 class SchemaFlaw:
-    """One flaw of a schema. ``pointer`` is a JSON Pointer from the schema's root to the faulty value.
+    """One flaw of a schema. ``what`` is a clause about the faulty value: ``should be a string, is 3``.
 
-    For a missing member, it is the place where the member would be. ``what`` is a clause about the value
-    there: ``should be a string, is 3``.
+    ``pointer`` is the JSON Pointer of the value in the schema. For a missing member it is the place where the
+    member would be.
     """
 
     pointer: str
@@ -68,10 +67,10 @@ Place: TypeAlias = Literal["root", "own", "composed", "definition"]
 
 @slotted(frozen=True)
 class _Subschema:
-    """A subschema to visit. ``place`` tells whether it describes a value completely.
+    """A subschema to visit. ``place`` says whether it describes a value completely.
 
-    ``root`` and ``own``: yes. ``composed``: only in part, because it is somewhere below a keyword like anyOf.
-    ``definition``: unknown, because that depends on the references to it.
+    ``root`` and ``own`` subschemas do. A ``composed`` subschema does so only in part, because it is below a
+    keyword such as anyOf. For a ``definition`` this is unknown, because it depends on the references to it.
     """
 
     pointer: str
@@ -84,7 +83,7 @@ class _Subschema:
 def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
     """Yield the flaws of ``schema`` in the order of the document, depth first.
 
-    ``object_root`` is whether the type of its root must be "object". That is so for every schema of a tool
+    ``object_root`` says whether the type of the root must be "object". It must for every schema of a tool
     except the ``outputSchema`` of 2026-07-28.
     """
     if not isinstance(schema, dict):
@@ -100,22 +99,24 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
 
 
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
+    """Return the dialect that a subschema names; if it names none, the dialect of the schema around it."""
     uri = schema.get("$schema")
     return named(uri) if isinstance(uri, str) else inherited
 
 
 def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFlaw]:
+    """Yield the flaws of one subschema, without those of the subschemas in it."""
     schema, dialect = subschema.schema, subschema.dialect
     at_root = subschema.place == "root"
-    table: Mapping[str, ValueKind] = _ROOT_ONLY if dialect is None else keywords(dialect)
+    table: Mapping[str, ValueKind] = _ROOT_KEYWORDS if dialect is None else keywords(dialect)
     if dialect is None and not at_root:
         return
     needs_object = at_root and object_root
     if needs_object and "type" not in schema:
         yield SchemaFlaw("/type", "type", "is missing", "missing-root-type")
     for keyword, value in schema.items():
-        takes = table.get(keyword)
-        if takes is None:
+        value_kind = table.get(keyword)
+        if value_kind is None:
             continue
         pointer = subschema.pointer + token(keyword)
         if keyword == "type":
@@ -126,8 +127,8 @@ def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFl
             what = f"should be an array of strings, is {_shown_value(value)}"
             yield SchemaFlaw(pointer, keyword, what, "required-not-strings")
         elif dialect is not None:
-            for below, what in _value_faults(value, takes, dialect):
-                yield SchemaFlaw(pointer + below, keyword, what, "dialect")
+            for fault_pointer, what in _value_faults(value, value_kind, dialect):
+                yield SchemaFlaw(pointer + fault_pointer, keyword, what, "dialect")
             if dialect == "draft-04" and (partner := PARTNERS.get(keyword, keyword)) not in schema:
                 yield SchemaFlaw(pointer, keyword, f"stands without {partner}", "dialect")
     if dialect is not None and subschema.place != "composed":
@@ -164,15 +165,15 @@ def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
     """Yield likely mistakes in a valid schema: an object without properties, an unknown required property."""
     schema = subschema.schema
     properties = schema.get("properties", {})
-    others = schema.get("additionalProperties")
-    # Properties may be described by other keywords, so that none is certainly missing.
-    supplied = isinstance(others, dict) or any(name in schema for name in PROPERTY_SOURCES)
-    if supplied or not isinstance(properties, dict):
+    additional = schema.get("additionalProperties")
+    # Other keywords may describe properties that ``properties`` does not list.
+    has_other_source = isinstance(additional, dict) or any(name in schema for name in PROPERTY_SOURCES)
+    if has_other_source or not isinstance(properties, dict):
         return
     if "properties" not in schema:
         if subschema.place == "definition":
             return
-        if schema.get("type") == "object" and others is not False:
+        if schema.get("type") == "object" and additional is not False:
             yield SchemaFlaw(subschema.pointer + "/properties", "properties", "is missing", "no-properties")
     required = schema.get("required")
     if not isinstance(required, list):
@@ -181,7 +182,7 @@ def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
         if isinstance(name, str) and name not in properties:
             pointer = f"{subschema.pointer}/required/{index}"
             what = f"names {shown(name)}, which is not under properties"
-            if others is False:
+            if additional is False:
                 what += " and which additionalProperties false forbids"
                 yield SchemaFlaw(pointer, "required", what, "required-forbidden-property")
             else:
@@ -189,33 +190,36 @@ def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
 
 
 def _children(subschema: _Subschema) -> Iterator[_Subschema]:
+    """Yield the direct subschemas of ``subschema``."""
     if subschema.dialect is None or subschema.depth == MAX_DEPTH:
         return
     table = keywords(subschema.dialect)
     for keyword, value in subschema.schema.items():
-        takes = table.get(keyword)
-        if takes not in _HOLDS_SCHEMAS:
+        value_kind = table.get(keyword)
+        if value_kind not in _WITH_SUBSCHEMAS:
             continue
         place: Place = "own"
         if keyword in SAME_VALUE or subschema.place == "composed":
             place = "composed"
         elif keyword in DEFINITIONS:
             place = "definition"
-        found: list[tuple[str, JSON]] = [("", value)]
+        children: list[tuple[str, JSON]] = [("", value)]
         if isinstance(value, list):
-            found = [(token(index), item) for index, item in enumerate(value)]
-        elif takes in ("map", "either") and isinstance(value, dict):
-            found = [(token(name), item) for name, item in value.items()]
-        for below, schema in found:
+            children = [(token(index), item) for index, item in enumerate(value)]
+        elif value_kind in ("map", "either") and isinstance(value, dict):
+            children = [(token(name), item) for name, item in value.items()]
+        for child_pointer, schema in children:
             if isinstance(schema, dict):
-                pointer = subschema.pointer + token(keyword) + below
+                pointer = subschema.pointer + token(keyword) + child_pointer
                 dialect = _dialect(schema, subschema.dialect)
                 yield _Subschema(pointer, schema, dialect, place, subschema.depth + 1)
 
 
-_HOLDS_SCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
+_WITH_SUBSCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
+"""The kinds of keyword values (``ValueKind``) that contain subschemas."""
 
-_ROOT_ONLY: Final[Mapping[str, ValueKind]] = {"type": "type", "properties": "map", "required": "names"}
+_ROOT_KEYWORDS: Final[Mapping[str, ValueKind]] = {"type": "type", "properties": "map", "required": "names"}
+"""The keywords that MCP itself describes, for the root."""
 
 
 def _is_number(value: JSON) -> TypeGuard[int | float]:
@@ -223,7 +227,7 @@ def _is_number(value: JSON) -> TypeGuard[int | float]:
 
 
 def _is_count(value: JSON) -> bool:
-    # 2.0 is an integer: JSON has only one type of numbers.
+    # 2.0 counts as an integer, because JSON has only one type of numbers.
     return _is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
 
 
@@ -260,7 +264,7 @@ def _shown_value(value: JSON) -> str:
 
 
 ValueFaults: TypeAlias = "Iterator[tuple[str, str]]"
-"""JSON Pointers from the value of a keyword, each with what is wrong there."""
+"""JSON Pointers relative to the value of a keyword, each with a clause about the fault there."""
 
 _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
@@ -281,17 +285,17 @@ _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = 
 }
 
 
-def _value_faults(value: JSON, takes: ValueKind, dialect: Dialect) -> ValueFaults:
-    """Yield where ``value`` is not what a keyword takes, without looking into subschemas."""
-    match takes:
+def _value_faults(value: JSON, value_kind: ValueKind, dialect: Dialect) -> ValueFaults:
+    """Yield the places where ``value`` is not of the kind ``value_kind``, without looking into subschemas."""
+    match value_kind:
         case "schema" | "schema?":
-            if not _is_schema(value, dialect) and not (takes == "schema?" and isinstance(value, bool)):
+            if not _is_schema(value, dialect) and not (value_kind == "schema?" and isinstance(value, bool)):
                 yield "", f"should be a schema, is {_shown_value(value)}"
         case "schemas" | "items":
-            if takes == "items" and _is_schema(value, dialect):
+            if value_kind == "items" and _is_schema(value, dialect):
                 return
             if not isinstance(value, list) or not value:
-                either = "a schema or " if takes == "items" else ""
+                either = "a schema or " if value_kind == "items" else ""
                 yield "", f"should be {either}a non-empty array of schemas, is {_shown_value(value)}"
                 return
             for index, item in enumerate(value):
@@ -300,13 +304,13 @@ def _value_faults(value: JSON, takes: ValueKind, dialect: Dialect) -> ValueFault
             if not isinstance(value, dict):
                 yield "", f"should be an object, is {_shown_value(value)}"
                 return
-            inner = _INNER[takes]
+            inner = _INNER[value_kind]
             for name, item in value.items():
                 # "either" takes arrays of names as well; in draft-04 they must not be empty.
-                if takes != "either" or not _is_names(item) or (dialect == "draft-04" and not item):
+                if value_kind != "either" or not _is_names(item) or (dialect == "draft-04" and not item):
                     yield from _prefixed(token(name), _value_faults(item, inner, dialect))
         case _:
-            expected, is_right = _SIMPLE_VALUES[takes]
+            expected, is_right = _SIMPLE_VALUES[value_kind]
             if not is_right(value):
                 yield "", f"should be {expected}, is {_shown_value(value)}"
 
@@ -320,5 +324,6 @@ _INNER: Final[Mapping[str, ValueKind]] = {
 
 
 def _prefixed(pointer: str, faults: ValueFaults) -> ValueFaults:
-    for rest, what in faults:
-        yield pointer + rest, what
+    """Yield ``faults`` with ``pointer`` put in front of their pointers."""
+    for fault_pointer, what in faults:
+        yield pointer + fault_pointer, what

@@ -1,1 +1,1 @@
-"""The params and the result of every method, in every revision."""
+"""Shapes: which members the params and the result of every method have, in every revision."""

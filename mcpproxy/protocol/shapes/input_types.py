@@ -1,6 +1,7 @@
-"""The types of what a server asks of a client: roots, sampling, elicitation, and the results.
+"""The types in a server's requests to a client, and in their results: roots, sampling, elicitation.
 
-This table is a part of ``shapes.types``, which explains its notation, its names and its source.
+This table continues ``shapes.types``, which says what the names and the source are. ``shapes.notation``
+explains the notation.
 """
 
 from typing import Final
@@ -115,7 +116,7 @@ BooleanSchema
     description?       string
     default?           boolean
 
-# From 2025-11-25 on there is a variant without enumNames, so this member may have any value.
+# From 2025-11-25 on a valid enum may lack enumNames, and a member that is not listed may have any value.
 EnumSchema
     title?             string
     description?       string

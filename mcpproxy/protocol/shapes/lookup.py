@@ -1,8 +1,8 @@
 """Check that params and results have the members and types of their method in a revision.
 
 Shapes are built once per revision, on first use, from the tables in ``shapes.types``, ``shapes.input_types``
-and ``shapes.messages``. Members that no table lists are allowed. Where a value may have one of several
-shapes, its violations are those of the shape that its sender most likely meant.
+and ``shapes.messages``. Members that no table lists are allowed. If a value may have one of several shapes
+and has none, it is compared with the shape that its sender most likely meant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,11 +45,11 @@ Part: TypeAlias = Literal["params", "result"]
 def violations(
     value: "JSON | Absent", shape: str | tuple[str, Part], revision: str
 ) -> Iterable[ShapeViolation]:
-    """Return what is wrong with ``value``, at most ``LIMIT`` violations; none if it has the shape.
+    """Return the violations of ``shape`` in ``value``, at most ``LIMIT``.
 
     ``shape`` is the name of a type (``ClientCapabilities``), or a method and the part of its message that
-    ``value`` is. Pointers start at the message (``/params/name``) or, for a type, at the value. For a method
-    that ``revision`` does not define, every value is correct.
+    ``value`` is. The pointers of the violations start at the message (``/params/name``) or, for a type, at
+    the value. For a method that ``revision`` does not define, every value is correct.
 
     Raises:
         LookupError: ``revision`` has no type of that name.
@@ -62,10 +62,10 @@ def violations(
 
 
 class Expected(NamedTuple):
-    """Tests of whether a part of a message has ``violations``, without finding out which.
+    """Fast tests of a part of a message, which do not say what is wrong as ``violations`` does.
 
-    ``fits`` tests the value, and is ``None`` if any value is correct; ``fits_without_meta`` does not look at
-    its ``_meta``. ``mandatory`` is whether the part is required.
+    ``fits`` tests the whole value, ``fits_without_meta`` leaves out its ``_meta``; both are ``None`` if any
+    value is correct. ``mandatory`` is set if the part is required.
     """
 
     fits: Test | None
@@ -80,21 +80,21 @@ def expected(method: str, part: Part, revision: str) -> Expected:
         return Expected(None, None, built.mandatory)
     if not isinstance(built, Object):
         return Expected(built.test, built.test, built.mandatory)
-    others = {name: shape for name, shape in built.members.items() if name != "_meta"}
-    without_meta = Object(others, built.required - {"_meta"}, mandatory=built.mandatory)
+    members_without_meta = {name: shape for name, shape in built.members.items() if name != "_meta"}
+    without_meta = Object(members_without_meta, built.required - {"_meta"}, mandatory=built.mandatory)
     return Expected(built.test, without_meta.test, built.mandatory)
 
 
 def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[str]:
-    """Return JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
+    """Return JSON Pointers of members that ``revision`` does not define for ``shape``, at most ``LIMIT``.
 
-    Such members are allowed. ``shape`` and the errors raised are as for ``violations``.
+    Such members are allowed. ``shape``, the pointers and the errors raised are as for ``violations``.
     """
     built, prefix = _shape(shape, revision)
     return iter(()) if value is ABSENT else islice(built.extras(value, prefix), LIMIT)
 
 
-@lru_cache(maxsize=4096)  # peers choose the names of methods
+@lru_cache(maxsize=4096)  # The size is limited because peers choose the names of methods.
 def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
     """Return a shape, and the JSON Pointer of the value that should have it."""
     if isinstance(shape, str):
@@ -104,17 +104,18 @@ def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
 
 
 def _message(method: str, part: Part, revision: str) -> Shape:
-    own = _block(_messages(), f"{method} {part}", revision)
+    """Return the shape of a part of a message: the members of its method and those common to all methods."""
+    method_block = _block(_messages(), f"{method} {part}", revision)
     if method in INPUT_REQUESTS.get(revision, ()):
-        return _build(own, revision) if own else ANY
-    found = defined(method, revision)
-    common_block = _block(_messages(), f"{found.kind} {part}", revision) if found else None
+        return _build(method_block, revision) if method_block else ANY
+    definition = defined(method, revision)
+    common_block = _block(_messages(), f"{definition.kind} {part}", revision) if definition else None
     if common_block is None:
-        return ANY  # the method is not defined, or it is a notification, which has no result
+        return ANY  # The method is not defined, or it is a notification, which has no result.
     common = _object(common_block, revision)
-    if own is None:
+    if method_block is None:
         return common
-    return _add_members(_build(own, revision), common)
+    return _add_members(_build(method_block, revision), common)
 
 
 def _add_members(shape: Shape, common: Object) -> Shape:
@@ -126,12 +127,14 @@ def _add_members(shape: Shape, common: Object) -> Shape:
             return Object(members, required, mandatory=shape.mandatory)
         case VariantByValue():
             return VariantByValue(
-                shape.member, {k: _add_members(v, common) for k, v in shape.variants.items()}
+                shape.member, {key: _add_members(variant, common) for key, variant in shape.variants.items()}
             )
         case VariantByMember():
-            return VariantByMember({k: _add_members(v, common) for k, v in shape.variants.items()})
+            return VariantByMember(
+                {key: _add_members(variant, common) for key, variant in shape.variants.items()}
+            )
         case _:
-            return common  # an object with any members
+            return common  # ``shape`` is an object that may have any members
 
 
 @cache
@@ -172,9 +175,9 @@ def _object(block: Block, revision: str) -> Object:
             continue
         shape = _type(row.type, revision)
         if row.name == "...":
-            other = cast("Object", shape)
-            members.update(other.members)
-            required |= other.required
+            included = cast("Object", shape)
+            members.update(included.members)
+            required |= included.required
         else:
             members[row.name] = shape
             if not row.optional:
@@ -192,6 +195,7 @@ def _named(name: str, revision: str) -> Shape:
 
 @cache
 def _type(text: str, revision: str) -> Shape:
+    """Return the shape that ``text`` describes in the notation of types (``shapes.notation``)."""
     alternatives = _ALTERNATIVE.findall(text)
     if alternatives[0].startswith("'"):
         return _literals([alternative.strip("'") for alternative in alternatives])
@@ -210,9 +214,9 @@ _ALTERNATIVE: Final = pattern(r"(?:\{[^}]*\}|[^|{}])+")
 
 
 def _literals(words: list[str]) -> Shape:
-    known = frozenset(words)
+    allowed = frozenset(words)
     expected = either([f'"{word}"' for word in words])
-    return Scalar(expected, (str,), lambda value: type(value) is str and value in known)
+    return Scalar(expected, (str,), lambda value: type(value) is str and value in allowed)
 
 
 def _range(low: float, high: float) -> Shape:

@@ -1,7 +1,7 @@
-"""The kinds of shape: how each tests a value and reports what is wrong with it.
+"""The kinds of shape: how each kind tests a value and reports what is wrong with it.
 
-A test is a closure that returns true or false; nothing else runs for a correct message. ``report`` is called
-only after a failed test, so it may be slow.
+A test is a function that returns whether a value has the shape. For a correct message nothing but the test
+runs. ``report`` is called only after a failed test, so it may be slow.
 """
 
 from abc import ABC, abstractmethod
@@ -20,9 +20,9 @@ Test: TypeAlias = Callable[[JSON], bool]
 class ShapeViolation:
     """One member that does not match its shape.
 
-    ``pointer`` is a JSON Pointer into the message, or into the value if the shape is a named type; for a
-    missing member it is the place where the member would be. ``expected`` and ``found`` are noun phrases. The
-    kind is ``unknown-variant`` if the member should select a variant and no variant has its value.
+    ``pointer`` is a JSON Pointer in the message, or in the value if the shape is a named type. For a missing
+    member it is the place where the member would be. ``expected`` and ``found`` are noun phrases. The kind is
+    ``unknown-variant`` if the member selects a variant by its value, and there is no variant for the value.
     """
 
     pointer: str
@@ -32,16 +32,16 @@ class ShapeViolation:
 
     @property
     def clause(self) -> str:
-        """``is missing`` or ``should be a string, is a number``."""
+        """The violation as a clause: ``is missing`` or ``should be a string, is a number``."""
         return "is missing" if self.kind == "missing" else f"should be {self.expected}, is {self.found}"
 
 
 class Shape(ABC):
     """A shape in one revision.
 
-    ``test`` returns whether a value has the shape. ``expected`` is a noun phrase for error messages. ``json``
-    are the Python types of the values that may have the shape. ``mandatory`` is whether params of this shape
-    are required.
+    ``test`` returns whether a value has the shape. ``expected`` is a noun phrase for messages to people.
+    ``json`` are the Python types of values that may have the shape. ``mandatory`` is set if params of this
+    shape are required.
     """
 
     test: Test
@@ -51,22 +51,22 @@ class Shape(ABC):
 
     @abstractmethod
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
-        """Yield what is wrong with a value that has failed the test."""
+        """Yield the violations in a value that has failed the test."""
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # shapes with parts use them
         """Yield JSON Pointers of the members of ``value``, at any depth, that this shape does not list."""
         return iter(())
 
     def mismatch(self, value: JSON, pointer: str) -> ShapeViolation:
-        """Return the violation of a value, or of a kind of value, that is not the expected one."""
+        """Return the violation of a value that is not the expected one, or not of the expected kind."""
         found = wording.shown(value) if type(value) in self.json else wording.kind(value)
         return ShapeViolation(pointer, self.expected, found, "mismatch")
 
 
 class Scalar(Shape):
-    """A value without parts, or whose parts may be anything.
+    """A value without parts, or whose parts may have any value.
 
-    Without a ``test``, only the JSON type decides.
+    Without a ``test``, any value of the right JSON type has the shape.
     """
 
     def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
@@ -159,31 +159,32 @@ class Object(Shape):
             yield self.mismatch(value, pointer)
             return
         for name, shape in self.members.items():
-            where = pointer + wording.token(name)
+            member_pointer = pointer + wording.token(name)
             if name in value:
                 if not shape.test(value[name]):
-                    yield from shape.report(value[name], where)
+                    yield from shape.report(value[name], member_pointer)
             elif name in self.required:
-                yield ShapeViolation(where, shape.expected, "missing", "missing")
+                yield ShapeViolation(member_pointer, shape.expected, "missing", "missing")
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:
         if not isinstance(value, dict):
             return
         for name, item in value.items():
-            where = pointer + wording.token(name)
+            member_pointer = pointer + wording.token(name)
             shape = self.members.get(name)
             if shape is None:
-                yield where
+                yield member_pointer
             elif name not in OPEN_MEMBERS:
-                yield from shape.extras(item, where)
+                yield from shape.extras(item, member_pointer)
 
 
 class _Plans(dict[tuple[str | type, ...], "_Plan"]):
-    """The tests that an object needs, by the names of its members followed by the types of their values.
+    """A cache of the tests that an object needs.
 
-    Most objects of a peer have the same few sets of names and types. These alone may show that an object
-    cannot have the shape (``None``), and they show which members need a test of their values. So that is
-    found once for each set. The number of sets is bounded, because peers choose the names.
+    The key is the names of the object's members, followed by the types of their values. These alone show
+    which members need a further test, or that the object does not have the shape (``None``). Most objects of
+    a peer have one of few keys, so this is worked out once for each key. The cache is limited because peers
+    choose the names.
     """
 
     def __init__(self, shape: Object) -> None:
@@ -199,10 +200,11 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
         return plan
 
     def _plan(self, key: "tuple[str | type, ...]") -> "_Plan":
+        """Return the tests for objects with these names and types, ``None`` if none has the shape."""
         names, types = key[: len(key) // 2], key[len(key) // 2 :]
         if not self._shape.required.issubset(names):
             return None
-        left: list[tuple[str, Test]] = []
+        remaining_tests: list[tuple[str, Test]] = []
         for name, kind in zip(names, types, strict=True):
             shape = self._shape.members.get(cast("str", name), ANY)
             if shape is ANY:
@@ -210,19 +212,23 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
             if kind not in shape.json:
                 return None
             if not (isinstance(shape, Scalar) and shape.type_decides):
-                left.append((cast("str", name), shape.test))
-        return tuple(left)
+                remaining_tests.append((cast("str", name), shape.test))
+        return tuple(remaining_tests)
 
 
 _Plan: TypeAlias = "tuple[tuple[str, Test], ...] | None"
+"""The members whose values need a test; ``None`` if the object does not have the shape."""
 
 _MAX_PLANS: Final = 64
 _MAX_NAMES: Final = 32
-"""Bounds of the cache of one shape: its entries, and the members of an object that is cached."""
+"""The limits of the cache of one shape: its entries, and the members of an object that is cached."""
 
 
 class VariantByValue(Shape):
-    """One of several objects, selected by the value of a member."""
+    """One of several objects, selected by the value of ``member``.
+
+    ``variants`` are by that value, with ``-`` for an absent member and ``*`` for any other string.
+    """
 
     expected = "an object"
     json = (dict,)
@@ -236,16 +242,16 @@ class VariantByValue(Shape):
         self._named = {key: shape for key, shape in variants.items() if key not in ("-", "*")}
         self._keys = either([f'"{key}"' for key in self._named])
         tests = {key: shape.test for key, shape in self._named.items()}
-        absent = self._absent.test if self._absent else _never
-        other = self._other.test if self._other else _never
+        test_absent = self._absent.test if self._absent else _never
+        test_other = self._other.test if self._other else _never
 
         def test(value: JSON) -> bool:
             if type(value) is not dict:
                 return False
             if member not in value:
-                return absent(value)
+                return test_absent(value)
             key = value[member]
-            return tests.get(key, other)(value) if type(key) is str else other(value)
+            return tests.get(key, test_other)(value) if type(key) is str else test_other(value)
 
         self.test = test
 
@@ -254,18 +260,18 @@ class VariantByValue(Shape):
             yield self.mismatch(value, pointer)
             return
         key = value.get(self.member, ABSENT)
-        where = pointer + wording.token(self.member)
+        member_pointer = pointer + wording.token(self.member)
         shape = self._absent if key is ABSENT else self._other
         if isinstance(key, str):
             shape = self._named.get(key, self._other)
         if shape is not None:
             yield from shape.report(value, pointer)
         elif key is ABSENT:
-            yield ShapeViolation(where, self._keys, "missing", "missing")
+            yield ShapeViolation(member_pointer, self._keys, "missing", "missing")
         elif isinstance(key, str):
-            yield ShapeViolation(where, self._keys, wording.shown(key), "unknown-variant")
+            yield ShapeViolation(member_pointer, self._keys, wording.shown(key), "unknown-variant")
         else:
-            yield ShapeViolation(where, self._keys, wording.kind(key), "mismatch")
+            yield ShapeViolation(member_pointer, self._keys, wording.kind(key), "mismatch")
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:
         if isinstance(value, dict):
@@ -277,7 +283,11 @@ class VariantByValue(Shape):
 
 
 class VariantByMember(Shape):
-    """One of several objects, selected by a member that is present; a value that matches any is correct."""
+    """One of several objects, each with a member that shows that it was meant.
+
+    A value with the shape of any variant is correct. Another value is compared with the first of ``variants``
+    whose key is one of its members, or with the variant ``-``.
+    """
 
     json = (dict,)
     mandatory = True
@@ -308,7 +318,7 @@ class VariantByMember(Shape):
         yield ShapeViolation(pointer, self.expected, "one without", "mismatch")
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:
-        """Yield the extras of the variant that leaves the fewest."""
+        """Yield the extras for that of the matching variants for which there are fewest."""
         fitting = [shape for shape in self.variants.values() if shape.test(value)]
         yield from min((list(shape.extras(value, pointer)) for shape in fitting), key=len, default=())
 
@@ -347,13 +357,13 @@ def _never(_: JSON) -> bool:
 
 def either(words: Sequence[str]) -> str:
     """Return the words as a list of alternatives: ``a, b or c``."""
-    *most, last = words
-    return f"{', '.join(most)} or {last}" if most else last
+    *first_words, last_word = words
+    return f"{', '.join(first_words)} or {last_word}" if first_words else last_word
 
 
 def is_integer(value: JSON) -> bool:
     """Whether ``value`` is a whole number."""
-    # 1.0 and 1 are the same number. True is not a number, although bool is a subclass of int.
+    # 1.0 and 1 are the same number. ``type`` is compared because bool is a subclass of int.
     return type(value) is int or (type(value) is float and value.is_integer())
 
 
@@ -363,6 +373,6 @@ def is_number(value: JSON) -> bool:
 
 
 OPEN_MEMBERS: Final = frozenset({"_meta", "inputSchema", "outputSchema", "requestedSchema"})
-"""Members whose value may have any members: metadata, and JSON Schemas."""
+"""Members whose value may have any members: metadata and JSON Schemas."""
 
 ANY: Final = Scalar("any value", (), lambda _: True)

@@ -1,24 +1,24 @@
 """The notation of the shape tables, and its parser.
 
-A block describes a named type, or the params or result of a method. It begins at the margin and ends with an
-empty line::
+A block describes a named type, or the params or result of a method. The block begins at the margin and ends
+with an empty line. A row is one line of a block, and the revisions at its end say where the row applies::
 
     Icon                                an object with these members
         src        string               a required member
         theme?     'light'|'dark'       an optional member
         icons?     Icon[]    2025-11-25              from that revision on
-        task?      object    2025-11-25  2026-07-28  up to, not including, the second one
-        roots?     object    -           2026-07-28  the same, from the first revision on
+        task?      object    2025-11-25  2026-07-28  up to, not including, the second revision
+        roots?     object    -           2026-07-28  before that revision
         ...Other             2026-07-28              all members of Other
 
-    ContentBlock by type                one of several objects, by the value of the member ``type``
-        text       TextContent          (which TextContent does not list again);
-        -          Fallback             "-": the member is absent;
-        *          object               "*": it is any other string
+    ContentBlock by type                one of several variants, selected by the value of the member ``type``,
+        text       TextContent          which the block TextContent does not list again;
+        -          Fallback             "-" is selected if the member is absent,
+        *          object               "*" if it is any other string
 
-    Contents with                       one of several objects, by a member that is present:
-        text       TextContents         an error is reported for the first row whose member is present,
-        -          Fallback             or for "-"; a value that matches any row is correct
+    Contents with                       one of several variants; a value that matches any of them is correct.
+        text       TextContents         A wrong value is compared with the first variant whose member it has,
+        -          Fallback             or else with "-"
 
     Id = string|integer                 another name for a type
 
@@ -42,7 +42,7 @@ Form: TypeAlias = Literal["object", "by", "with", "alias"]
 
 @slotted(frozen=True)
 class ShapeRow:
-    """A line of a block: a member, or a variant and the key that selects it."""
+    """A row of a block: a member, or a variant with the key (``name``) that selects it."""
 
     name: str
     type: str
@@ -52,10 +52,11 @@ class ShapeRow:
 
 @slotted(frozen=True)
 class Block:
-    """The meaning of a name in some revisions.
+    """What a name means in ``revisions``.
 
-    ``form`` says how to read the rows. ``word`` is the member that selects the variant of a ``by``, or the
-    type that an alias names. ``mandatory`` params are required even if all their members are optional.
+    ``form`` says what the rows are: the members of an object, or the variants of a ``by`` or ``with`` block.
+    ``word`` is the member after ``by``, or the type after ``=``. ``mandatory`` params are required even if
+    all their members are optional.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Block:
 
 
 def read(text: str) -> Mapping[str, tuple[Block, ...]]:
-    """Return the blocks of a table by name. A name may have several, each for other revisions."""
+    """Return the blocks of a table by name. Several blocks of one name are for different revisions."""
     blocks: dict[str, tuple[Block, ...]] = {}
     for paragraph in _paragraphs(text):
         block = _block(paragraph)
@@ -76,6 +77,7 @@ def read(text: str) -> Mapping[str, tuple[Block, ...]]:
 
 
 def _paragraphs(text: str) -> Iterator[list[str]]:
+    """Yield the lines of each block, without comments and empty lines."""
     lines: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.startswith("#"):
@@ -89,6 +91,7 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
 
 
 def _block(lines: list[str]) -> Block:
+    """Parse the lines of a block."""
     words = lines[0].split()
     name = [words.pop(0)]
     if words and words[0] in _PARTS:

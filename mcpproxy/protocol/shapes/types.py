@@ -1,16 +1,16 @@
-"""The types that params and results are made of, in every revision, as text.
+"""The types that params and results consist of, in every revision, as text.
 
-``shapes.notation`` explains the notation. Names are those of the specification; types without a name there
-have one of ours. The types of what a server asks of a client are in ``shapes.input_types``.
+``shapes.notation`` explains the notation. The names are those of the specification, where a type has one.
+The types in a server's requests to a client are in ``shapes.input_types``.
 
-Source: ``schema.ts`` of each revision. Where the JSON Schema generated from it is stricter (integers
-for numbers), the TypeScript counts. Ranges are those of its ``@minimum`` and ``@maximum``.
+Source: ``schema.ts`` of each revision, with the ranges in its ``@minimum`` and ``@maximum``. The JSON Schema
+that is generated from it is stricter in some places (integers for numbers); there ``schema.ts`` is followed.
 """
 
 from typing import Final
 
 TYPES: Final = """
-# The text of the base protocol says that numeric ids are integers; every other number may have a fraction.
+# The text of the base protocol says that a numeric id is an integer. Every other number may have a fraction.
 Id = string|integer
 Role = 'user'|'assistant'
 LoggingLevel = 'debug'|'info'|'notice'|'warning'|'error'|'critical'|'alert'|'emergency'

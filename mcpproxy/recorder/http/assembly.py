@@ -1,9 +1,9 @@
 """Turn the journal of HTTP connections into events.
 
-An ``Http1Connection`` parses the bytes of each connection; its pieces become heads, frames and ends. Heads
-and frames, to which findings refer, are numbered by one counter in the order in which they are complete.
-Exchanges are counted over all connections. Credentials are masked here: neither the trace nor the judge sees
-them."""
+An ``Http1Connection`` parses the bytes of each connection into pieces; the pieces become heads, frames and
+ends of exchanges. Heads and frames get a number, to which findings refer, in the order in which they are
+complete. Exchanges are numbered over all connections. Credentials are masked here: neither the trace nor the
+judge sees them."""
 
 import re
 from collections.abc import Iterator
@@ -46,16 +46,17 @@ from mcpproxy.trace.members import member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
-"""Bytes that are not HTTP are only counted; a record has the count after this many of them and at the end."""
+"""Bytes that are not HTTP are only counted. A record with the count is written for this many bytes, and at
+the end."""
 
 _LOOK_BYTES: Final = 2 << 20
-"""How much content may come before the amount of held content is checked again."""
+"""How many bytes of content may come before the amount of held content is checked again."""
 
 _CONNECTION_COST: Final = 4 << 10
 """About how many bytes an open connection takes in a checkpoint."""
 
 _EXCHANGE_COST: Final = 4 << 10
-"""About how many bytes of memory an open exchange takes, those of the judge included."""
+"""About how many bytes of memory an open exchange takes, including the judge's memory for it."""
 
 _TOO_MUCH_HELD: Final = f"incomplete heads and open requests take more than {HELD_BYTES >> 20} MiB"
 
@@ -66,8 +67,8 @@ _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
 class HttpAssembly:
     """All connections of one recording.
 
-    ``take`` reads the journal's records one by one and returns the events that each completes. ``start`` is
-    the payload of the START record."""
+    ``take`` reads the journal's records one by one and returns the events that each record completes.
+    ``start`` is the payload of the START record."""
 
     TRANSIENT = ("_mask", "_heads", "_contents")
 
@@ -76,13 +77,13 @@ class HttpAssembly:
         self._endpoint: str = member(members, "endpoint", str, "/mcp")
         self._is_forward: bool = members.get("mode") == "forward"
         self._keep: bool = bool(members.get("keep_credentials"))
-        # An old relay gives no salt; the START record itself is the next best key.
+        # A START record of an old relay has no salt; then the hash of the record is used.
         self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
         self._connections: dict[int, Connection] = {}
-        self._learned: dict[str, None] = {}  # session ids out of URLs
+        self._learned: dict[str, None] = {}  # session ids from URLs
         self._budget = Budget()
-        self._exchange = 0
-        self._had_gap = False
+        self._exchange = 0  # the number of the last exchange
+        self._had_gap = False  # bytes are missing from the journal
         self.at_ns = 0
         """The time of the last record that was taken."""
         self.seq = 0
@@ -118,7 +119,7 @@ class HttpAssembly:
 
     @property
     def open_streams(self) -> int:
-        """How many of them are event streams."""
+        """How many open exchanges have an event stream as their response."""
         return sum(
             isinstance(exchange.server.body, EventBody)
             for connection in self._connections.values()
@@ -128,15 +129,15 @@ class HttpAssembly:
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Return the events of one journal record, as an iterator that makes them when they are needed.
 
-        It must be exhausted before the next record is taken.
+        The caller must exhaust the iterator before it takes the next record.
         """
         self.at_ns = at_ns
         if kind not in _BYTES:
             return self._from_relay(kind, payload, at_ns, number)
         self._budget.passed(len(payload))
         self._contents.grown += len(payload)
-        found = self._bytes(kind, payload, at_ns, number)
-        return found if self._contents.grown < _LOOK_BYTES else self._with_spills(found, at_ns)
+        events = self._bytes(kind, payload, at_ns, number)
+        return events if self._contents.grown < _LOOK_BYTES else self._with_spills(events, at_ns)
 
     def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Return the events of bytes that passed on a connection."""
@@ -152,11 +153,14 @@ class HttpAssembly:
         return self._read(connection, http.proxy(payload, at_ns))
 
     def _held(self) -> int:
-        """How many bytes are held of what has not ended yet."""
+        """Return how many bytes of incomplete heads, contents and exchanges are held."""
         return sum(size for size, _ in self._holders())
 
     def _holders(self) -> list[tuple[int, ContentOwner | Connection]]:
-        """Return what holds bytes: each content, and each connection for its heads and exchanges."""
+        """Return every holder with its number of held bytes.
+
+        A content holds its bytes; a connection holds incomplete heads and its open exchanges.
+        """
         contents: list[tuple[int, ContentOwner | Connection]] = [
             (
                 side.kept_bytes * (side.kept is not None) + side.body.held_bytes,
@@ -167,19 +171,19 @@ class HttpAssembly:
             for side, of in exchange.sides
             if side.body is not None
         ]
-        # Every open connection may have one exchange: how many are open is limited elsewhere.
+        # The first exchange of a connection is not counted: the number of connections is limited elsewhere.
         return contents + [
             (connection.http.held_bytes + _EXCHANGE_COST * (len(connection.exchanges) - 1), connection)
             for connection in self._connections.values()
             if connection.exchanges
         ]
 
-    def _with_spills(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
-        """Yield ``found``, then the longest held bodies and events until the rest is within the limit.
+    def _with_spills(self, events: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
+        """Yield ``events``, then record the longest held contents in pieces, until the limit is kept.
 
-        Connections that hold more in heads and exchanges are not followed any further.
+        A connection whose heads and exchanges hold the most is not parsed any further.
         """
-        yield from found
+        yield from events
         self._contents.grown = 0
         holding = sorted(self._holders(), key=itemgetter(0))
         held = sum(size for size, _ in holding)
@@ -195,7 +199,7 @@ class HttpAssembly:
                 yield event
 
     def _stop_following(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
-        """Treat the rest of a connection as bytes, and its exchanges as cut."""
+        """Parse a connection no further: its exchanges are cut, and its later bytes are only counted."""
         yield Note(connection.number, "not-judged", _TOO_MUCH_HELD, at_ns)
         connection.reasons = dict.fromkeys(("client", "server", "proxy"), _TOO_MUCH_HELD)
         yield from self._read(connection, connection.http.opaque(at_ns, _TOO_MUCH_HELD))
@@ -217,30 +221,29 @@ class HttpAssembly:
             yield from self._read(connection, connection.http.opaque(at_ns))
 
     def gap(self, at_ns: int) -> list[Recorded]:
-        """Bytes are missing and their connection is unknown, so all exchanges that have not ended are
-        dropped."""
-        found: list[Recorded] = []
+        """Handle a gap: bytes are missing and their connection is unknown, so all open exchanges are cut."""
+        events: list[Recorded] = []
         self._had_gap = True
         for connection in self._connections.values():
-            found += self._abandoned(connection, None)
-            found += [
+            events += self._abandoned(connection, None)
+            events += [
                 ExchangeEnd(exchange.number, connection.number, True, "proxy", at_ns)
                 for exchange in connection.exchanges.values()
             ]
             self._forget(connection)
             connection.is_lost = True
-        return found
+        return events
 
     def end(self) -> list[Recorded]:
-        """The journal is over: return what is held of the exchanges that have not ended."""
-        found: list[Recorded] = []
+        """Handle the end of the journal: return the held parts of the exchanges that have not ended."""
+        events: list[Recorded] = []
         for connection in self._connections.values():
-            found += self._abandoned(connection, None)
-            found += self._report_opaque(connection, self.at_ns)
-        return found
+            events += self._abandoned(connection, None)
+            events += self._report_opaque(connection, self.at_ns)
+        return events
 
     def feed_again(self, record: Encoded) -> None:
-        """Feed a decoder encoded bytes that it had read before the checkpoint, from a record of the trace."""
+        """Feed a decoder the encoded bytes of a trace record, which it had read before the checkpoint."""
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 side = exchange.client if record.sender == CLIENT else exchange.server
@@ -251,14 +254,14 @@ class HttpAssembly:
 
     def _connection(self, number: int) -> Connection:
         connection = self._connections.get(number)
-        if connection is None:  # its CONNECT is in a gap
+        if connection is None:  # its CONNECT record is lost in a gap
             connection = self._connections[number] = Connection(number, is_lost=self._had_gap)
         return connection
 
     def _is_found_again(self, connection: Connection, kind: int, payload: bytes) -> bool:
-        """Whether a request begins here, on a connection of which bytes are missing.
+        """Whether ``payload`` begins with a request, on a connection of which bytes are missing.
 
-        Clients wait for the answer before the next request, so the connection can be parsed again from here.
+        Clients wait for the answer before the next request, so the connection can be parsed again from there.
         """
         if kind != journal.CLIENT or not _REQUEST_LINE.match(payload):
             return False
@@ -267,13 +270,14 @@ class HttpAssembly:
         return True
 
     def _ended(self, connection: Connection, kind: int, payload: bytes, at_ns: int) -> Iterator[Recorded]:
+        """Yield the events of an EOF record. After that of the second side, the connection is over."""
         side: Sender = CLIENT if kind == journal.CLIENT_EOF else SERVER
         if side in connection.ended:
             return
         if not connection.ended:
             connection.first = "proxy" if payload == journal.DROPPED else side
         http = connection.http
-        # If we closed the connection, the peer may have had more to send. The framing treats that as a reset.
+        # If the proxy closed the connection, the peer may have had more to send, as after a reset.
         pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
         connection.ended += (side,)
         by_us = connection.ended[0] if connection.first == "proxy" else ""
@@ -295,7 +299,7 @@ class HttpAssembly:
         connection.exchanges.clear()
 
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
-        """Yield what is held of messages that will not be complete."""
+        """Yield the held parts of messages that will not be complete."""
         for exchange in connection.exchanges.values():
             for side, of in exchange.sides:
                 if not side.is_over and side.body is not None:
@@ -309,7 +313,8 @@ class HttpAssembly:
     # Pieces
 
     def _read(self, connection: Connection, pieces: list[Piece]) -> Iterator[Recorded]:
-        # The hot loop: all traffic comes through here. Comparing types is faster than isinstance or match.
+        """Yield the events that the pieces of a connection complete."""
+        # The hot loop: all traffic passes here. Comparing types is faster than isinstance or match.
         for piece in pieces:
             if type(piece) is BodyPart:
                 exchange = connection.exchanges[piece.exchange]
@@ -333,12 +338,13 @@ class HttpAssembly:
             elif type(piece) is OpaqueBytes:
                 yield from self._opaque(connection, piece.of, len(piece.data), "", piece.at_ns)
 
-    def _exchange_of(self, connection: Connection, local: int) -> OpenExchange:
-        exchange = connection.exchanges.get(local)
+    def _exchange_of(self, connection: Connection, number_on_connection: int) -> OpenExchange:
+        """Return an open exchange; if it is new, give it the next number of the recording."""
+        exchange = connection.exchanges.get(number_on_connection)
         if exchange is None:
             self._exchange += 1
             self._contents.grown += _EXCHANGE_COST
-            exchange = connection.exchanges[local] = OpenExchange(self._exchange)
+            exchange = connection.exchanges[number_on_connection] = OpenExchange(self._exchange)
         return exchange
 
     def _request(self, connection: Connection, start: RequestStart) -> RequestHead:
@@ -384,13 +390,13 @@ class HttpAssembly:
         """Whether the body that follows a head may contain credentials."""
         if self._keep:
             return False
-        # In forward mode the endpoint is a guess: a body that is not JSON-RPC is masked there too.
+        # In forward mode the endpoint is a guess, so a body that is not JSON-RPC is masked there too.
         return not exchange.endpoint or (self._is_forward and not head.streams)
 
     def _end_side(
-        self, connection: Connection, local: int, of: Side, at_ns: int, cut_by: str
+        self, connection: Connection, number_on_connection: int, of: Side, at_ns: int, cut_by: str
     ) -> Iterator[Recorded]:
-        exchange = self._exchange_of(connection, local)
+        exchange = self._exchange_of(connection, number_on_connection)
         side = exchange.client if of == CLIENT else exchange.server
         if side.body is not None:
             owner = ContentOwner(connection, exchange, side, of)
@@ -402,7 +408,7 @@ class HttpAssembly:
         exchange.cut_by = exchange.cut_by or cut_by
         if exchange.client.is_over and exchange.server.is_over:
             self._budget.spent -= exchange.cost
-            del connection.exchanges[local]
+            del connection.exchanges[number_on_connection]
             by = _blame(exchange.cut_by) if exchange.cut_by else None
             yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns)
 
@@ -420,16 +426,19 @@ class HttpAssembly:
             yield from self._report_opaque(connection, at_ns)
 
     def _report_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
-        usual = "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
+        """Yield a record with the number of bytes that are not HTTP, for each side that has sent some."""
+        default_reason = (
+            "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
+        )
         opaque, connection.opaque = connection.opaque or {}, None
         for of, size in opaque.items():
             if size:
-                why = (connection.reasons or {}).get(of, usual)
+                why = (connection.reasons or {}).get(of, default_reason)
                 yield Opaque(connection.number, _sender(of), size, why, at_ns)
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:
-    """Return ``piece``; a cut is attributed to us if its connection is that which we closed, ``by_us``."""
+    """Return ``piece``. A cut by the side ``by_us``, which the proxy closed, is attributed to the proxy."""
     return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == by_us else piece
 
 

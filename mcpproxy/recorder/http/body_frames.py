@@ -1,7 +1,7 @@
 """Turn the content of HTTP messages into frames: one for a body, one for each event of an event stream.
 
 A compressed body is decoded here, in the recorder's copy. A body or event that is too long to hold, or that
-would take too much memory to judge, becomes several pieces: it is recorded completely, but not judged."""
+would need too much memory to judge, is split into pieces: it is recorded completely, but not judged."""
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
@@ -35,7 +35,7 @@ class WholeBody:
         return len(self._first) if self._held is None else self._held.tell()
 
     def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
-        """Take the next part of the content; returns the frames that it completes."""
+        """Take the next part of the content. Return the frames that the part completes."""
         if self.held_bytes or len(data) > BODY_BYTES:
             return self._feed(data, at_ns)
         self._first, self._at_ns = data, at_ns
@@ -58,14 +58,14 @@ class WholeBody:
         self._held.write(data)
 
     def spill(self) -> Iterator[Frame]:
-        """Yield what is held as a piece of a longer body, because there is no more room to hold it."""
+        """Yield the held bytes as a piece of a longer body, because there is no more room to hold them."""
         if self.held_bytes:
             yield self._frame(self._at_ns, is_whole=False, continues=True)
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> tuple[Frame, ...]:
-        """End the content; ``is_whole`` is false if it was cut. Returns the frame of what is held, if any.
+        """End the content; ``is_whole`` is false if it was cut. Return the frame of the held bytes, if any.
 
-        Without ``at_ns``, the frame gets the time of the last part."""
+        If ``at_ns`` is ``None``, the frame gets the time of the last part."""
         if not self.held_bytes:
             return ()
         return (self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False),)
@@ -88,24 +88,25 @@ class EventBody:
         self.held_bytes = 0
 
     def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
-        """Take the next part of the stream; returns the frames that it completes."""
+        """Take the next part of the stream. Return the frames that the part completes."""
         self._at_ns = at_ns
         blocks = self._framer.feed(data, at_ns)
         self.held_bytes += len(data)
         if len(blocks) != 1:
             return self._frames(blocks)
-        block = blocks[0]  # the usual case: a chunk is one event
+        block = blocks[0]  # the usual case: a chunk has one event
         self.held_bytes -= len(block.raw)
         return (event_frame(self._sender, block),)
 
     def spill(self) -> Iterator[Frame]:
-        """Yield what is held as a piece of a longer event, because there is no more room to hold it."""
+        """Yield the held bytes as a piece of a longer event, because there is no more room to hold them."""
         if raw := self._framer.spill():
             self.held_bytes -= len(raw)
             yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
-        """End the stream. A block without its blank line is not an event, however the stream ended."""
+        """End the stream. A block without its blank line is not an event, even if the stream ended in
+        order."""
         del is_whole
         return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
 
@@ -124,12 +125,12 @@ class EventBody:
 
 _FEW_BLOCKS: Final = 4
 _BARE_BYTES: Final = 16
-"""Short comments and blank lines that came in one chunk become one frame: a record of its own would be fifty
-times as long as such a block."""
+"""Several comments and blank lines of one chunk become one frame if each is this short: the record of a frame
+is fifty times as long."""
 
 
 def _is_bare(block: SseBlock) -> bool:
-    """Whether a block is without any field: a comment or a blank line."""
+    """Whether a block has no fields: it consists of comments or a blank line."""
     return block.complete and block.data is block.id is block.event is block.retry is None
 
 
@@ -167,18 +168,18 @@ def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
         piece = Frame(
             0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, continues, event=event
         )
-        # With its meaning set, nobody parses it, which would take the memory that the pieces save.
+        # Set the meaning of the piece, so that nobody parses it: parsing needs much memory.
         yield piece.with_message(_PIECE)
         start = stop
 
 
 def _between_characters(raw: bytes, start: int, stop: int) -> int:
     """Return ``stop``, or up to three bytes less so that no UTF-8 character is split."""
-    for back in range(4):
-        if stop - back <= start:
+    for shortened_by in range(4):
+        if stop - shortened_by <= start:
             break
-        if stop - back == len(raw) or not 0x80 <= raw[stop - back] < 0xC0:
-            return stop - back
+        if stop - shortened_by == len(raw) or not 0x80 <= raw[stop - shortened_by] < 0xC0:
+            return stop - shortened_by
     return stop
 
 
@@ -189,7 +190,7 @@ class ContentDecoder:
     """Decodes the content coding of one body. ``why`` says why it cannot be decoded; empty while it can."""
 
     TRANSIENT = ("_decoder",)
-    """Not in a checkpoint: after a restart it is fed the encoded bytes that are in the trace."""
+    """Not in a checkpoint. After a restart, a new decoder is fed the encoded bytes that are in the trace."""
 
     def __init__(self, coding: str) -> None:
         self.coding = coding
@@ -198,7 +199,7 @@ class ContentDecoder:
         self.begin()
 
     def begin(self) -> None:
-        """Make a decoder for the whole body; also called after a checkpoint was read."""
+        """Make a decoder that begins at the start of the body; also called after a checkpoint was read."""
         self._decoder = decoder(self.coding)
         if self._decoder is None:
             self.why = f"the content coding {self.coding} cannot be undone here"
@@ -217,6 +218,6 @@ class ContentDecoder:
 
 
 def coding_of(field: str | None) -> str:
-    """Return the codings that a Content-Encoding field names, as a list; empty if there are none."""
+    """Return the codings that a Content-Encoding field names, joined by commas; empty if there are none."""
     names = [name.strip(" \t").lower() for name in (field or "").split(",")]
     return ", ".join(name for name in names if name not in ("", "identity"))

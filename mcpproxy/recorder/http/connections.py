@@ -1,6 +1,6 @@
-"""The state of open connections: what each side of each exchange has sent so far, and what was done with it.
+"""The state of open connections and of their exchanges.
 
-A checkpoint contains all of it (see ``mcpproxy.recorder.checkpoint_state``).
+A checkpoint contains this state attribute by attribute (see ``mcpproxy.recorder.checkpoint_state``).
 """
 
 from collections.abc import Iterable
@@ -13,15 +13,16 @@ from mcpproxy.recorder.masking import ID_LENGTH
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 
 _IDS: Final = 8
-"""The number of session ids, the latest of a connection, that are searched for in its messages."""
+"""How many session ids of a connection, the latest ones, are searched for in its messages."""
 
 
 @dataclass(slots=True)
 class ExchangeSide:
-    """What one side sends in an exchange.
+    """The message that one side sends in an exchange.
 
-    ``is_masked``: its content may contain credentials. ``kept``: encoded bytes that are not recorded before
-    it is known whether something in them is masked. ``is_noted``: a note says that something was masked.
+    ``is_masked``: the content may contain credentials. ``kept``: encoded bytes with their times; they are
+    recorded only when it is known whether masking changes the content. ``is_noted``: a note says that
+    credentials were masked.
     """
 
     body: Body | None = None
@@ -34,14 +35,14 @@ class ExchangeSide:
     kept_bytes: int = 0
 
     def begin(self, body: Body, coding: str, *, is_masked: bool) -> None:
-        """Expect ``body``, which follows a head."""
+        """After a head, expect ``body``, whose content coding is ``coding`` (empty for none)."""
         self.body = body
         self.is_over = False
         self.is_masked = is_masked
         self.decoder = ContentDecoder(coding) if coding else None
 
     def feed_again(self, data: bytes) -> None:
-        """Feed the decoder what it had read before the checkpoint."""
+        """Feed the decoder again the bytes that it had read before the checkpoint."""
         for _ in self.decoder.feed(data) if self.decoder is not None else ():
             pass
 
@@ -55,7 +56,7 @@ class OpenExchange:
     client: ExchangeSide = field(default_factory=lambda: ExchangeSide(is_over=True))
     server: ExchangeSide = field(default_factory=ExchangeSide)
     cut_by: str = ""
-    cost: int = 0  # bytes of the budget for what the judge remembers until the exchange ends
+    cost: int = 0  # how much of the memory budget the judge needs until the exchange ends, in bytes
 
     @property
     def is_over(self) -> bool:
@@ -63,23 +64,25 @@ class OpenExchange:
 
     @property
     def sides(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
-        """The client's side and the server's side, which has our own answers too."""
+        """The client's side and the server's side. Answers of the proxy are on the server's side."""
         return (self.client, CLIENT), (self.server, SERVER)
 
 
 @dataclass(slots=True)
 class Connection:
-    """An open connection. ``first`` is the side that ended it first, once one has."""
+    """An open connection. ``first`` is the side that ended it first; empty while it is open."""
 
     number: int
     http: Http1Connection = field(default_factory=Http1Connection)
     exchanges: dict[int, OpenExchange] = field(default_factory=dict[int, OpenExchange])
     ended: tuple[Sender, ...] = ()
     first: str = ""
-    is_lost: bool = False  # after a gap, until a request begins
-    opaque: dict[Side, int] | None = None  # counts of bytes that are not recorded yet
-    reasons: dict[Side, str] | None = None
-    has_told_opaque: bool = False
+    is_lost: bool = False  # after a gap, until a request begins: the bytes cannot be parsed
+    opaque: dict[Side, int] | None = (
+        None  # by side, the number of bytes that are not HTTP, since the last record
+    )
+    reasons: dict[Side, str] | None = None  # by side, why its bytes are not HTTP
+    has_told_opaque: bool = False  # a record with such a number was written
     ids: tuple[str, ...] = ()  # session ids, the latest last
 
     def learn(self, ids: Iterable[str]) -> None:

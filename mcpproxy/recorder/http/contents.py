@@ -1,7 +1,8 @@
-"""Decode and mask the contents of HTTP messages, and split those that are too long, before they are recorded.
+"""Decode and mask the contents of HTTP messages, and split contents that are too long, before they are
+recorded.
 
-A compressed body is recorded twice: the bytes that passed as ``Encoded`` records, and the decoded frames.
-Where masking changes the frames, the encoded bytes are left out. A note says which bodies were masked."""
+A compressed body is recorded twice: the bytes that passed as ``Encoded`` records, and the decoded frames. If
+masking changes the frames, the encoded bytes are not recorded. A note says which bodies were masked."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -18,14 +19,15 @@ _RECORD_BYTES: Final = 160
 """About how many bytes the record of a frame takes besides its content."""
 
 _SLICE_BYTES: Final = 16 << 10
-"""How much of a decoded event stream is split into frames at a time: it may contain thousands of events."""
+"""How many bytes of a decoded event stream are split into frames at a time: they may contain thousands of
+events."""
 
 _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
 _TOO_MUCH_HELD: Final = f"what is not over yet takes more than {HELD_BYTES >> 20} MiB: recorded in pieces"
 
 
 class ContentOwner(NamedTuple):
-    """The owner of a content: one side of an exchange on a connection, and who sends it."""
+    """The owner of a content: one side of an exchange on a connection, and the sender ``of`` the content."""
 
     connection: Connection
     exchange: OpenExchange
@@ -34,30 +36,30 @@ class ContentOwner(NamedTuple):
 
     @property
     def sender(self) -> Sender:
-        """The peer whose side it is; our own answers are on the server's side."""
+        """The peer whose side it is; answers of the proxy are on the server's side."""
         return CLIENT if self.of == "client" else SERVER
 
     def encoded(self, data: bytes, at_ns: int) -> Encoded:
-        """The record of bytes under a content coding."""
+        """Return the record of bytes that have a content coding."""
         return Encoded(self.exchange.number, self.connection.number, self.sender, data, at_ns)
 
     def note(self, what: str, why: str, at_ns: int) -> Note:
-        """A note on the connection."""
+        """Return a note about the connection."""
         return Note(self.connection.number, what, why, at_ns)
 
 
 class Contents:
-    """Turns the contents of all connections into frames, which have no number yet.
+    """Turns the contents of all connections into frames. The caller numbers the frames.
 
     ``mask`` masks credentials, ``budget`` limits the memory for judging, and ``held`` returns how many bytes
-    are held of bodies and events that have not ended."""
+    of incomplete bodies and events are held."""
 
     def __init__(self, mask: Masker, budget: Budget, held: Callable[[], int]) -> None:
         self._mask = mask
         self._budget = budget
         self._held = held
         self.grown = 0
-        """How many bytes came or were decoded since the amount of held content was checked."""
+        """How many bytes came or were decoded since the amount of held content was last checked."""
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
         """Take the next bytes of a content, without transfer coding. The caller must exhaust the result."""
@@ -70,7 +72,7 @@ class Contents:
         return self._framed(owner, frames) if frames else ()
 
     def spill(self, owner: ContentOwner, at_ns: int) -> Iterator[Recorded]:
-        """Yield what is held of a content that has not ended. The content is not judged then."""
+        """Yield the held bytes of a content that has not ended, as a piece. The content is not judged."""
         side = owner.side
         if side.body is None:
             return
@@ -82,7 +84,8 @@ class Contents:
         yield from self._framed(owner, side.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
-        """End a content; ``is_whole`` is false if it was cut. Without ``at_ns``, its last time counts."""
+        """End a content; ``is_whole`` is false if it was cut. If ``at_ns`` is ``None``, its last time
+        counts."""
         side = owner.side
         body, side.body = side.body, None
         if body is None:
@@ -101,11 +104,11 @@ class Contents:
                 yield owner.note("not-decoded", decoder.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
-        kept, side.kept = side.kept, None
-        if kept and side.kept_bytes <= BODY_BYTES:
+        kept_parts, side.kept = side.kept, None
+        if kept_parts and side.kept_bytes <= BODY_BYTES:
             frames = list(frames)
             if all(self._masked(owner, frame) == frame.raw for frame in frames):
-                for data, when_ns in kept:
+                for data, when_ns in kept_parts:
                     yield owner.encoded(data, when_ns)
         yield from self._framed(owner, frames)
 
@@ -129,7 +132,7 @@ class Contents:
             for event in self._framed(owner, side.body.feed(part, at_ns)):
                 self._budget.decoded_left -= _RECORD_BYTES
                 yield event
-        # By now it is known whether something in an event is masked.
+        # By now it is known whether masking has changed an event.
         if is_stream and not side.is_masked and not side.is_noted:
             yield owner.encoded(data, at_ns)
         if why := why or decoder.why:
@@ -148,10 +151,10 @@ class Contents:
                 yield part
 
     def _keep_back(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterator[Encoded]:
-        """Keep encoded bytes until it is known whether something in them is masked.
+        """Keep encoded bytes until it is known whether masking changes their content.
 
-        If a body is too long to be kept, its encoded bytes are left out if they may contain credentials, and
-        recorded if they may only repeat a session id."""
+        If a body is too long to be kept, its encoded bytes are not recorded if they may contain credentials,
+        but they are recorded if they can at most repeat a session id."""
         side = owner.side
         if side.kept_bytes <= BODY_BYTES:
             side.kept = side.kept or []
@@ -163,21 +166,21 @@ class Contents:
             yield from self._record_kept(owner)
 
     def _record_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
-        """Yield what was kept, unless it may contain credentials."""
+        """Yield the bytes that were kept, unless they may contain credentials."""
         side = owner.side
-        kept, side.kept = side.kept, None
+        kept_parts, side.kept = side.kept, None
         if not side.is_masked:
-            for data, at_ns in kept or ():
+            for data, at_ns in kept_parts or ():
                 yield owner.encoded(data, at_ns)
 
     def _record_undecodable(
         self, owner: ContentOwner, why: str, data: bytes, at_ns: int
     ) -> Iterator[Recorded]:
-        """Record bytes that cannot be decoded, as an incomplete frame: nothing is concluded from it."""
+        """Record bytes that cannot be decoded, as an incomplete frame, which is not judged."""
         owner.side.body = None
         yield from self._record_kept(owner)
         yield owner.note("not-decoded", why, at_ns)
-        if owner.side.is_masked:  # nothing can be masked in what cannot be decoded
+        if owner.side.is_masked:  # without decoding, credentials cannot be masked
             yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:
             piece = Frame(0, owner.sender, data, at_ns, terminated=False, continues=True)
@@ -211,7 +214,7 @@ class Contents:
         return (frame,)
 
     def _mask_frame(self, owner: ContentOwner, frame: Frame) -> bool:
-        """Mask a frame and the event around it; returns whether that changed anything."""
+        """Mask a frame and the event around it. Return whether masking changed anything."""
         raw, event = frame.raw, frame.event
         frame.raw = self._masked(owner, frame)
         ids = owner.connection.ids

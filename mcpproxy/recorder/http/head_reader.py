@@ -1,4 +1,4 @@
-"""Read the heads of HTTP messages: mask them, and find out what the assembly needs to know.
+"""Read the heads of HTTP messages: mask them, and extract the facts that the assembly needs.
 
 Peers repeat their heads, so a head that equals an earlier one byte for byte is not read again.
 """
@@ -18,12 +18,12 @@ _REMEMBERED: Final = 256
 
 @slotted()
 class MaskedHead:
-    """A head that was read.
+    """A head after masking.
 
-    ``headers`` and ``target`` (of a request) are masked. ``ids`` are the session ids in them, unmasked, to
-    look for elsewhere. ``streams`` says whether the body is an event stream, ``coding`` its content coding,
-    empty for none. ``endpoint`` says whether a request goes to the MCP endpoint, ``resumes`` whether it names
-    an event; in that event's id any session id of the connection is masked."""
+    ``headers`` and ``target`` (of a request) are masked. ``ids`` are the session ids in the head, unmasked,
+    so that they can be found in other messages. ``streams``: the body is an event stream. ``coding``: the
+    content coding of the body, empty for none. ``endpoint``: the request goes to the MCP endpoint.
+    ``resumes``: the request names an event; in its id, all session ids of the connection are masked."""
 
     headers: Headers
     ids: tuple[str, ...]
@@ -41,34 +41,34 @@ class HeadReader:
         self._mask = mask
         self._endpoint = endpoint
         self._is_forward = is_forward
-        self._known: dict[bytes, MaskedHead] = {}
+        self._cached_heads: dict[bytes, MaskedHead] = {}
 
     def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
         """Read a head on a connection whose session ids so far are ``ids``."""
-        if self._mask.has_learned:  # then masking a URL depends on more than its bytes
+        if self._mask.has_learned:  # masking a URL depends on earlier messages too, so do not cache
             return self._read(start, ids)
-        head = self._known.get(start.raw)
+        head = self._cached_heads.get(start.raw)
         if head is None:
             head = self._read(start, ids)
             if len(start.raw) <= USUAL_HEAD_BYTES and not head.resumes:
-                if len(self._known) >= _REMEMBERED:
-                    self._known.clear()
-                self._known[start.raw] = head
+                if len(self._cached_heads) >= _REMEMBERED:
+                    self._cached_heads.clear()
+                self._cached_heads[start.raw] = head
         return head
 
     def _read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
         mask, fields = self._mask, Fields(start.headers)
-        own = fields.all(SESSION)
+        head_ids = fields.all(SESSION)
         target, endpoint, streams = "", True, False
         if isinstance(start, RequestStart):
-            own += tuple(mask.ids_in(start.target, known=True))
+            head_ids += tuple(mask.ids_in(start.target, known=True))
             target, endpoint = mask.url(start.target), self._is_endpoint(start, fields)
         else:
             streams = fields.media_type == "text/event-stream"
-        own = tuple(id for id in own if len(id) >= ID_LENGTH)
+        head_ids = tuple(id for id in head_ids if len(id) >= ID_LENGTH)
         return MaskedHead(
-            mask.headers(start.headers, (*ids, *own)),
-            own,
+            mask.headers(start.headers, (*ids, *head_ids)),
+            head_ids,
             streams,
             coding_of(", ".join(fields.all("content-encoding"))),
             target,
@@ -79,12 +79,12 @@ class HeadReader:
     def _is_endpoint(self, start: RequestStart, fields: Fields) -> bool:
         """Whether a request goes to the MCP endpoint.
 
-        For a reverse proxy there is one path. In forward mode every server has its own, so a request that
-        accepts an event stream or names a session counts too."""
+        A reverse proxy has one endpoint path. In forward mode every server has its own path, so a request
+        that accepts an event stream or names a session counts too."""
         path = start.target.partition("?")[0]
         if not self._is_forward:
             return path == self._endpoint
-        _, _, rest = path.partition("://")
-        if "/" + rest.partition("/")[2] == self._endpoint:
+        _, _, after_scheme = path.partition("://")
+        if "/" + after_scheme.partition("/")[2] == self._endpoint:
             return True
         return SESSION in fields or "text/event-stream" in (fields.get("accept") or "").lower()

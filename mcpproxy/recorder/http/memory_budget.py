@@ -1,7 +1,7 @@
-"""Estimate the memory that it takes to judge a text, before it is parsed.
+"""Estimate how much memory it takes to judge a text, before the text is parsed.
 
 The recorder shares its memory limit with the relay, and in a container the limit is often small. Parsing may
-take three times the length of a body (one long string) or forty times (many small objects). So the estimate
+need three times the length of a body (one long string) or forty times (many small objects). So the estimate
 depends on the content, not on the length alone."""
 
 import re
@@ -12,25 +12,26 @@ BUDGET_BYTES: Final = 72 << 20
 """How much memory bodies and events that are judged may take at a time, parsed values included."""
 
 SMALL_BYTES: Final = 256 << 10
-"""A text up to this length is always judged: it takes some 10 MiB at worst."""
+"""A text up to this length is always judged: it takes at most about 10 MiB."""
 
 HELD_BYTES: Final = 24 << 20
-"""How many bytes may be held of heads, bodies and events that have not ended, over all connections.
+"""How many bytes of incomplete heads, bodies and events may be held, over all connections.
 
-Requests that wait for an answer count as well, apart from one on each connection."""
+Requests that wait for an answer count as well, except one on each connection."""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
-"""How much decoded content is recorded in a session: ``DECODED_BYTES``, and ``DECODED_RATIO`` times all bytes
-that have passed."""
+"""How many bytes of decoded content are recorded in a session: ``DECODED_BYTES``, and ``DECODED_RATIO`` times
+all bytes that have passed."""
 
-# Measured with CPython 3.11 and orjson 3.11: the parser's own tree, the values, and the text written once
-# more to see whether a name is repeated. Every value but the first stands behind a comma or an opening.
+# Measured with CPython 3.11 and orjson 3.11: the parser's own tree, the values, and the text that is written
+# again to find repeated names. Every value but the first follows a comma, a colon or an opening bracket, so
+# these characters are counted instead of values.
 _COPIES: Final = 4
 _EACH_BYTES: Final = {b",": 80, b":": 80, b"{": 256, b"[": 80}
 
 _READ_AGAIN_FACTOR: Final = 3
-"""Factor for texts that the fast parser cannot read, or not exactly: they are parsed again."""
+"""Factor for texts that the fast parser cannot read exactly: they are parsed again by a slower one."""
 
 _STRUCTURE: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTALL)
 
@@ -38,15 +39,15 @@ _STRUCTURE: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTA
 _BLOCK_BYTES: Final = 64 << 10
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _BEYOND_64_BITS: Final = b"0" * 20
-_NARROW: Final = bytes(range(0xC4))  # in UTF-8, of characters that take one byte in memory
-_TWO_WIDE: Final = bytes(range(0xF0))
+_NARROW: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
+_TWO_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
 
 
 class Budget:
     """The memory for judging that all connections share.
 
-    ``spent`` is the part that is taken as long as exchanges are under way. ``decoded_left`` is how much
-    decoded content may still be recorded."""
+    ``spent`` is the part that open exchanges need, in bytes. ``decoded_left`` is how many bytes of decoded
+    content may still be recorded."""
 
     spent = 0
     decoded_left = DECODED_BYTES
@@ -56,10 +57,10 @@ class Budget:
         self.decoded_left += DECODED_RATIO * size
 
     def cost(self, raw: bytes, held: Callable[[], int] = int) -> int | None:
-        """The memory to judge ``raw`` now in bytes, 0 if it is too little to count, ``None`` if it is too
-        much.
+        """Return how many bytes of memory it takes to judge ``raw``: 0 for a small text, ``None`` if the
+        budget has less.
 
-        ``held`` gives how many bytes are held of bodies and events that have not ended.
+        ``held`` returns how many bytes of incomplete bodies and events are held.
         """
         if len(raw) <= SMALL_BYTES:
             return 0
@@ -68,9 +69,9 @@ class Budget:
 
 
 def cost(raw: bytes) -> int:
-    """About how many bytes of memory it takes to judge ``raw``, its own included; rather too many.
+    """Return about how many bytes of memory it takes to judge ``raw``, including ``raw``; rather too many.
 
-    Above ``BUDGET_BYTES`` the figure is not exact.
+    Above ``BUDGET_BYTES`` the estimate is not exact.
     """
     text = len(raw) * (_COPIES + _width(raw))
     rough = sum(raw.count(sign) * size for sign, size in _EACH_BYTES.items())
@@ -79,10 +80,10 @@ def cost(raw: bytes) -> int:
     factor = _READ_AGAIN_FACTOR if _is_read_again(raw) else 1
     if text + factor * rough <= BUDGET_BYTES:
         return text + factor * rough
-    # Many of these characters may be within strings, where they cost nothing.
+    # Many of these characters may be inside strings, where they need no memory.
     total = text
-    for found in _STRUCTURE.finditer(raw):
-        total += factor * _EACH_BYTES.get(found[0], 0)
+    for match in _STRUCTURE.finditer(raw):
+        total += factor * _EACH_BYTES.get(match[0], 0)
         if total > BUDGET_BYTES:
             break
     return total
@@ -93,11 +94,12 @@ def _is_read_again(raw: bytes) -> bool:
         return True
     blocks = range(0, len(raw), _BLOCK_BYTES)
     length = _BLOCK_BYTES + len(_BEYOND_64_BITS)
-    return any(_BEYOND_64_BITS in raw[at : at + length].translate(_DIGITS) for at in blocks)
+    return any(_BEYOND_64_BITS in raw[start : start + length].translate(_DIGITS) for start in blocks)
 
 
 def _width(raw: bytes) -> int:
-    """How many more bytes a character takes in memory: one wide character makes its whole string wide."""
+    """Return how many bytes each character takes in memory beyond ``_COPIES``: one wide character makes its
+    whole string wide."""
     if b"\\u" in raw:
         return 4 if b"\\ud" in raw or b"\\uD" in raw else 2
     if raw.isascii():

@@ -1,1 +1,2 @@
-"""The data path over HTTP: a tunnel that reads request heads and forwards everything else as it is."""
+"""The data path over HTTP: tunnels that rewrite the heads of requests and forward everything else
+unchanged."""

@@ -1,4 +1,4 @@
-"""Find where a body ends. Its bytes are only counted; nothing of it is kept or changed.
+"""Find where a body ends. The bytes of the body are only counted, not kept or changed.
 
 Source: RFC 9112, sections 6.3 and 7.1.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LINE_BYTES: Final = 4 << 10
 """The longest line before a chunk, extensions included."""
 
-# 15 digits fit into 64 bits. Extensions may hold anything that does not end the line.
+# 15 digits fit into 64 bits. Extensions may contain any visible character, spaces and tabs.
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _TRAILER: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)?\r\n")
 
@@ -31,7 +31,8 @@ class LengthCounter:
         self.is_over = False
 
     def feed(self, data: bytes, start: int) -> int:
-        """Count ``data`` from ``start`` on, at least one byte; returns where the body or ``data`` ends."""
+        """Count ``data`` from ``start`` on, at least one byte. Return the index where the body or ``data``
+        ends."""
         available = len(data) - start
         if available < self.left:
             self.left -= available
@@ -46,7 +47,7 @@ class ChunkedCounter:
     __slots__ = ("_in_trailers", "_left", "_line", "_trailer_bytes", "is_over")
 
     def __init__(self) -> None:
-        self._left = 0  # of a chunk and the line end behind it
+        self._left = 0  # bytes left of a chunk and of the line end after it
         self._line = b""  # the beginning of a line that is not complete yet
         self._in_trailers = False
         self._trailer_bytes = 0
@@ -58,26 +59,26 @@ class ChunkedCounter:
         Raises:
             Refusal: the bytes are not chunked coding, or two parsers could read them differently.
         """
-        at, size = start, len(data)
-        while at < size:
+        position, size = start, len(data)
+        while position < size:
             if self._left > 2:
-                taken = min(self._left - 2, size - at)
+                taken = min(self._left - 2, size - position)
                 self._left -= taken
-                at += taken
+                position += taken
             elif self._left:
-                if data[at] != b"\r\n"[2 - self._left]:
+                if data[position] != b"\r\n"[2 - self._left]:
                     raise Refusal(400, "a chunk does not end where its size says")
                 self._left -= 1
-                at += 1
+                position += 1
             else:
-                at = self._take_line(data, at)
+                position = self._take_line(data, position)
                 if self.is_over:
                     break
-        return at
+        return position
 
-    def _take_line(self, data: bytes, at: int) -> int:
-        stop = data.find(b"\n", at) + 1
-        line = self._line + data[at : stop or len(data)]
+    def _take_line(self, data: bytes, position: int) -> int:
+        stop = data.find(b"\n", position) + 1
+        line = self._line + data[position : stop or len(data)]
         if len(line) > _LINE_BYTES and not self._in_trailers:
             raise Refusal(400, "a chunk's line is too long")
         if self._trailer_bytes + len(line) > LIMIT_BYTES:
@@ -107,7 +108,8 @@ BodyCounter = LengthCounter | ChunkedCounter
 
 
 def body_counter(length: int) -> BodyCounter | None:
-    """A counter for a body of ``length`` bytes (``CHUNKED``: in chunked coding); ``None`` without a body."""
+    """Return a counter for a body of ``length`` bytes, or in chunked coding (``CHUNKED``); ``None`` for no
+    body."""
     if length == CHUNKED:
         return ChunkedCounter()
     return LengthCounter(length) if length else None

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class Records:
-    """Writes the records of one connection into the journal of ``proxy``; ``client`` is its ``ip:port``."""
+    """Writes the records of one connection into the journal of ``proxy``; ``client`` is the peer's
+    ``ip:port``."""
 
     __slots__ = ("_client", "_ends", "_proxy", "number")
 
@@ -34,22 +35,22 @@ class Records:
         self._proxy.record(kind, at_ns, payload, self.number)
 
     def keep_until_journaled(self, kind: int, at_ns: int, payload: bytes) -> None:
-        """Keep what is about to be sent in the crash buffer, until it is added."""
+        """Keep a payload that is about to be sent in the crash buffer, until its record is added."""
         self._proxy.keep_until_journaled(kind, at_ns, payload, self.number)
 
     def note(self, what: str, why: str, at_ns: int) -> None:
-        """Write a note on what we did to the connection."""
+        """Write a note about what mcpproxy did to the connection."""
         note = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'
         self.add(journals.NOTE, at_ns, note.encode("utf-8", "replace"))
 
     def end(self, kind: int, at_ns: int, how: bytes = b"") -> None:
-        """Write how a side ended, once. A client that sent nothing has no records."""
+        """Write how a side ended, once. The connection of a client that sent nothing has no records."""
         if self.number and not self._ends & 1 << kind:
             self._ends |= 1 << kind
             self.add(kind, at_ns, how)
 
     def close(self, at_ns: int) -> None:
-        """Write the ends that are missing. What is written later is recorded as another connection."""
+        """Write the EOF records that are missing. Later records belong to a new connection in the journal."""
         self.end(journals.CLIENT_EOF, at_ns, DROPPED)
         self.end(journals.SERVER_EOF, at_ns, DROPPED)
         self.number = self._ends = 0

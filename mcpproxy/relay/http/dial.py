@@ -1,7 +1,7 @@
-"""Open the upstream connection: addresses, connect, TLS handshake, and the reason if that fails.
+"""Open the connection to upstream (the server): look up its addresses, connect, make the TLS handshake.
 
-On loopback a connection is established when ``connect`` returns, although it reports that it is in progress.
-So we check once before we wait.
+On loopback a connection is established when ``connect`` returns, although it reports that the connection is
+in progress. So the state is checked once before the loop waits for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Dialer:
-    """What all `Dial` objects share."""
+    """The objects and settings that all `Dial` objects share."""
 
     def __init__(
         self, loop: Loop, timers: Timers, resolver: Resolver, tls: TlsClient | None, timeout_s: float
@@ -41,8 +41,8 @@ class Dial:
     """An attempt to connect to ``upstream``.
 
     On success ``sock`` is set; on failure ``failure`` is set, to an HTTP status and a sentence fragment. If
-    neither is set when ``start`` returns, ``settled`` is called as soon as one of them is. If a fault of ours
-    prevents both, ``abandon`` is called with the reason.
+    neither is set when ``start`` returns, ``settled`` is called later, as soon as one of them is set. If a
+    bug in mcpproxy prevents both, ``abandon`` is called with the reason.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Dial:
         self._try_next_address(0)
 
     def _try_next_address(self, error: int) -> None:
-        """Try the next address; ``error`` is the error number of the attempt before, or 0."""
+        """Try the next address; ``error`` is the error number of the previous attempt, or 0."""
         while self._addresses:
             self._address = family, address = self._addresses.pop(0)
             try:
@@ -114,6 +114,7 @@ class Dial:
             self._fail(502, f"cannot connect to {self._upstream.address} ({reason}); is the server running?")
 
     def _on_connecting(self, events: int) -> None:
+        """Find out whether the attempt to connect has succeeded or failed."""
         sock = self._pending
         if not events & (WRITE | BROKEN) or not isinstance(sock, socket.socket):
             return
@@ -175,6 +176,7 @@ class Dial:
         self._timer = self._dialer.timers.start(self._timeout_s, self._on_timeout)
 
     def _release(self) -> None:
+        """Stop watching the socket, and stop the timer."""
         if self._watched >= 0:
             self._dialer.loop.forget(self._watched)
             self._watched = -1
@@ -204,5 +206,6 @@ class Dial:
         self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
 
     def _settle(self) -> None:
+        """Report the result to the caller, if ``start`` has returned."""
         if self._is_started and not self._is_cancelled:
             self._settled()

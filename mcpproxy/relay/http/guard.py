@@ -1,10 +1,10 @@
 """Access control: refuse requests from pages of foreign sites, and connections to hosts that are not allowed.
 
 A browser lets any page send requests to 127.0.0.1. If the page's own host name is made to resolve to that
-address (DNS rebinding), the page can even read the answers. But the Host field still contains that name, and
-Origin names the site of the page. So a proxy on loopback accepts only requests for loopback names, and only
-from pages of such names. In forward mode the same rule keeps web pages from reaching other networks through
-the proxy.
+address (DNS rebinding), the page can even read the answers. But the Host field still contains the page's host
+name, and Origin names the site of the page. So a proxy on loopback accepts only requests whose Host is a
+loopback name, and only from pages with a loopback name. In forward mode the same check prevents web pages
+from reaching other networks through the proxy.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Guard:
     """Refuses requests that a page of a foreign site may have sent, by their Host and Origin.
 
     Args:
-        is_on: false if we listen on more than loopback, where we cannot know all our names.
-        own_names: host names of this proxy besides those of loopback.
+        is_on: false if the proxy listens on more than loopback, because its names are not all known then.
+        own_names: host names of this proxy besides the loopback names.
         origins: origins that are allowed (``https://app.example``); ``*`` for all.
     """
 
@@ -55,11 +55,11 @@ class Guard:
         """Accept or refuse a request. ``target_host`` is the server that a request in forward mode names.
 
         Raises:
-            Refusal: its Host or its Origin is foreign.
+            Refusal: the Host or the Origin of the request is foreign.
         """
         if not self._is_on:
             return
-        if head.host is not None and not target_host:  # in forward mode the Host is that of the target
+        if head.host is not None and not target_host:  # in forward mode, Host names the target
             host = split_authority(head.host)[0]
             if not self._is_ours(host):
                 raise Refusal(
@@ -85,7 +85,7 @@ class Targets:
     """The servers that forward mode may connect to: this machine, and the hosts that are allowed.
 
     Args:
-        allowed: ``host`` (any port) or ``host:port``; ``*`` for everywhere.
+        allowed: ``host`` (any port) or ``host:port``; ``*`` allows all hosts.
     """
 
     def __init__(self, allowed: Iterable[str]) -> None:
@@ -93,13 +93,14 @@ class Targets:
 
     @property
     def is_open(self) -> bool:
+        """Whether all hosts are allowed."""
         return "*" in self._allowed
 
     def check(self, host: str, port: int) -> None:
         """Accept or refuse a target.
 
         Raises:
-            Refusal: it is neither this machine nor allowed.
+            Refusal: the target is neither this machine nor allowed.
         """
         literal = f"[{host}]" if ":" in host else host
         names = {host, literal, f"{literal}:{port}", "*"}

@@ -4,8 +4,8 @@ A handler may be called although its descriptor is not ready any more, or for an
 that had the same number and was closed earlier in the same turn. So a handler must expect that a read or
 write would block.
 
-A callback that raises (a handler, the work of a timer) is a fault of ours. ``on_fault`` is called with it,
-and the loop goes on with the other callbacks."""
+A callback (a handler, the work of a timer) raises only if mcpproxy has a bug. ``on_fault`` is then called
+with the callback and the exception, and the loop goes on with the other callbacks."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ _EVENTS_PER_TURN: Final = 256
 class EpollLoop:
     """Calls the handler of each ready descriptor with its events.
 
-    The handler of a descriptor that is watched for no events (0) is called only when the connection
-    breaks."""
+    A descriptor may be watched for no events (0). Its handler is called only when the connection breaks."""
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
@@ -63,7 +62,7 @@ class EpollLoop:
         handlers = self._handlers
         for fd, events in self._epoll.poll(timeout_s, _EVENTS_PER_TURN):
             handler = handlers.get(fd)
-            if handler is not None:  # an earlier handler of this turn may have closed it
+            if handler is not None:  # an earlier handler of this turn may have closed the descriptor
                 try:
                     handler(events)
                 except Exception as fault:
@@ -71,7 +70,7 @@ class EpollLoop:
 
 
 class SelectorLoop:
-    """The same for systems without epoll. It does not report that a descriptor without events breaks."""
+    """Like `EpollLoop`, for systems without epoll. For a descriptor without events, it reports no break."""
 
     def __init__(self, on_fault: OnFault) -> None:
         import selectors
@@ -109,11 +108,11 @@ class SelectorLoop:
     def _unregister(self, fd: int) -> None:
         try:
             self._selector.unregister(fd)
-        except KeyError:  # it is watched for no events
+        except KeyError:  # the descriptor is watched for no events
             pass
 
 
-# The values on the selectors side: EVENT_READ is 1, EVENT_WRITE is 2.
+# The values of the module selectors: EVENT_READ is 1, EVENT_WRITE is 2.
 _TO_SELECTORS: Final = {READ: 1, WRITE: 2, READ | WRITE: 3}
 _FROM_SELECTORS: Final = {1: READ, 2: WRITE, 3: READ | WRITE}
 
@@ -121,7 +120,7 @@ Loop = EpollLoop | SelectorLoop
 
 
 def make_loop(on_fault: OnFault) -> Loop:
-    """The loop for this system: epoll where it exists."""
+    """Return the loop for this system: epoll if the system has it."""
     return EpollLoop(on_fault) if hasattr(select, "epoll") else SelectorLoop(on_fault)
 
 
@@ -155,13 +154,14 @@ class Timers:
         return timer
 
     def run(self) -> float | None:
-        """Call what is due; returns the seconds until the next timer, ``None`` if there is none."""
+        """Call the functions that are due. Return the seconds until the next timer, ``None`` if there is
+        none."""
         timers = self._timers
         while timers:
             if timers[0].work is not None:
-                left = timers[0].due_s - time.monotonic()
-                if left > 0:
-                    return left
+                left_s = timers[0].due_s - time.monotonic()
+                if left_s > 0:
+                    return left_s
             work = heapq.heappop(timers).work
             if work is not None:
                 try:

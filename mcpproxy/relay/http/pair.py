@@ -1,6 +1,6 @@
-"""The two sockets of a tunnel: when each of them is read, what waits for it, and how both are closed.
+"""The two sockets of a tunnel: when each socket is read, which bytes wait for it, and how both are closed.
 
-The subclass `Tunnel` decides what is forwarded between them and what we answer ourselves.
+The subclass `Tunnel` decides which bytes are forwarded and which requests mcpproxy answers itself.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ class Pair:
         self._upstream: TunnelSocket | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
         self._is_over = False
-        self._is_client_unread = False  # upstream takes no more bytes, so we do not read the client any more
+        self._is_client_unread = False  # upstream accepts no more bytes, so the client is not read any more
 
     def start(self) -> None:
         """Begin to read the client."""
         self._watch()
 
     def stop(self, why: str) -> None:
-        """Close both connections from our side; ``why`` is recorded."""
+        """Close both connections; ``why`` is recorded."""
         if self._records.number:
             self._note("closed", why, time.monotonic_ns())
         self._close()
 
     def abandon(self, why: str) -> None:
-        """Close both connections after a fault of ours, whatever state they are in."""
-        now = time.monotonic_ns()
+        """Close both connections after a fault (a bug in mcpproxy), in whatever state they are."""
+        now_ns = time.monotonic_ns()
         was_over, self._is_over = self._is_over, True
         self._proxy.forget(self)
         try:
             if self._records.number or not was_over:
-                self._note("closed", why, now)
-            self._records.close(now)
+                self._note("closed", why, now_ns)
+            self._records.close(now_ns)
         finally:
             try:
                 self._drop_upstream()
@@ -72,6 +72,7 @@ class Pair:
                 self._client.close()
 
     def _drop_upstream(self) -> None:
+        """Close the upstream connection, or cancel the attempt to open it."""
         dial, self._dial = self._dial, None
         upstream, self._upstream = self._upstream, None
         try:
@@ -83,26 +84,28 @@ class Pair:
 
     # Ends.
 
-    def _on_broken(self, end: TunnelSocket) -> None:
-        """``end`` takes no more bytes. What a server sent before is still read and delivered."""
-        end.broken = True
-        end.rest = None
-        if end is self._client or end.ended:
-            self._on_reset(end)
+    def _on_broken(self, end_socket: TunnelSocket) -> None:
+        """Handle that ``end_socket`` accepts no more bytes. Bytes that a server sent before are still
+        delivered."""
+        end_socket.broken = True
+        end_socket.rest = None
+        if end_socket is self._client or end_socket.ended:
+            self._on_reset(end_socket)
             return
         self._is_client_unread = True
         self._watch()
 
-    def _on_reset(self, end: TunnelSocket) -> None:
-        """``end`` has reset its connection, so we reset the other one."""
-        kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
+    def _on_reset(self, end_socket: TunnelSocket) -> None:
+        """Handle that ``end_socket`` has reset its connection: reset the other connection too."""
+        kind = journals.CLIENT_EOF if end_socket is self._client else journals.SERVER_EOF
         self._records.end(kind, time.monotonic_ns(), RESET)
-        for one in (self._client, self._upstream):
-            if one is not None:
-                one.abort()
+        for each_end in (self._client, self._upstream):
+            if each_end is not None:
+                each_end.abort()
         self._close()
 
     def _close_if_done(self) -> None:
+        """Close both connections if both directions have ended."""
         upstream = self._upstream
         is_upstream_done = (self._client.ended or self._is_client_unread) and (
             self._dial is None if upstream is None else upstream.finished or upstream.broken
@@ -121,42 +124,43 @@ class Pair:
 
     # Readiness.
 
-    def _is_readable(self, end: TunnelSocket, events: int) -> bool:
-        """Handle all events except readability; returns whether ``end`` is to be read now."""
-        if events & WRITE and end.rest is not None:
-            self._flush(end)
-        if self._is_over or not end.is_watched:
+    def _is_readable(self, end_socket: TunnelSocket, events: int) -> bool:
+        """Handle all events except readability. Return whether ``end_socket`` can be read now."""
+        if events & WRITE and end_socket.rest is not None:
+            self._flush(end_socket)
+        if self._is_over or not end_socket.is_watched:
             return False
-        if end.events & READ:
+        if end_socket.events & READ:
             return bool(events & (READ | BROKEN))
         if events & BROKEN:
-            if end.ended and not end.finished:
-                self._on_reset(end)  # it had only closed its sending side before
-            else:  # closed in both directions, or paused until the other end has room
-                end.unwatch()
+            if end_socket.ended and not end_socket.finished:
+                self._on_reset(end_socket)  # until now only its sending side was closed
+            else:  # closed in both directions, or not read until the other end has room
+                end_socket.unwatch()
         return False
 
-    def _flush(self, end: TunnelSocket) -> None:
-        rest = end.rest
-        assert rest is not None
+    def _flush(self, end_socket: TunnelSocket) -> None:
+        """Send the bytes that wait for ``end_socket``, as many as it accepts."""
+        unsent = end_socket.rest
+        assert unsent is not None
         try:
-            taken = end.send(rest)
+            taken = end_socket.send(unsent)
         except BlockingIOError:
             return
         except OSError:
-            self._on_broken(end)
+            self._on_broken(end_socket)
             return
-        if taken < len(rest):
-            end.rest = rest[taken:]
+        if taken < len(unsent):
+            end_socket.rest = unsent[taken:]
             return
-        end.rest = None
-        if end.finishing:
-            end.finish()
+        end_socket.rest = None
+        if end_socket.finishing:
+            end_socket.finish()
         self._watch()
         self._close_if_done()
 
     def _watch(self) -> None:
-        """Watch both ends for what can be done now."""
+        """Watch each end for the events that can be handled now."""
         if self._is_over:
             return
         client, upstream = self._client, self._upstream
@@ -174,6 +178,7 @@ class Pair:
     # The journal.
 
     def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
+        """Write a journal record of this connection, after its CONNECT record."""
         self._records.begin(at_ns, self._upstream_address())
         self._records.add(kind, at_ns, payload)
 
@@ -182,6 +187,7 @@ class Pair:
         self._records.note(what, why, at_ns)
 
     def _upstream_address(self) -> str:
-        """The address of the server that the last request was for, else of the only server, else empty."""
+        """Return the address of the last request's server. Before any request: of the only server, or
+        empty."""
         route = self._requests.route
         return self._proxy.upstream if route is None else route.upstream.address

@@ -3,7 +3,7 @@
 The modules of this package:
 
     tunnel              one client connection and its upstream connection: the data path
-    pair                its two sockets: when each is read, and how both are closed
+    pair                the two sockets of a tunnel: when each is read, and how both are closed
     socket              one of these sockets
     request_reader      reads what the client sends: finds heads, counts bodies
     request_head        parses the head of a request, strictly
@@ -11,9 +11,9 @@ The modules of this package:
     route               decides where a request goes, and rewrites its head for that server
     guard               decides which requests and targets are allowed
     dial                opens the upstream connection (resolve: addresses, tls: TLS)
-    reply               makes our own answers
+    reply               makes the proxy's own answers
     upgrade             finds out whether a server agreed to an upgrade
-    rewrite             rewrites addresses in answers that would lead the client past us
+    rewrite             rewrites addresses in answers that would lead the client past the proxy
     connection_records  writes the journal records of one connection
     stderr_log          writes lines to stderr
 
@@ -58,7 +58,8 @@ CONNECT_S: Final = 10.0
 """How long an upstream may take to accept a connection."""
 
 RECORDER_S: Final = 5.0
-"""How long the end waits for the recorder: longer than on stdio, where a host waits for the exit."""
+"""How long the proxy waits for the recorder at its end: longer than on stdio, where a host waits for the
+exit."""
 
 _BACKLOG: Final = 4096
 _ACCEPTS_PER_TURN: Final = 64
@@ -68,23 +69,23 @@ _RESOLVED: Final = 0
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ACCEPT_AGAIN_S: Final = 0.1
 _FAULTS_REPORTED: Final = 20
-"""How many different faults of ours are reported on stderr, each once. The journal has a note on every
-one."""
+"""How many different faults (bugs in mcpproxy) are reported on stderr, each once. The journal has a note
+about every fault."""
 _UNREACHABLE_REPORTED: Final = 100
-"""How many upstreams that cannot be reached are remembered, and so reported on stderr."""
+"""How many upstreams (servers) that cannot be reached are reported on stderr."""
 
 
 class Settings:
-    """How the proxy is to behave.
+    """The settings of a proxy.
 
     Attributes:
-        router: where requests go.
+        router: decides which server a request goes to.
         upstream: ``host:port`` of the only server, empty in forward mode.
         rewriting: which addresses in answers are rewritten, or ``None``.
         tls_up: TLS to upstream, or ``None``.
         tls_down: TLS to clients, or ``None``.
         connect_s: how long an upstream may take to accept a connection.
-        recorder_s: how long the end waits for the recorder to complete the trace.
+        recorder_s: how long the proxy waits at its end for the recorder to complete the trace.
         is_quiet: write nothing to stderr.
         greetings: the lines to write to stderr when the proxy is ready.
         make_proxy: makes the `Proxy`, if a subclass is to be used.
@@ -104,12 +105,12 @@ class Settings:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket on the first address of ``host`` (empty: all of IPv4).
+    """Return a listening socket on the first address of ``host`` (empty: all addresses of IPv4).
 
     Raises:
         OSError: this machine does not have that address, or the port is taken.
     """
-    found = socket.getaddrinfo(
+    addresses = socket.getaddrinfo(
         host or None,
         port,
         socket.AF_UNSPEC if host else socket.AF_INET,
@@ -117,10 +118,10 @@ def listen(host: str, port: int) -> socket.socket:
         0,
         socket.AI_PASSIVE,
     )
-    family, kind, protocol, _, address = found[0]
+    family, kind, protocol, _, address = addresses[0]
     listener = socket.socket(family, kind, protocol)
     try:
-        if os.name == "posix":  # on Windows this would share a port that is taken
+        if os.name == "posix":  # on Windows, this option would share a port that is taken
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)
@@ -134,13 +135,13 @@ def listen(host: str, port: int) -> socket.socket:
 def run(
     settings: Settings, listener: socket.socket, journal: Journal | None, recorder_main: RecorderMain | None
 ) -> int:
-    """Serve until SIGINT, SIGTERM or SIGHUP arrives; returns the exit code, which is 0.
+    """Serve until SIGINT, SIGTERM or SIGHUP arrives. Return the exit code, which is 0.
 
     Args:
-        settings: how the proxy is to behave.
-        listener: where clients connect, not blocking.
-        journal: where to record, or ``None`` to relay only.
-        recorder_main: what the forked recorder runs, called with the wake pipe and the shared memory.
+        settings: the settings of the proxy.
+        listener: the socket to which clients connect, not blocking.
+        journal: the journal to record in, or ``None`` to relay only.
+        recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
     """
     occupy_standard()
     _raise_limit()
@@ -160,7 +161,7 @@ def run(
 
 
 class Proxy:
-    """All tunnels, and what they share."""
+    """All tunnels, and the objects that they share."""
 
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
         self.loop = make_loop(self._on_fault)
@@ -177,15 +178,15 @@ class Proxy:
         self._recorder_s = settings.recorder_s
         self._listener = listener
         self._journal = journal
-        self.record: Record = _forget  # appends to the journal
-        self.keep_until_journaled: Record = _forget  # in the crash buffer
+        self.record: Record = _discard  # appends to the journal
+        self.keep_until_journaled: Record = _discard  # keeps in the crash buffer
         self._recorder: Recorder | None = None
         self._asleep: bytearray | mmap.mmap = bytearray(1)
         self._tunnels: set[StoppableTunnel] = set()
         self._last_number = 0
         self._is_stopped = False
         self._is_stop_repeated = False  # a second signal to stop has come
-        self._faults: set[str] = set()  # faults of ours that were reported
+        self._faults: set[str] = set()  # faults that were reported
         self._unreachable: set[str] = set()  # upstream addresses that were reported
         if journal is not None:
             journal.on_notice = self.stderr_log.say
@@ -209,11 +210,13 @@ class Proxy:
             self._turn(None)
 
     def _turn(self, limit_s: float | None) -> None:
+        """Run due timers, wait for ready descriptors (at most ``limit_s`` seconds), and call their
+        handlers."""
         left_s = self.timers.run()
         if limit_s is not None:
             left_s = limit_s if left_s is None else min(left_s, limit_s)
         self.loop.turn(left_s)
-        # Once for everything that was journaled in this turn, after all of it was forwarded.
+        # Wake the recorder once in a turn, after all bytes of the turn were forwarded.
         if self._asleep[0] and self._recorder is not None:
             self._recorder.wake()
 
@@ -227,12 +230,12 @@ class Proxy:
                 tunnel.stop("mcpproxy was told to stop")
             except Exception as fault:
                 self._on_fault(tunnel.stop, fault)
-        now = time.monotonic_ns()
+        now_ns = time.monotonic_ns()
         unwritten = b""
         if self._journal is not None:
-            self._journal.append(journals.EXIT, now, exit_payload(0))
-            unwritten = self._journal.close(now)
-            self.record = self.keep_until_journaled = _forget
+            self._journal.append(journals.EXIT, now_ns, exit_payload(0))
+            unwritten = self._journal.close(now_ns)
+            self.record = self.keep_until_journaled = _discard
         if self._recorder is not None:
             self._await_recorder(self._recorder, unwritten)
 
@@ -243,29 +246,29 @@ class Proxy:
             os.kill(recorder.pid, signal.SIGCONT)
         except ProcessLookupError:
             pass
-        end = time.monotonic() + self._recorder_s
+        deadline = time.monotonic() + self._recorder_s
         while self.stderr_log.has_notes and not self._is_stop_repeated:
-            left = end - time.monotonic()
-            if left <= 0:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
                 self.stderr_log.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
-            self._turn(left)
+            self._turn(left_s)
 
     # Called by tunnels.
 
     def next_number(self) -> int:
-        """A number for a connection that has something to record."""
+        """Return a number for a connection that has something to record."""
         self._last_number += 1
         return self._last_number
 
     def on_upstream_failed(self, address: str, why: str) -> None:
-        """Say so, once until it is reached again."""
+        """Report on stderr that ``address`` cannot be reached, unless that is already reported."""
         if address not in self._unreachable and len(self._unreachable) < _UNREACHABLE_REPORTED:
             self._unreachable.add(address)
             self.stderr_log.say(why)
 
     def on_upstream_reached(self, address: str) -> None:
-        """If it fails again, that is said again."""
+        """Note that ``address`` was reached, so that the next failure is reported again."""
         self._unreachable.discard(address)
 
     def forget(self, tunnel: StoppableTunnel) -> None:
@@ -295,6 +298,7 @@ class Proxy:
                 self._on_fault(self._admit, fault)
 
     def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        """Begin the tunnel of a new client, after its TLS handshake if there is one."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = address
@@ -313,7 +317,7 @@ class Proxy:
             self._on_fault(tunnel.start, fault)
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Let new clients wait in the backlog until others have closed their connections."""
+        """Let new clients wait in the backlog, because no more descriptors can be opened at the moment."""
         self.stderr_log.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
         self.loop.change(self._listener.fileno(), 0)
         self.timers.start(_ACCEPT_AGAIN_S, self._go_on_accepting)
@@ -323,7 +327,7 @@ class Proxy:
             self.loop.change(self._listener.fileno(), READ)
 
     def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
-        """Limit a fault of ours to one connection.
+        """Limit the effect of a fault (a bug in mcpproxy) to one connection.
 
         ``work`` is the callback that raised. If it is a method of an object with ``abandon``, that object
         belongs to one connection, which is closed. Otherwise nothing is closed."""
@@ -343,6 +347,7 @@ class Proxy:
             self._on_fault(_no_connection, second)
 
     def _on_wakeup(self, events: int) -> None:
+        """Handle the signals in the wake-up pipe, and the answers of the resolver."""
         del events
         try:
             numbers = os.read(self._wakeup_r, 64)
@@ -378,31 +383,34 @@ class Proxy:
             pass
 
 
-def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
-    """Takes the place of the journal if there is none."""
+def _discard(kind: int, at_ns: int, payload: bytes, number: int) -> None:
+    """Replaces the journal if there is none."""
 
 
 def _no_connection() -> None:
-    """Stands for the callback of a fault in ``abandon``: there is no connection left to abandon."""
+    """Passed to ``_on_fault`` after a fault in ``abandon``: no connection is left to abandon."""
 
 
 def _place(fault: Exception) -> str:
-    """File and line of a fault, for the report."""
-    last = fault.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return f" ({os.path.basename(last.tb_frame.f_code.co_filename)}, line {last.tb_lineno})" if last else ""
+    """Return the file and line of a fault, for the report."""
+    frame = fault.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return (
+        f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})" if frame else ""
+    )
 
 
 def _catch_signals() -> tuple[int, int]:
-    """Have signals written into a pipe that the loop reads; returns its reading and its writing end."""
+    """Have signals written into a pipe that the loop reads. Return the reading and the writing end of the
+    pipe."""
     wakeup_r, wakeup_w = os.pipe()
     os.set_blocking(wakeup_r, False)
     os.set_blocking(wakeup_w, False)
     signal.set_wakeup_fd(wakeup_w, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _do_nothing)
     for number in ENDING:
-        # A signal that the host had us ignore stays ignored.
+        # A signal that was ignored when the proxy was started stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _do_nothing)
     return wakeup_r, wakeup_w
@@ -413,7 +421,7 @@ def _do_nothing(number: int, frame: object) -> None:
 
 
 def _raise_limit() -> None:
-    """Raise the limit of open files as far as allowed: each client takes two descriptors."""
+    """Raise the limit of open files as far as allowed: each client needs two descriptors."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -423,6 +431,6 @@ def _raise_limit() -> None:
         if wanted != soft:
             try:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            except (OSError, ValueError):  # macOS has a lower limit of its own
+            except (OSError, ValueError):  # macOS has another, lower limit
                 continue
         return

@@ -1,4 +1,4 @@
-"""What a tunnel needs of its proxy. Only types: nothing imports this module at run time."""
+"""The part of a proxy that its tunnels use. The module holds only types: nothing imports it at run time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from mcpproxy.relay.http.rewrite import Rewriting
 from mcpproxy.relay.http.route import Router
 
 Record: TypeAlias = Callable[[int, int, bytes, int], None]
-"""Appends a record to the journal, or keeps one: ``(kind, at_ns, payload, connection)``."""
+"""Appends a record to the journal, or keeps it in the crash buffer: ``(kind, at_ns, payload,
+connection)``."""
 
 
 class StoppableTunnel(Protocol):
-    """What the proxy needs of a tunnel."""
+    """The part of a tunnel that its proxy uses."""
 
     def stop(self, why: str) -> None:
-        """Close both connections from our side; ``why`` is recorded."""
+        """Close both connections; ``why`` is recorded."""
         ...
 
     def abandon(self, why: str) -> None:
-        """Close both connections after a fault of ours, whatever state they are in."""
+        """Close both connections after a fault (a bug in mcpproxy), in whatever state they are."""
         ...
 
 
 class ProxyInterface(Protocol):
-    """What a tunnel needs of its proxy; all tunnels share it."""
+    """The part of a proxy that its tunnels use; all tunnels share it."""
 
     loop: Loop
     timers: Timers
@@ -39,15 +40,15 @@ class ProxyInterface(Protocol):
     keep_until_journaled: Record
 
     def next_number(self) -> int:
-        """A number for a connection that has something to record."""
+        """Return a number for a connection that has something to record."""
         ...
 
     def on_upstream_failed(self, address: str, why: str) -> None:
-        """No connection to ``address`` could be opened."""
+        """Note that no connection to ``address`` could be opened, for the reason ``why``."""
         ...
 
     def on_upstream_reached(self, address: str) -> None:
-        """A connection to ``address`` is open."""
+        """Note that a connection to ``address`` is open."""
         ...
 
     def forget(self, tunnel: StoppableTunnel) -> None:

@@ -1,6 +1,6 @@
-"""Our answer in the server's place: an HTTP response with a JSON-RPC error that names mcpproxy.
+"""The proxy's answer in the server's place: an HTTP response with a JSON-RPC error that names mcpproxy.
 
-The error has no id: it answers the HTTP request, whose JSON-RPC messages we have not read.
+The error has no id, because the relay does not read the JSON-RPC messages of the request.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _REASONS: Final = {
 
 
 def reply(status: int, why: str, *, has_body: bool = True, body: bytes = b"") -> bytes:
-    """A whole response, after which the connection is closed. ``has_body`` is false for HEAD.
+    """Return a whole response, after which the connection is closed. ``has_body`` is false for HEAD.
 
-    ``body``, if given, replaces the error with ``why``.
+    The body is a JSON-RPC error with the text ``why``, or ``body`` if that is given.
     """
     if not body:
         message = quoted(f"mcpproxy: {why}")

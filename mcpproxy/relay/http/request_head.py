@@ -1,8 +1,8 @@
-"""Parse the head of a request strictly: what two parsers could read differently is refused.
+"""Parse the head of a request strictly: refuse a head that two parsers could read differently.
 
-We parse a head to decide where the request goes and where its body ends; the server parses it again. If the
-two could disagree, a client could hide one request inside another (request smuggling). So nothing is repaired
-and nothing is guessed: a head has exactly one meaning, or it is answered with 400.
+The proxy parses a head to decide where the request goes and where its body ends; the server parses it again.
+If the two disagreed, a client could hide one request inside another (request smuggling). So the parser
+repairs nothing and guesses nothing: a head has exactly one meaning, or it is answered with 400.
 
 Source: RFC 9112, sections 2 to 6; RFC 9110, sections 5 and 7.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 LIMIT_BYTES: Final = 64 << 10
-"""The longest head, blank line included. Common servers take 8 to 32 KiB."""
+"""The longest head, blank line included. Common servers accept 8 to 32 KiB."""
 
 CHUNKED: Final = -1
 """Used as a length: the body is in chunked coding."""
@@ -33,7 +33,7 @@ _BARE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-class Refusal(Exception):  # noqa: N818 # an answer, not an error
+class Refusal(Exception):  # noqa: N818 # it becomes an answer to the client
     """A request that is not forwarded. ``why`` is a sentence fragment for the client and the recording."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -43,8 +43,8 @@ class Refusal(Exception):  # noqa: N818 # an answer, not an error
 
 
 class ParsedHead:
-    """A parsed head. ``fields`` are its lines in order: the name in lower case, the value without the white
-    space around it, the whole line as it came, without its line end."""
+    """A parsed head. ``fields`` are its fields in order: the name in lower case, the value without white
+    space around it, and the unchanged line without its line end."""
 
     __slots__ = ("authority", "fields", "host", "length", "method", "options", "path", "target", "version")
 
@@ -60,7 +60,7 @@ class ParsedHead:
         self.path: bytes = target  # path and query; b"" when the target is an authority alone
 
     def value(self, name: bytes) -> bytes | None:
-        """The value of the first field called ``name``, which is in lower case."""
+        """Return the value of the first field called ``name`` (in lower case), or ``None``."""
         for key, value, _ in self.fields:
             if key == name:
                 return value
@@ -71,7 +71,7 @@ def parse(raw: bytes) -> ParsedHead:
     """Parse a whole head, including its blank line.
 
     Raises:
-        Refusal: it cannot be parsed, or has more than one meaning.
+        Refusal: the head cannot be parsed, or has more than one meaning.
     """
     if len(raw) > LIMIT_BYTES:
         raise _too_long()
@@ -98,7 +98,7 @@ def check_beginning(raw: bytes) -> None:
     """Check whether ``raw``, which has no blank line yet, may still become a valid head.
 
     Raises:
-        Refusal: it cannot, whatever follows.
+        Refusal: no further bytes can make it a valid head.
     """
     if len(raw) >= LIMIT_BYTES:
         raise _too_long()
@@ -109,10 +109,10 @@ def check_beginning(raw: bytes) -> None:
 
 
 def split_authority(text: bytes) -> tuple[str, int | None]:
-    """Host in lower case, without brackets, and port of ``host:port``.
+    """Return the host of ``host:port``, in lower case and without brackets, and the port.
 
     Raises:
-        ValueError: it is not an authority.
+        ValueError: ``text`` is not an authority.
     """
     match = _HOST.fullmatch(text)
     if match is None:
@@ -193,7 +193,7 @@ def _too_long() -> Refusal:
 
 
 def _why_unreadable(raw: bytes) -> str:
-    """What is wrong with a head that cannot be parsed, the most helpful reason first."""
+    """Return why a head cannot be parsed: of several reasons, the most helpful one."""
     if _BARE_LINE_END.search(raw):
         return "a line of the head does not end with CR LF"
     if _CONTROL.search(raw):

@@ -1,7 +1,7 @@
-"""Read what the client of a tunnel sends: find and rewrite heads, count bodies.
+"""Read the bytes that the client of a tunnel sends: find and rewrite heads, count bodies.
 
 This module does no I/O. The beginning of a head is held until the head is complete. After a request that may
-end HTTP (CONNECT, an upgrade), the following bytes are held until the answer decides.
+end HTTP (CONNECT, an upgrade), the following bytes are held until the answer shows whether they are HTTP.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class Forwardable:
-    """Bytes that may be forwarded: ``out`` instead of ``data``, which the client sent. ``out`` may be empty.
+    """Bytes to forward now: ``out`` instead of ``data``, which the client sent. ``out`` may be empty.
 
-    After a ``refusal`` nothing more is forwarded; ``has_body`` is false if it answers a HEAD.
+    After a ``refusal`` nothing more is forwarded; ``has_body`` is false if the answer to it must have no
+    body.
     """
 
     __slots__ = ("data", "has_body", "out", "refusal")
@@ -37,116 +38,120 @@ class Forwardable:
 
 
 class RequestReader:
-    """Reads the requests of one connection, and counts how often upstream has sent something between them.
+    """Reads the requests of one connection, and counts how often upstream (the server) has sent bytes.
 
     Args:
         router: finds the route of each request.
-        begins: called for each request before it is forwarded, with its route, whether it goes to another
-            server than the request before, whether it is pipelined (sent before that one was answered), and
-            the time.
+        on_request: called for each request before it is forwarded, with its route, whether it goes to another
+            server than the previous request, whether it is pipelined (sent before the previous request was
+            answered), and the time.
     """
 
     __slots__ = (
-        "_answers_at_bytes",
-        "_answers_at_head",
-        "_begins",
         "_body",
         "_is_pipelined",
+        "_on_request",
+        "_reads_at_last_head",
+        "_reads_at_last_send",
         "_router",
-        "answers",
         "held",
+        "is_waiting",
         "route",
-        "waits",
+        "upstream_reads",
     )
 
-    def __init__(self, router: Router, begins: OnRequest) -> None:
+    def __init__(self, router: Router, on_request: OnRequest) -> None:
         self._router = router
-        self._begins = begins
+        self._on_request = on_request
         self.held = b""  # bytes that were not forwarded yet
-        self.route: Route | None = None  # of the last request
-        self.waits = False  # for the answer to the last request, which may end HTTP
-        self._body: BodyCounter | None = None  # of the request that is being forwarded
+        self.route: Route | None = None  # the route of the last request
+        self.is_waiting = False  # the last request may end HTTP and has no answer yet
+        self._body: BodyCounter | None = None  # counts the body that is being forwarded
         self._is_pipelined = False
-        # How often upstream has sent something: in all, before our last bytes for it, before the last head.
-        self.answers = self._answers_at_bytes = self._answers_at_head = 0
+        # How often upstream has sent bytes: in all, before the proxy last sent it bytes, before the last
+        # head.
+        self.upstream_reads = self._reads_at_last_send = self._reads_at_last_head = 0
 
     def take(self, data: bytes, at_ns: int) -> Forwardable:
-        """Find the heads in what the client sent at ``at_ns``; returns what may be forwarded now."""
-        held = self.held
-        buffer = held + data if held else data
+        """Find the heads in the bytes that the client sent at ``at_ns``. Return the bytes to forward now."""
+        held_before = self.held
+        buffer = held_before + data if held_before else data
         size = len(buffer)
-        at = 0
+        position = 0
         out: list[bytes] = []
         try:
-            while at < size:
+            while position < size:
                 body = self._body
                 if body is not None:
-                    stop = body.feed(buffer, at)
-                    out.append(buffer[at:stop])
-                    at = stop
+                    stop = body.feed(buffer, position)
+                    out.append(buffer[position:stop])
+                    position = stop
                     if body.is_over:
                         self._body = None
-                elif self.waits:
+                elif self.is_waiting:
                     break  # the answer decides what these bytes are
-                elif buffer.startswith(b"\r\n", at):
-                    at += 2  # old clients send it after a body (RFC 9112, section 2.2)
+                elif buffer.startswith(b"\r\n", position):
+                    position += 2  # old clients send a line end after a body (RFC 9112, section 2.2)
                 else:
-                    stop = buffer.find(b"\r\n\r\n", max(at, len(held) - 3)) + 4
+                    stop = buffer.find(b"\r\n\r\n", max(position, len(held_before) - 3)) + 4
                     if stop < 4:
-                        check_beginning(buffer[at:])
+                        check_beginning(buffer[position:])
                         break
-                    route = self._router.route(buffer[at:stop])
+                    route = self._router.route(buffer[position:stop])
                     self._begin(route, bool(out), at_ns)
                     out.append(route.head)
-                    at = stop
+                    position = stop
         except Refusal as refusal:
             self.held = b""
-            return Forwardable(out, buffer, refusal, has_body=not buffer.startswith(b"HEAD ", at))
-        self.held = buffer[at:]
-        return Forwardable(out, buffer[:at])
+            return Forwardable(out, buffer, refusal, has_body=not buffer.startswith(b"HEAD ", position))
+        self.held = buffer[position:]
+        return Forwardable(out, buffer[:position])
 
     def _begin(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
-        """Begin a request. ``is_behind_another``: it came in one chunk with the end of the request before."""
-        last = self.route
-        is_pipelined = last is not None and (is_behind_another or self.answers == self._answers_at_bytes)
+        """Begin a request. ``is_behind_another``: its head and the previous request came in one chunk."""
+        previous = self.route
+        is_pipelined = previous is not None and (
+            is_behind_another or self.upstream_reads == self._reads_at_last_send
+        )
         if is_pipelined and route.is_last:
             raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
-        leaves = last is not None and route.needs_new_connection(last)
+        leaves = previous is not None and route.needs_new_connection(previous)
         if leaves and is_pipelined:
             raise Refusal(400, "this goes to another server, but the requests before are not answered yet")
         self.route = route
         self._is_pipelined = is_pipelined
-        self._answers_at_head = self.answers
+        self._reads_at_last_head = self.upstream_reads
         self._body = body_counter(route.length)
-        self.waits = route.is_last
-        self._begins(route, leaves, is_pipelined, at_ns)
+        self.is_waiting = route.is_last
+        self._on_request(route, leaves, is_pipelined, at_ns)
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         """Note that bytes were sent to upstream."""
-        self._answers_at_bytes = self.answers
+        self._reads_at_last_send = self.upstream_reads
 
     def resume(self) -> bytes:
-        """Stop waiting, because an answer has decided whether HTTP ends; returns the bytes that were held."""
-        self.waits = False
+        """Stop waiting, because an answer has shown whether HTTP ends. Return the bytes that were held."""
+        self.is_waiting = False
         held, self.held = self.held, b""
         return held
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held that the client must not be read."""
+        """Whether so many bytes are held that the client must not be read."""
         return len(self.held) >= LIMIT_BYTES
 
     @property
     def may_be_answered(self) -> bool:
-        """Whether the client would read an answer of ours as the answer to its last request.
+        """Whether the client would take an answer of the proxy for the answer to its last request.
 
-        Otherwise it could be read as the answer to an earlier request, or as part of an answer of the server.
+        Otherwise the client could take it for the answer to an earlier request, or for a part of an answer of
+        the server.
         """
         if self.route is None:
             return True
         if self._body is None:
-            return self.answers != self._answers_at_bytes
-        return not self._is_pipelined and self.answers == self._answers_at_head
+            return self.upstream_reads != self._reads_at_last_send
+        return not self._is_pipelined and self.upstream_reads == self._reads_at_last_head
 
     @property
     def wants_body(self) -> bool:

@@ -1,8 +1,8 @@
 """Find the addresses of a host without making the loop wait for a name server.
 
 A literal address needs no look-up. Each name is looked up in a separate thread. Callers that ask for the same
-name meanwhile share its answer, which is cached for a few seconds. Every caller gets an answer, even after a
-fault.
+name meanwhile get the same answer, which is cached for a few seconds. Every caller gets an answer, even if
+the look-up fails unexpectedly.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _CACHED_NAMES: Final = 1024
 
 
 class Resolver:
-    """Looks names up. ``wake`` is called from another thread when ``deliver`` has something to do.
+    """Looks names up. ``wake`` is called from another thread when the loop should call ``deliver``.
 
-    ``on_fault`` is called if an ``on_answer`` raises.
+    ``on_fault`` is called with a callback that raises, and with the exception.
     """
 
     def __init__(self, wake: Callable[[], None], on_fault: OnFault) -> None:
         self._wake = wake
         self._on_fault = on_fault
         self._waiting: dict[tuple[str, int], list[OnAnswer]] = {}
-        self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+        self._cached: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         self._finished: list[tuple[tuple[str, int], Answer]] = []
 
     def ask(self, host: str, port: int, on_answer: OnAnswer) -> None:
-        """Call ``on_answer`` with the addresses or with the error, now or later."""
+        """Call ``on_answer`` with the addresses or with the error, immediately or later."""
         key = host, port
-        known = self._known.get(key)
-        if known is not None and known[0] > time.monotonic():
-            on_answer(known[1])
+        cached = self._cached.get(key)
+        if cached is not None and cached[0] > time.monotonic():
+            on_answer(cached[1])
             return
         try:
             addresses = _look_up(host, port, socket.AI_NUMERICHOST)
-        except OSError:  # not an address but a name
+        except OSError:  # ``host`` is not an address but a name
             if key in self._waiting:
                 self._waiting[key].append(on_answer)
                 return
@@ -66,11 +66,11 @@ class Resolver:
         on_answer(addresses)
 
     def prefer(self, host: str, port: int, address: Address) -> None:
-        """Try this address of the host first from now on, because it has answered."""
-        known = self._known.get((host, port))
-        if known is not None and known[1][0] != address and address in known[1]:
-            known[1].remove(address)
-            known[1].insert(0, address)
+        """From now on put this address of the host first, because it has answered."""
+        cached = self._cached.get((host, port))
+        if cached is not None and cached[1][0] != address and address in cached[1]:
+            cached[1].remove(address)
+            cached[1].insert(0, address)
 
     def deliver(self) -> None:
         """Pass the answers of finished look-ups to the callers that wait for them."""
@@ -85,9 +85,9 @@ class Resolver:
                     self._on_fault(on_answer, fault)
 
     def _cache(self, key: tuple[str, int], addresses: list[Address]) -> None:
-        if len(self._known) >= _CACHED_NAMES:
-            self._known.clear()
-        self._known[key] = time.monotonic() + CACHED_S, addresses
+        if len(self._cached) >= _CACHED_NAMES:
+            self._cached.clear()
+        self._cached[key] = time.monotonic() + CACHED_S, addresses
 
     def _work(self, key: tuple[str, int]) -> None:
         try:
@@ -103,5 +103,5 @@ class Resolver:
 
 
 def _look_up(host: str, port: int, flags: int) -> list[Address]:
-    found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP, flags)
-    return [(int(family), address) for family, _, _, _, address in found]
+    address_infos = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP, flags)
+    return [(int(family), address) for family, _, _, _, address in address_infos]

@@ -1,16 +1,15 @@
-"""Rewrite addresses in answers that would lead the client past us, or that it would refuse.
+"""Rewrite the server's own address in answers, because the client knows the server by the proxy's address.
 
-Through a reverse proxy a client reaches the server under another address than the server's own. If the server
-names its own origin, the client connects there directly, or compares the addresses and gives up. Two things
-are rewritten:
+If an answer names the server's own origin (scheme, host and port), the client connects there directly, past
+the proxy, or compares the addresses and gives up. Two things are rewritten:
 
-- always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. The
-  transport would not work otherwise;
+- always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. Otherwise
+  the client would refuse the address, or bypass the proxy;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
-  authorization server, that metadata as well: its issuer and every endpoint on the same origin.
+  authorization server, the metadata of that server: its issuer and every endpoint on the same origin.
 
-A `Rewriter` reads the answers of one connection, as far as they may contain such an address. What it does not
-understand is forwarded unchanged. It holds back at most one head, one event or one document.
+A `Rewriter` reads the answers of one connection, as far as they may contain such an address. Bytes that it
+cannot parse are forwarded unchanged. It holds back at most one head, one event or one document.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ DOCUMENT_BYTES: Final = 1 << 20
 _METADATA: Final = re.compile(
     rb"[^?]*/\.well-known/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:[/?]|\Z)"
 )
-"""Paths of the metadata; the path of the described resource may come before or after (RFC 8414, RFC 9728)."""
+"""Paths of the metadata. The path of the described resource may come before or after (RFC 8414, RFC 9728)."""
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
@@ -41,21 +40,21 @@ _BLOCK: Final = re.compile(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
 _ENDPOINT: Final = re.compile(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
 _COMMENTS: Final = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
 
-# What the next bytes of the answers belong to.
+# The part of an answer to which the next bytes belong.
 _HEAD: Final = 0
 _PASS: Final = 1  # a body that is forwarded unchanged
 _DOCUMENT: Final = 2  # a body that is rewritten as a whole
-_EVENT: Final = 3  # the event that may be rewritten, or what comes before it
+_EVENT: Final = 3  # the event that may be rewritten, or comments before it
 
 
 class Rewriting:
-    """Which addresses are rewritten, and into which; shared by all connections.
+    """Replaces addresses of the server in a text; all connections share one object.
 
     Args:
-        upstream: the server. If it is on loopback, all names of loopback count as its name.
-        endpoint: the path of the MCP endpoint on our side.
-        scheme: the scheme of our own address.
-        is_full: rewrite everything named above, not only the event.
+        upstream: the server. If it is on loopback, all loopback names count as its name.
+        endpoint: the path of the MCP endpoint at the proxy.
+        scheme: the scheme of the proxy's address.
+        is_full: rewrite everything that the module names, not only the event.
     """
 
     def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
@@ -73,22 +72,22 @@ class Rewriting:
         path = re.escape(upstream.path).replace("/", "(?P=slash)")
         path = f"(?P<path>{path}(?![^\\s\"'?#,]))?" if path else "(?P<path>)"
         secure = "s" if upstream.is_tls else ""
-        theirs = f"http{secure}:(?P<slash>\\\\?/)(?P=slash)(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
-        self._theirs = re.compile(theirs.encode("ascii"), re.IGNORECASE)
+        upstream_url = f"http{secure}:(?P<slash>\\\\?/)(?P=slash)(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
+        self._upstream_url = re.compile(upstream_url.encode("ascii"), re.IGNORECASE)
 
     def rewriter(self) -> Rewriter:
-        """A rewriter for a new connection."""
+        """Return a rewriter for a new connection."""
         return Rewriter(self)
 
     def apply(self, text: bytes, host: bytes) -> bytes:
-        """``text`` with upstream's origin replaced by ours. ``host`` is our name as the client sent it."""
-        ours = f"{self._scheme}://".encode() + host
+        """Return ``text`` with the server's origin replaced by the proxy's, whose Host field is ``host``."""
+        proxy_url = f"{self._scheme}://".encode() + host
         endpoint = self._endpoint.encode("ascii")
 
         def our_address(match: re.Match[bytes]) -> bytes:
-            return (ours + (endpoint if match["path"] else b"")).replace(b"/", match["slash"])
+            return (proxy_url + (endpoint if match["path"] else b"")).replace(b"/", match["slash"])
 
-        return self._theirs.sub(our_address, text)
+        return self._upstream_url.sub(our_address, text)
 
 
 class Rewriter:
@@ -97,26 +96,26 @@ class Rewriter:
     def __init__(self, rewriting: Rewriting) -> None:
         self.is_done = False
         self._rewriting = rewriting
-        self._expected: list[Route] = []
+        self._expected: list[Route] = []  # of the requests that have no answer yet
         self._stage = _HEAD
-        self._held = b""
-        self._host = b""  # our name, as the client of this answer knows it
-        self._head = b""  # held back until the body is known
+        self._held = b""  # bytes that are not forwarded yet
+        self._host = b""  # the proxy's name in the request to which this is the answer
+        self._head = b""  # the head of a document, which may get another Content-Length
         # ``None`` if the body lasts until the end of the connection.
         self._body: BodyCounter | None = None
         self._notes: list[str] = []
 
     def expect(self, route: Route) -> None:
-        """Note that a request is forwarded, so an answer to it will come."""
+        """Note that a request is forwarded, so that its answer is expected."""
         self._expected.append(route)
 
     def take_notes(self) -> list[str]:
-        """What was rewritten since the last call, in sentences."""
+        """Return what was rewritten since the last call, in sentences."""
         notes, self._notes = self._notes, []
         return notes
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the server; returns the bytes to be sent to the client."""
+        """Take the next bytes of the server. Return the bytes to send to the client."""
         self._held += data
         out: list[bytes] = []
         while self._held and not self.is_done:
@@ -136,7 +135,7 @@ class Rewriter:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """The server has ended; returns what was still held back."""
+        """Handle that the server has ended. Return the bytes that were still held back."""
         self.is_done = True
         held = self._take(len(self._held))
         if self._stage == _DOCUMENT and self._body is None:
@@ -144,14 +143,17 @@ class Rewriter:
         return self._head + held if self._stage == _DOCUMENT else held
 
     def _take(self, size: int) -> bytes:
+        """Remove and return the first ``size`` held bytes."""
         taken, self._held = self._held[:size], self._held[size:]
         return taken
 
     def _give_up(self) -> bytes:
+        """From now on forward everything unchanged."""
         self.is_done = True
         return b""
 
     def _on_head(self) -> bytes | None:
+        """Read the head of an answer, and decide how its body is treated; ``None`` if it is incomplete."""
         end = self._held.find(b"\r\n\r\n") + 4
         if end < 4:
             return None if len(self._held) <= LIMIT_BYTES else self._give_up()
@@ -189,6 +191,7 @@ class Rewriter:
         return self._new_head(head)
 
     def _new_head(self, head: bytes) -> bytes:
+        """Return the head with ``WWW-Authenticate`` rewritten."""
         if not self._rewriting.is_full:
             return head
         lines: list[bytes] = []
@@ -201,7 +204,7 @@ class Rewriter:
         assert self._body is not None
         try:
             passed = self._take(self._body.feed(self._held, 0))
-        except Refusal:  # it is not in the coding that its head names
+        except Refusal:  # the body is not in the coding that its head names
             return self._give_up()
         if self._body.is_over:
             self._stage = _HEAD
@@ -220,13 +223,13 @@ class Rewriter:
             length = b"\r\nContent-Length: %d\r\n" % len(document)
             head = re.sub(rb"(?i)\r\nContent-Length:[^\r]*\r\n", length, head)
         else:
-            content, last, is_whole = _content(self._held)
-            if not is_whole or (end := self._held.find(b"\r\n\r\n", last) + 4) < 4:
+            content, chunks_end, is_whole = _content(self._held)
+            if not is_whole or (end := self._held.find(b"\r\n\r\n", chunks_end) + 4) < 4:
                 if size <= DOCUMENT_BYTES:
                     return None
                 self._stage, self._head = _PASS, b""
                 return head
-            tail = self._take(end)[last:]
+            tail = self._take(end)[chunks_end:]
             document = _chunk(self._rewritten(content, "the metadata")) + tail
         self._stage, self._head = _HEAD, b""
         return head + document
@@ -237,32 +240,32 @@ class Rewriter:
         if self._body is not None:
             content, stop, is_whole = _content(self._held)
             if is_whole:  # the stream has ended without an event
-                return self._pass_rest()
-        at = 0
-        while block := _BLOCK.match(content, at):
+                return self._forward_unchanged()
+        position = 0
+        while block := _BLOCK.match(content, position):
             if _ENDPOINT.search(block[1]):
                 event = self._rewritten(block[0], "the endpoint event")
                 if event == block[0]:
-                    return self._pass_rest()
-                new = content[:at] + event + content[block.end() :]
+                    return self._forward_unchanged()
+                new = content[:position] + event + content[block.end() :]
                 raw = self._take(stop)
                 if self._body is not None:
                     self._body.feed(raw, 0)
                     new = _chunk(new)
-                return new + self._pass_rest()
+                return new + self._forward_unchanged()
             if not _COMMENTS.fullmatch(block[1]):
-                return self._pass_rest()
-            at = block.end()
+                return self._forward_unchanged()
+            position = block.end()
         if len(self._held) > LIMIT_BYTES:
-            return self._pass_rest()
-        if content and at == len(content) and stop == len(self._held):
+            return self._forward_unchanged()
+        if content and position == len(content) and stop == len(self._held):
             if self._body is not None:
                 self._body.feed(self._held, 0)
             return self._take(stop)
         return None
 
-    def _pass_rest(self) -> bytes:
-        """Forward the rest of this answer as it is, and later answers too if none of them can be
+    def _forward_unchanged(self) -> bytes:
+        """Forward the remaining bytes of this answer unchanged, and all later answers too unless they may be
         rewritten."""
         if self._rewriting.is_full and self._body is not None:
             self._stage = _PASS
@@ -271,6 +274,7 @@ class Rewriter:
         return b""
 
     def _rewritten(self, text: bytes, where: str) -> bytes:
+        """Return ``text`` with the server's address replaced. If that changes it, a note names ``where``."""
         new = self._rewriting.apply(text, self._host) if self._host else text
         if new != text:
             self._notes.append(f"{where} named upstream's own address; the client was given ours")
@@ -282,7 +286,7 @@ def _fields(head: bytes) -> list[tuple[bytes, bytes, bytes]]:
 
 
 def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[BodyCounter | None, bool]:
-    """The counter of an answer's body, and whether there is no body (RFC 9112, section 6.3)."""
+    """Return the counter of an answer's body, and whether there is no body (RFC 9112, section 6.3)."""
     if method == b"HEAD" or status in (204, 304):
         return None, True
     if b"transfer-encoding" in values:
@@ -294,20 +298,20 @@ def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tup
 
 
 def _content(raw: bytes) -> tuple[bytes, int, bool]:
-    """The content of the complete chunks at the beginning of ``raw``, where they end, and whether the last
-    chunk begins there."""
+    """Return the content of the complete chunks at the beginning of ``raw``, the index where they end, and
+    whether the last chunk begins at that index."""
     parts: list[bytes] = []
-    at = 0
-    while line := _CHUNK.match(raw, at):
+    position = 0
+    while line := _CHUNK.match(raw, position):
         size = int(line[1], 16)
         if not size:
-            return b"".join(parts), at, True
+            return b"".join(parts), position, True
         stop = line.end() + size
         if stop + 2 > len(raw):
             break
         parts.append(raw[line.end() : stop])
-        at = stop + 2
-    return b"".join(parts), at, False
+        position = stop + 2
+    return b"".join(parts), position, False
 
 
 def _chunk(content: bytes) -> bytes:

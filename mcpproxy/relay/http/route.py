@@ -1,14 +1,14 @@
-"""Find where a request goes, and rewrite its head for that server.
+"""Find the server (upstream) that a request goes to, and rewrite the request's head for that server.
 
-Each client connection has one upstream connection, so what a client says about its connection
-(``Connection: close`` or ``keep-alive``, ``TE``, ``Upgrade``) also applies to the upstream connection and is
-forwarded. Only these are changed:
+Each client connection has one upstream connection. So the fields about the client's connection (``Connection:
+close`` or ``keep-alive``, ``TE``, ``Upgrade``) also apply to the upstream connection and are forwarded. Only
+these parts are changed:
 
 - ``Host``, which must name upstream;
 - the path of the endpoint, if upstream's endpoint has another path;
 - a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2);
-- fields that ``Connection`` names beyond those above: they are removed (RFC 9110, section 7.6.1);
-- fields for a proxy (``Proxy-Authorization``, ``Proxy-Connection``): they are meant for us, and no server may
+- other fields that ``Connection`` names: they are removed (RFC 9110, section 7.6.1);
+- fields for a proxy (``Proxy-Authorization``, ``Proxy-Connection``): they are removed, because no server may
   get the credentials of a proxy.
 
 Everything else stays as it is: order, case, duplicates, white space.
@@ -47,7 +47,7 @@ class Upstream:
         self.is_tls = is_tls
         literal = f"[{host}]" if ":" in host else host
         self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"
-        self.path = path  # of the endpoint; empty if paths are the same on both sides
+        self.path = path  # of the endpoint; empty if the proxy's endpoint has the same path
         self.query = query  # added to every request to the endpoint
 
     @property
@@ -61,7 +61,8 @@ class Upstream:
 
 
 class Route:
-    """Where one request goes; ``head`` is the head that is forwarded. Equal requests share one object."""
+    """The server of one request, and the ``head`` that is forwarded. Requests with equal heads share one
+    object."""
 
     __slots__ = (
         "head",
@@ -81,23 +82,25 @@ class Route:
         self.head = b""
         self.length = request.length
         self.wants_upgrade = b"upgrade" in request.options and request.value(b"upgrade") is not None
-        self.wants_tunnel = request.method == b"CONNECT"  # no head is forwarded, and what follows is not HTTP
-        self.is_last = self.wants_upgrade or self.wants_tunnel  # what follows may not be HTTP
-        self.wants_stream = (  # it asks for an event stream as clients of the HTTP+SSE transport do
+        # The head of a CONNECT is not forwarded, and the bytes after it are not HTTP.
+        self.wants_tunnel = request.method == b"CONNECT"
+        self.is_last = self.wants_upgrade or self.wants_tunnel  # perhaps no HTTP request follows
+        self.wants_stream = (  # the request asks for an event stream as clients of HTTP+SSE do
             request.method == b"GET"
             and b"text/event-stream" in (request.value(b"accept") or b"").lower()
             and request.value(b"mcp-session-id") is None
         )
-        self.note = ""  # on an unusual change to the head
+        self.note = ""  # describes an unusual change to the head
 
-    def needs_new_connection(self, last: Route) -> bool:
-        """Whether this request cannot use the upstream connection of the request ``last``."""
-        old, new = last.upstream, self.upstream
+    def needs_new_connection(self, previous: Route) -> bool:
+        """Whether this request cannot use the upstream connection of the request ``previous``."""
+        old, new = previous.upstream, self.upstream
         return self.wants_tunnel or (old is not new and old.address != new.address)
 
 
 class Router(ABC):
-    """Parses heads and finds their routes. Clients repeat their heads, so routes of short ones are cached."""
+    """Parses heads and finds their routes. Clients repeat their heads, so the routes of short heads are
+    cached."""
 
     def __init__(self) -> None:
         self._routes: dict[bytes, Route] = {}
@@ -127,7 +130,8 @@ class Router(ABC):
 
 
 class Reverse(Router):
-    """All requests go to one server. Our path ``endpoint`` becomes the path of ``upstream`` there."""
+    """All requests go to ``upstream``. The path ``endpoint`` is replaced by the path of upstream's
+    endpoint."""
 
     def __init__(self, upstream: Upstream, endpoint: str, guard: Guard) -> None:
         super().__init__()
@@ -146,6 +150,7 @@ class Reverse(Router):
         return route
 
     def _mapped(self, target: bytes) -> bytes:
+        """Return the target for upstream: its path and query if ``target`` is the proxy's endpoint."""
         upstream = self._upstream
         path, question_mark, query = target.partition(b"?")
         if not upstream.path or path not in (self._endpoint, upstream.path.encode("ascii")):
@@ -159,7 +164,7 @@ class Reverse(Router):
 
 
 class Forward(Router):
-    """Each request names its server itself, as for a forward proxy."""
+    """Each request names its own server, as for a forward proxy."""
 
     def __init__(self, targets: Targets, guard: Guard) -> None:
         super().__init__()
@@ -188,7 +193,10 @@ class Forward(Router):
 
 
 def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
-    """Set the head of ``route``: the client's with this target, and ``authority`` or upstream's as Host."""
+    """Set the head of ``route``: the client's head with another target, and with ``authority`` as its Host.
+
+    Without ``authority``, the Host is upstream's.
+    """
     head = route.request
     removed = {option for option in head.options if option not in _FORWARDED_OPTIONS}
     if not removed.isdisjoint(_NEVER_HOP_BY_HOP):
@@ -200,9 +208,11 @@ def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
         elif name in _PROXY_FIELDS or name in removed:
             continue
         elif name == b"connection" and removed:
-            rest = [option for option in value.split(b",") if option.strip(b" \t").lower() not in removed]
-            if rest:
-                lines.append(line[: len(name)] + b": " + b",".join(rest).strip(b" \t"))
+            kept_options = [
+                option for option in value.split(b",") if option.strip(b" \t").lower() not in removed
+            ]
+            if kept_options:
+                lines.append(line[: len(name)] + b": " + b",".join(kept_options).strip(b" \t"))
         else:
             lines.append(line)
     if removed:

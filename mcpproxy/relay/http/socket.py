@@ -1,4 +1,4 @@
-"""One of the two sockets of a tunnel: what waits to be sent, what it is watched for, how it is closed."""
+"""One of the two sockets of a tunnel: the bytes that wait to be sent, the watched events, and the closing."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
 def _ignore(events: int) -> None:
-    """The handler of a socket that was closed."""
+    """The handler of a socket that is closed."""
 
 
 class TunnelSocket:
-    """A connected socket that never blocks. ``loop`` calls ``handler`` when it is ready."""
+    """A connected socket that never blocks. ``loop`` calls ``handler`` when the socket is ready."""
 
     __slots__ = (
         "_handler",
@@ -47,15 +47,15 @@ class TunnelSocket:
         self.fd = sock.fileno()
         self.recv = sock.recv
         self.send = sock.send
-        self.rest: memoryview | None = None  # bytes that it has not taken yet
-        self.events = _NOT_WATCHED  # the events it is watched for
-        self.ended = False  # the peer sends nothing more
-        self.finishing = False  # nothing is sent after its rest
+        self.rest: memoryview | None = None  # bytes that wait to be sent
+        self.events = _NOT_WATCHED  # the watched events
+        self.ended = False  # the peer has closed its sending side
+        self.finishing = False  # our sending side is closed as soon as the rest is sent
         self.finished = False  # our sending side is closed
-        self.broken = False  # it takes no more bytes
+        self.broken = False  # the peer accepts no more bytes
 
     def watch(self, is_read: bool) -> None:
-        """Watch for room if there is a rest, and for something to read if ``is_read``."""
+        """Watch for room to send if there is a rest, and for bytes to read if ``is_read``."""
         events = (READ if is_read else 0) | (WRITE if self.rest is not None else 0)
         if events == self.events:
             return
@@ -68,7 +68,7 @@ class TunnelSocket:
         self.events = events
 
     def unwatch(self) -> None:
-        """Stop watching the socket, even for a break."""
+        """Stop watching the socket, even for a broken connection."""
         if self.events != _NOT_WATCHED:
             self.events = _NOT_WATCHED
             self._loop.forget(self.fd)
@@ -78,13 +78,13 @@ class TunnelSocket:
         return self.events != _NOT_WATCHED
 
     def finish(self) -> None:
-        """Close our sending side, now or after the rest was sent."""
+        """Close our sending side, immediately or after the rest is sent."""
         self.finishing = True
         if self.rest is None and not self.finished:
             self.finished = True
             try:
                 self._sock.shutdown(socket.SHUT_WR)
-            except OSError:  # it is gone; reading will show that
+            except OSError:  # the connection is gone; reading will show that
                 pass
 
     def close(self) -> None:

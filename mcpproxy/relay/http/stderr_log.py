@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 64 << 10
 _PENDING_LINES: Final = 1000
-"""How many lines may wait for the reader; more are dropped."""
+"""How many lines may wait for the reader; further lines are dropped."""
 
 
 class StderrLog:
-    """Writes our own lines to stderr, and forwards the recorder's notes."""
+    """Writes the proxy's lines to stderr, and forwards the recorder's notes."""
 
     def __init__(self, loop: Loop, is_quiet: bool) -> None:
         self._loop = loop
@@ -39,7 +39,7 @@ class StderrLog:
             self._write_lines()
 
     def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
-        """Forward what comes from the pipe ``notes``; ``on_end`` is called at its end."""
+        """Forward all bytes from the pipe ``notes``; ``on_end`` is called at the end of the pipe."""
         self._notes = notes
         self._on_notes_end = on_end
         self._loop.watch(notes, READ, self._on_notes)
@@ -74,7 +74,7 @@ class StderrLog:
                 taken = sink.put(data)
             except BlockingIOError:
                 taken = 0
-            except OSError:  # nobody reads it any more
+            except OSError:  # nobody reads stderr any more
                 sink.close()
                 continue
             if taken < len(data):

@@ -1,6 +1,6 @@
-"""TLS on either side, as sockets that never block.
+"""TLS to clients and to servers, with sockets that never block.
 
-Imported only if TLS is used: the module ssl takes longer to load than the rest of the proxy.
+This module is imported only if TLS is used, because the module ssl takes longer to load than the whole proxy.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class TlsSocket:
         self._sock = sock
 
     def handshake(self) -> int:
-        """Continue the handshake; returns the event that it waits for, 0 when it is done.
+        """Continue the handshake. Return the event that it waits for, 0 when it is done.
 
         Raises:
-            OSError: it failed.
+            OSError: the handshake failed.
         """
         try:
             self._sock.do_handshake()
@@ -62,9 +62,9 @@ class TlsSocket:
         if self._sock.server_side:
             try:
                 self._sock.unwrap()
-            except (OSError, ValueError):  # sent, but not answered
+            except (OSError, ValueError):  # the client has not answered yet
                 pass
-        # SSLSocket.shutdown would discard the keys, and so everything that is still to be read.
+        # SSLSocket.shutdown would discard the keys, so no more bytes could be read.
         socket.socket.shutdown(self._sock, how)
 
     def setsockopt(self, level: int, option: int, value: bytes) -> None:
@@ -78,7 +78,8 @@ class TlsSocket:
 
 
 class TlsClient:
-    """TLS to upstream. Trusts what the system trusts, or any certificate if ``is_insecure``."""
+    """TLS to upstream. Trusts the certificates that the system trusts, or any certificate if
+    ``is_insecure``."""
 
     def __init__(self, *, is_insecure: bool) -> None:
         self._context = ssl.create_default_context()
@@ -96,7 +97,7 @@ class TlsClient:
         return TlsSocket(self._context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=host))
 
     def explain(self, error: OSError) -> str:
-        """Why a handshake failed, for the user."""
+        """Return why a handshake failed, for the user."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted: {error.verify_message}; --insecure would accept it"
         if isinstance(error, ssl.SSLError):
@@ -129,7 +130,7 @@ class TlsServer:
 
 
 class _Handshake:
-    """A handshake with a client, which sends first."""
+    """A handshake with a client. The client sends first."""
 
     def __init__(self, loop: Loop, timers: Timers, tls: TlsSocket, done: Callable[[TlsSocket], None]) -> None:
         self._loop = loop
@@ -154,7 +155,7 @@ class _Handshake:
         self._done(self._tls)
 
     def abandon(self, why: str) -> None:
-        """Close the connection after a fault of ours; nothing of it is recorded yet."""
+        """Close the connection after a bug in mcpproxy; the journal has no records of it yet."""
         del why
         try:
             self._give_up()

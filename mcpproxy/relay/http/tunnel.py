@@ -1,21 +1,22 @@
-"""One client connection and the upstream connection that belongs to it.
+"""One client connection and the connection to the server (upstream) that belongs to it.
 
     client ──► heads are read and rewritten, bodies counted ──► upstream       journaled as CLIENT
-    client ◄── as it comes ◄── upstream                                        journaled as SERVER
+    client ◄── bytes are forwarded unchanged ◄── upstream                      journaled as SERVER
 
 *Order.* A chunk is read, its time is taken, it is forwarded, and then it is journaled as it was read, all
 before anything else is read. So in the journal no answer precedes its request. The beginning of a head waits
 in the `RequestReader` until the head is complete; it is journaled when it is forwarded.
 
-*Back-pressure.* Bytes that one end does not take immediately become its ``rest``, at most one chunk, and the
-other end is not read until they are sent.
+*Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, at most one chunk, and
+the other end is not read until they are sent.
 
 *Ends.* A FIN is forwarded as a FIN in its direction, a reset as a reset of the other connection. When
-upstream takes no more of a request (it may have answered early and closed), what it has sent is still
-delivered. The tunnel is over when both directions have ended.
+upstream accepts no more of a request (it may have answered early and closed), the bytes that it has sent are
+still delivered. The tunnel is over when both directions have ended.
 
-*Our own answers* are sent only when no answer of the server can be under way: before any request was
-forwarded, or after the server has answered the last one. Otherwise the connection ends without an answer."""
+*The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
+forwarded, or after the server has answered the last request. Otherwise the connection ends without an
+answer."""
 
 from __future__ import annotations
 
@@ -43,18 +44,18 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.route import Route
 
 CHUNK_BYTES: Final = 64 << 10
-"""How much is read at once."""
+"""How many bytes are read at once."""
 
 LONGEST_BYTES: Final = CHUNK_BYTES + LIMIT_BYTES
 """The longest payload of a journal record: a chunk and the beginning of a head that waited for it."""
 
 LINGER_S: Final = 5.0
-"""How long a client may take to read an answer of ours. Closing at once could discard the answer."""
+"""How long a client may take to read an answer of the proxy. Closing at once could discard the answer."""
 
-# What the client's next bytes are.
+# How the client's next bytes are treated.
 _HTTP: Final = 0
-_OPAQUE: Final = 1  # not HTTP any more, forwarded as they come
-_NOT_FORWARDED: Final = 2  # recorded, but not forwarded: we have answered or refused a request
+_OPAQUE: Final = 1  # not HTTP any more: forwarded unchanged
+_NOT_FORWARDED: Final = 2  # recorded only, because the proxy has answered or refused a request
 
 
 class Tunnel(Pair):
@@ -65,7 +66,7 @@ class Tunnel(Pair):
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = TunnelSocket(proxy.loop, sock, self._on_client)
         super().__init__(proxy, client, Records(proxy, peer), RequestReader(proxy.router, self._on_request))
-        self._out = b""  # what upstream gets as soon as it is connected
+        self._out = b""  # the bytes to send as soon as upstream is connected
         self._stage = _HTTP
         self._upgrade: UpgradeResponse | None = None  # reads the answer to an upgrade
         self._rewriter: Rewriter | None = None
@@ -94,7 +95,7 @@ class Tunnel(Pair):
             self._record(journals.CLIENT, now, data)
 
     def _take(self, data: bytes, now: int) -> None:
-        """Forward as much as the request reader allows."""
+        """Forward the bytes that the request reader releases."""
         forwardable = self._requests.take(data, now)
         if forwardable.data:
             self._forward_up(forwardable.out, forwardable.data, now)
@@ -139,7 +140,7 @@ class Tunnel(Pair):
             self._on_broken(upstream)
             return
         self._proxy.record(journals.CLIENT, now, data, self._records.number)
-        self._requests.sent()
+        self._requests.note_sent()
         if taken < len(out):
             upstream.rest = memoryview(out)[taken:]
             self._watch()
@@ -175,7 +176,7 @@ class Tunnel(Pair):
         if not data:
             self._on_upstream_end(upstream, now)
             return
-        self._requests.answers += 1
+        self._requests.upstream_reads += 1
         self._proxy.keep_until_journaled(journals.SERVER, now, data, self._records.number)
         if self._rewriter is not None or self._upgrade is not None:
             self._forward_read(data, now)
@@ -194,7 +195,7 @@ class Tunnel(Pair):
             self._watch()
 
     def _forward_read(self, data: bytes, now: int) -> None:
-        """Forward bytes of upstream that the rewriter or the upgrade has to read."""
+        """Forward bytes of upstream that the rewriter or the `UpgradeResponse` has to read."""
         out = data
         notes: list[str] = []
         if self._rewriter is not None:
@@ -213,7 +214,7 @@ class Tunnel(Pair):
             self._resume(status == 101, now)
 
     def _send_down(self, out: bytes) -> bool:
-        """Send ``out`` to the client, which has no rest; false if it takes no more bytes."""
+        """Send ``out`` to the client, which has no rest. Return false if the client accepts no more bytes."""
         try:
             taken = self._client.send(out) if out else 0
         except BlockingIOError:
@@ -226,7 +227,7 @@ class Tunnel(Pair):
         return True
 
     def _on_upstream_end(self, upstream: TunnelSocket, now: int) -> None:
-        if upstream.broken:  # sending has reported the error already; reading only shows an end
+        if upstream.broken:  # it was reset; sending has shown that already
             self._on_reset(upstream)
             return
         if self._rewriter is not None:
@@ -241,7 +242,7 @@ class Tunnel(Pair):
         self._close_if_done()
 
     def _resume(self, is_opaque: bool, now: int) -> None:
-        """Forward again what the client sends, once an answer has decided whether it is still HTTP."""
+        """Forward the client's bytes again, because an answer has shown whether they are still HTTP."""
         held = self._requests.resume()
         if is_opaque:
             self._record(journals.OPAQUE, now)
@@ -273,14 +274,14 @@ class Tunnel(Pair):
             self._watch()
 
     def _use_upstream(self, sock: Sock) -> None:
-        """Use the new upstream connection, and send what waited for it."""
+        """Use the new upstream connection, and send the bytes that waited for it."""
         upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, self._on_upstream)
         self._proxy.on_upstream_reached(self._upstream_address())
-        self._requests.sent()
+        self._requests.note_sent()
         out, self._out = self._out, b""
         try:
             taken = upstream.send(out) if out else 0
-        except OSError:  # if it is broken, reading will show that
+        except OSError:  # if the connection is broken, reading will show that
             taken = 0
         if taken < len(out):
             upstream.rest = memoryview(out)[taken:]
@@ -311,9 +312,9 @@ class Tunnel(Pair):
         self._watch()
 
     def _leave_upstream(self, now: int) -> None:
-        """Close the connection to one server, because the next request is for another.
+        """Close the connection to one server, because the next request is for another server.
 
-        The server has answered all requests. The journal records what follows as another connection.
+        The server has answered all requests. In the journal, the next request begins a new connection.
         """
         self._records.close(now)
         self._drop_upstream()
@@ -322,10 +323,11 @@ class Tunnel(Pair):
         self._rewriter = self._upgrade = None
         super()._drop_upstream()
 
-    # Our own answers.
+    # Answers of the proxy itself.
 
     def _refuse(self, refusal: Refusal, now: int, has_body: bool) -> None:
-        """Forward no more requests of the client; answer only if our answer cannot be taken for another's."""
+        """Forward no more requests. Answer only if the client cannot take our answer for one of the
+        server."""
         if self._is_over or self._stage == _NOT_FORWARDED:
             return
         self._note("refused", refusal.why, now)
@@ -353,7 +355,7 @@ class Tunnel(Pair):
         self._close_if_done()
 
     def _send_own(self, out: bytes, now: int) -> bool:
-        """Send our own bytes to the client; false if it takes no more bytes."""
+        """Send bytes of the proxy itself to the client. Return false if the client accepts no more bytes."""
         self._records.begin(now, self._upstream_address())
         self._records.keep_until_journaled(journals.OWN, now, out)
         is_delivered = self._send_down(out)

@@ -1,7 +1,6 @@
 """Find out whether a server has agreed to an upgrade.
 
-The bytes of an answer are forwarded as they come. This module reads a copy of them, up to the end of the
-head.
+The bytes of an answer are forwarded unchanged. This module reads a copy of them, up to the end of the head.
 
 Source: RFC 9110, sections 7.8 and 15.2.2.
 """
@@ -21,7 +20,7 @@ _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 class UpgradeResponse:
-    """Reads the answer to a request with ``Upgrade`` up to the end of the head that decides."""
+    """Reads the answer to a request with ``Upgrade``, up to the end of its final head."""
 
     __slots__ = ("_seen",)
 
@@ -29,8 +28,8 @@ class UpgradeResponse:
         self._seen = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Take the next bytes of the server; returns the final status, 0 if it is not HTTP, ``None`` if the
-        head is not complete yet."""
+        """Take the next bytes of the server. Return the final status, 0 if the answer is not HTTP, ``None``
+        if the head is not complete yet."""
         self._seen += data
         while end := _HEAD_END.search(self._seen):
             line = _STATUS_LINE.match(self._seen)

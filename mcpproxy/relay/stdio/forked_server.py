@@ -1,7 +1,8 @@
-"""Start the server with fork and exec, where ``posix_spawn`` cannot reproduce its environment or its signals.
+"""Start the server with fork and exec, if ``posix_spawn`` cannot give it the environment or signals of the
+host.
 
-That is the case when the environment has entries without a name or without ``=``, or the same name twice, and
-when the host ignores the signal SIGCHLD. This is rare, so the module is imported only then. Forking takes
+That is the case if the environment has entries without a name or without ``=``, or the same name twice, or if
+the host ignores the signal SIGCHLD. Both are rare, so this module is imported only when needed. Forking takes
 half a millisecond longer than spawning.
 """
 
@@ -25,7 +26,7 @@ _NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, er
 
 
 def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) -> int:
-    """Start ``command`` with ``streams`` as its descriptors 0, 1 and 2; returns its process id.
+    """Start ``command`` with ``streams`` as its descriptors 0, 1 and 2, and return its process id.
 
     Raises:
         OSError: the program does not exist or cannot be run.
@@ -70,11 +71,12 @@ def _become_server(
 
 
 def _execute(command: list[str]) -> NoReturn:
-    """Replace this process by ``command``, searched in PATH as a shell does. The C library's environment is
-    passed on, which may have entries that ``os.environ`` does not.
+    """Replace this process by ``command``, found in PATH as a shell finds it.
+
+    ``execv`` passes on the environment of the C library, which may have entries that ``os.environ`` lacks.
 
     Raises:
-        OSError: it does not exist or cannot be run.
+        OSError: the program does not exist or cannot be run.
     """
     program = os.fsencode(command[0])
     error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -91,18 +93,18 @@ def _execute(command: list[str]) -> NoReturn:
 
 
 def _locale() -> bytes | None:
-    """The value of LC_CTYPE that the host set; ``None`` if it did not.
+    """Return the value of LC_CTYPE that the host set; ``None`` if the host set none.
 
-    In the C locale Python sets LC_CTYPE for itself and its children (PEP 538). Without us, the server would
-    not have that value."""
-    ours = os.environb.get(b"LC_CTYPE")
-    if ours is not None:
+    In the C locale Python sets LC_CTYPE for itself and its children (PEP 538). Without mcpproxy, the server
+    would not have that value."""
+    current = os.environb.get(b"LC_CTYPE")
+    if current is not None:
         try:
             with open("/proc/self/environ", "rb", buffering=0) as file:
                 for entry in file.readall().split(b"\0"):
                     if entry.startswith(b"LC_CTYPE="):
                         return entry[9:]
         except OSError:
-            return ours
+            return current
         return None
     return None

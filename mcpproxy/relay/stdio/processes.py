@@ -1,8 +1,8 @@
-"""The two processes beside the relay: the server it wraps, and the recorder that follows the journal.
+"""The two processes that the relay starts: the server it wraps, and the recorder, which reads the journal.
 
-The server must start as if its host had started it: with the same environment, inherited descriptors and
-signal dispositions, and with its own standard streams. The recorder must not keep any descriptor of a peer:
-the reader of a pipe sees the end only when the last copy of the writing end is closed.
+The server must start as if the host had started it: with the same environment, inherited descriptors and
+signal dispositions. The recorder must not keep any descriptor of a peer open: the reader of a pipe sees the
+end only when the last copy of the writing end is closed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ORPHAN_S: Final = (0.5, 0.25)
 
 
 class WrappedServer:
-    """The wrapped process and our ends of its three pipes."""
+    """The process id of the server, and the relay's ends of the pipes to its three standard streams."""
 
     __slots__ = ("pid", "stderr", "stdin", "stdout")
 
@@ -49,9 +49,10 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
 
     Args:
         command: program, searched in PATH, and arguments.
-        inherited: descriptors that the host handed down beside 0, 1 and 2. The server inherits them, and the
-            relay closes its own copies: the other ends must notice when the server closes them.
-        signals: the signal dispositions and the mask that the server is to start with.
+        inherited: descriptors besides 0, 1 and 2 that the relay inherited from the host. The server inherits
+            them too. The relay closes its own copies, because the host must notice when the server closes
+            them.
+        signals: the signal dispositions and the signal mask for the server.
 
     Raises:
         OSError: the program does not exist or cannot be run.
@@ -61,7 +62,7 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
     streams = (stdin, stdout, stderr)
-    # A server that is to ignore SIGCHLD, as the host had us do, cannot be started with posix_spawn.
+    # posix_spawn cannot start a server with SIGCHLD ignored, as a host may demand.
     environ = None if signals.is_child_ignored else _environment()
     try:
         if environ is None:
@@ -90,10 +91,10 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
 
 
 def _environment() -> dict[bytes, bytes] | None:
-    """The environment that we were started with; ``None`` if it cannot be a mapping.
+    """Return the environment that the host gave us; ``None`` if it cannot be represented as a mapping.
 
     ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
-    it leaves out entries without ``=`` and repeated names.
+    ``os.environ`` lacks entries without ``=`` and repeated names.
     """
     try:
         with open("/proc/self/environ", "rb", buffering=0) as file:
@@ -106,11 +107,12 @@ def _environment() -> dict[bytes, bytes] | None:
 
 
 class Recorder:
-    """The relay's view of the recorder: the pipe that wakes it and the pipe of its notes for stderr.
+    """The relay's ends of the two pipes to the recorder: ``wake_fd`` wakes it, ``notes`` brings lines for
+    stderr.
 
-    ``asleep`` is shared memory of two bytes. The recorder sets the first byte before it blocks on the wake
-    pipe, and then looks at the journal once more; the relay writes into the pipe only if that byte is set.
-    The relay sets the second byte when it has reaped the server: `_end_orphan` reads it."""
+    ``asleep`` is shared memory of two bytes. The recorder sets the first byte, looks at the journal once
+    more, and only then blocks on the wake pipe. The relay writes into the pipe only if that byte is set. The
+    relay sets the second byte when it has reaped the server: `_end_orphan` reads it."""
 
     __slots__ = ("asleep", "notes", "pid", "reaped", "wake_fd")
 
@@ -125,11 +127,11 @@ class Recorder:
         self.asleep[0] = 0
         try:
             os.write(self.wake_fd, WAKE)
-        except OSError:  # the recorder is gone, or so far behind that the pipe is full: then it is awake
+        except OSError:  # the recorder is gone; or the pipe is full, and the recorder will wake up anyway
             pass
 
     def leave(self, unwritten: bytes) -> None:
-        """Tell the recorder that the relay is done, and pass it the records that could not be written."""
+        """Tell the recorder that the relay is done, and give it the records that could not be written."""
         from mcpproxy.relay import priority
 
         priority.restore(self.pid)
@@ -145,8 +147,8 @@ class Recorder:
 def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: float) -> Recorder:
     """Fork the recorder, which runs ``main(wake_fd, asleep)``.
 
-    Its stderr is a pipe to the relay, so that the host's stderr is closed when the relay exits,
-    whatever the recorder does.
+    The recorder's stderr is a pipe to the relay. So the recorder does not hold the host's stderr open after
+    the relay has exited.
 
     Raises:
         OSError: no process or pipe could be created.
@@ -197,7 +199,7 @@ def _become_recorder(
                     os.close(fd)
                 except OSError:  # the descriptor that was used to list them
                     pass
-        watching = _thread.allocate_lock()  # held while a server may have to be ended after its relay
+        watching = _thread.allocate_lock()  # held while the thread below may have to end the server
         if server is not None:
             watching.acquire()
 
@@ -215,7 +217,7 @@ def _become_recorder(
         from mcpproxy.relay import priority
 
         priority.lower()  # before the imports, which run while the server starts
-        gc.disable()  # until the imports are done: nothing of them ever becomes garbage
+        gc.disable()  # saves time during the imports, which create no garbage; ``main`` enables it again
         try:
             main(wake_fd, asleep)
         except Exception as error:
@@ -240,14 +242,13 @@ def _report_failure(line: str) -> None:
 def _end_orphan(server: WrappedServer, pidfd: int, wake_fd: int, asleep: mmap.mmap, grace_s: float) -> None:
     """Wait until the relay is gone, then end the server if it has not exited by itself.
 
-    Without us, the kill that ended the relay would have hit the server. The server sees the end of its stdin
-    now, and most servers exit then. After an orderly end of the relay there is no server left.
+    If the relay was killed, the kill was meant for the server. Most servers exit by themselves then, because
+    their stdin ends. After an orderly end of the relay the server has exited already.
 
-    Where there are no pidfds, the process id is used. Only the relay could have reaped the server, and then
-    ``asleep[1]`` is set; so the id was the server's until the relay died. No system reuses a process id
-    within a second."""
+    On systems without pidfds the process id is used. It still belongs to the server: only the relay can reap
+    the server, and would have set ``asleep[1]``. Nor does any system reuse a process id within a second."""
     relay_end = select.poll()
-    relay_end.register(wake_fd, 0)  # the end of the pipe is reported although no event is asked for
+    relay_end.register(wake_fd, 0)  # poll always reports the end of a pipe, even without requested events
     relay_end.poll()
     server_exit = select.poll()
     if pidfd >= 0:

@@ -1,29 +1,31 @@
-"""The relay: one loop over raw descriptors, between a host and the server it wraps.
+"""The relay: one loop over raw descriptors, between a host (the program that started us) and the server it
+wraps.
 
     host's stdin  0 ──► server's stdin        journaled
     host's stdout 1 ◄── server's stdout       journaled
     host's stderr 2 ◄── server's stderr       journaled
     host's stderr 2 ◄── recorder's notes      not journaled
 
-*Order.* A chunk is read, its time is taken, it is forwarded, and the part that the receiver took is appended
-to the journal before anything else is read. A peer can answer only after the chunk was forwarded, and we read
-the answer only after the chunk was appended. So no answer precedes its request in the journal.
+*Order.* A chunk is read, its time is taken, it is forwarded, and the part that the receiver accepted is
+appended to the journal before anything else is read. A peer can answer only after the chunk was forwarded,
+and the relay reads the answer only after the chunk was appended. So no answer precedes its request in the
+journal.
 
-*Back-pressure.* Bytes that a peer does not take immediately are kept, at most one chunk, and nothing more is
-read for that peer until they are delivered. Only ``poll`` waits for peers, so both directions may be full at
-the same time.
+*Back-pressure.* Bytes that a peer does not accept immediately are kept, at most one chunk, and nothing more
+is read for that peer until they are delivered. Only ``poll`` waits for peers, so one full direction never
+blocks the other.
 
 *Kills.* A chunk is copied into a mapped file before it is forwarded (``crash_buffer.py``), so that it is not
 lost if the relay is killed between forwarding and journaling.
 
-*Ends.* An end of stream is forwarded in its direction, and nothing else ends with it: a client may close
-stdin and still wait for answers as long as it likes. When a peer stops *reading*, we stop reading for it too,
-so that the writer meets the same broken pipe as without us.
+*Ends.* The end of a stream is forwarded, and the other streams go on: a client may close stdin and still wait
+for answers as long as it likes. When a peer stops *reading*, the relay stops reading the stream that goes to
+that peer, so that the writer gets the same broken pipe as without the relay.
 
-*Exit.* The relay exits when the server has exited; ``server_life.py`` says when the server has to.
+*Exit.* The relay exits when the server has exited; ``server_life.py`` says when the relay ends the server.
 
-The server's children may keep its pipes open after it has exited. What is in the pipes by then is delivered,
-and the children get ``LINGER_S`` to finish. Without us, too, the host would have seen the server exit.
+The server's children may keep its pipes open after it has exited. The relay delivers what is in the pipes by
+then, and gives the children ``LINGER_S`` to finish.
 
 When a host does not read, the relay waits until the server's bytes are delivered, as the server would have
 waited in its last write. It does not wait for its own lines. On stderr these lines take room that the server
@@ -89,10 +91,10 @@ def run(
 
     Args:
         command: program and arguments.
-        journal: where to record, or ``None`` to relay only.
-        recorder_main: what the forked recorder runs, called with the wake pipe and the shared memory.
-        grace_s: how long the server may take to exit, once it has to.
-        quiet: write no lines of our own to stderr.
+        journal: the journal to record in, or ``None`` to relay only.
+        recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
+        grace_s: how long the server may take to exit, once it has to exit.
+        quiet: write no lines of mcpproxy to stderr.
         greeting: the line to write to stderr when the server has started.
         make_relay: makes the `Relay`, if a subclass is to be used.
 
@@ -118,7 +120,7 @@ def run(
             relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
     if error is not None:
         fact, code = start_failure(command[0], error)
-        relay.quiet = False  # a shell would report it too
+        relay.quiet = False  # a shell would report this failure too
         relay.say(fact)
         relay.finish(None)
         return code
@@ -139,7 +141,7 @@ def _inheritable(fd: int) -> bool:
 
 
 class Relay(ServerLife):
-    """One session. ``pump`` is its loop; each handler below it handles one kind of readiness."""
+    """The relay of one session. ``pump`` is its loop: it polls the descriptors and calls their handlers."""
 
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
         super().__init__(grace_s)
@@ -147,14 +149,14 @@ class Relay(ServerLife):
         self.quiet = quiet
         self.finishing = False
         self.pending_lines: list[bytes] = []
-        self.own_bytes = 0  # bytes of our own that stderr took; perhaps nobody has read them yet
+        self.own_bytes = 0  # bytes of lines of ours that stderr accepted; the host may not have read them
         self.has_widened = False
         self.poll = select.poll()
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.sources: list[RelaySource] = []
         self.peers: list[Sink] = []
         self.to_stderr = inherited_sink(2)
-        self._watch(self.to_stderr)
+        self._watch_sink(self.to_stderr)
         self._register(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
         self.crash_buffer: CrashBuffer | None = None
         if journal is not None:
@@ -166,7 +168,7 @@ class Relay(ServerLife):
         to_server, to_client = own_sink(server.stdin), inherited_sink(1)
         self.peers = [to_server, to_client]
         for sink in self.peers:
-            self._watch(sink)
+            self._watch_sink(sink)
         self._add_source(0, to_server, journals.CLIENT)
         self._add_source(server.stdout, to_client, journals.SERVER)
         self._add_source(server.stderr, self.to_stderr, journals.STDERR)
@@ -177,8 +179,8 @@ class Relay(ServerLife):
         self._add_source(recorder.notes, self.to_stderr, NOT_JOURNALED)
 
     def open_crash_buffer(self) -> None:
-        """Keep each chunk in the crash buffer until it is journaled, from now on."""
-        # Imported here, so that the server's start does not wait for it.
+        """From now on, keep each chunk in the crash buffer until it is journaled."""
+        # Imported here, so that the server's start does not wait for the import.
         from mcpproxy.relay.crash_buffer import CrashBuffer
 
         if self.journal is not None:
@@ -191,7 +193,7 @@ class Relay(ServerLife):
         """Relay until the server has exited and its output is delivered.
 
         Returns:
-            Its exit code, negative when a signal ended it.
+            The server's exit code, negative if a signal ended it.
         """
         while self.exit_code is None:
             if self.deadline is None:
@@ -203,28 +205,31 @@ class Relay(ServerLife):
         return self.exit_code
 
     def _serve(self, timeout_s: float | None) -> None:
+        """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""
         handlers = self.handlers
         for fd, events in self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000):
-            if fd in handlers:  # an earlier handler of this round may have closed it
+            if fd in handlers:  # an earlier handler of this round may have closed the descriptor
                 handlers[fd](events)
 
     def _drain(self) -> None:
         """Deliver what the server left in its pipes when it exited."""
-        end = time.monotonic() + LINGER_S
+        deadline = time.monotonic() + LINGER_S
         self.signalled = False
         while self._is_host_behind() or any(source.fd != 0 and source.kind for source in self.sources):
             self._widen_stderr()
-            full, rest = self._is_host_behind(), self.to_stderr.rest
-            # We wait for a host that does not take its bytes, as the server would have waited.
-            self._serve(None if full else end - time.monotonic())
-            if not full and rest is not None and self.to_stderr.rest is not rest:
-                end = time.monotonic() + LINGER_S  # the host reads, so more may be delivered
-            # One read empties a pipe, so a round that began with room has read all there was.
-            if self.signalled or (not full and not self._is_host_behind() and time.monotonic() >= end):
+            host_is_behind, old_rest = self._is_host_behind(), self.to_stderr.rest
+            # Wait without a limit for a host that does not read, as the server would have waited.
+            self._serve(None if host_is_behind else deadline - time.monotonic())
+            if not host_is_behind and old_rest is not None and self.to_stderr.rest is not old_rest:
+                deadline = time.monotonic() + LINGER_S  # the host reads, so more may be delivered
+            # One read empties a pipe, so a round in which the host had room has read all that was there.
+            if self.signalled or (
+                not host_is_behind and not self._is_host_behind() and time.monotonic() >= deadline
+            ):
                 break
 
     def _is_host_behind(self) -> bool:
-        """Whether bytes of the server wait for the host, and would wait without our own lines too."""
+        """Whether bytes of the server wait for the host to read, and not only because of lines of ours."""
         stderr = self.to_stderr
         is_servers = stderr.rest is not None and stderr.kind != NOT_JOURNALED
         if is_servers and len(stderr.rest or b"") > self.own_bytes:
@@ -240,8 +245,9 @@ class Relay(ServerLife):
     # The data path.
 
     def _on_readable(self, source: RelaySource) -> None:
+        """Read a chunk from ``source`` and forward it."""
         sink = source.sink
-        if sink.rest is not None:  # another source has filled it in this round
+        if sink.rest is not None:  # another source has filled the sink in this round
             return
         try:
             data = os.read(source.fd, CHUNK_BYTES)
@@ -249,14 +255,14 @@ class Relay(ServerLife):
             return
         except OSError:  # the socket was reset, or the terminal hung up
             data = b""
-        now = time.monotonic_ns()
+        now_ns = time.monotonic_ns()
         if not data:
-            self._on_end(source, now)
-        elif not self._deliver(sink, source.kind, now, data):
+            self._on_end(source, now_ns)
+        elif not self._deliver(sink, source.kind, now_ns, data):
             self._pause(sink)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
-        """Write what fits, journal it and keep the rest in ``sink``; returns whether nothing is left.
+        """Write the part that fits, journal it and keep the rest in ``sink``; return whether all was written.
 
         ``data`` is at most one chunk.
         """
@@ -278,13 +284,14 @@ class Relay(ServerLife):
             self._on_broken(sink)
             return True
         view = memoryview(data)
-        # Set before recording, which may write a line of ours: it must not come before the rest.
+        # Set the rest first: ``_record`` may write a line of ours, which must not come before the rest.
         sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
         if taken:
             self._record(kind, read_ns, view[:taken])
         return False
 
     def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+        """Append a record to the journal, and wake the recorder if it sleeps."""
         if kind == NOT_JOURNALED:
             self.own_bytes += len(payload)
             return
@@ -296,6 +303,7 @@ class Relay(ServerLife):
             recorder.wake()
 
     def _on_sink(self, sink: Sink, events: int) -> None:
+        """Handle that ``sink`` is broken, or has room for its rest."""
         if events & _BROKEN:
             self._on_broken(sink)
         elif sink.rest is not None and self._deliver(sink, sink.kind, sink.read_ns, sink.rest) and sink.open:
@@ -303,12 +311,14 @@ class Relay(ServerLife):
             self._resume(sink)
 
     def _pause(self, sink: Sink) -> None:
+        """Stop reading the sources of ``sink`` until it has room for its rest."""
         for source in self.sources:
             if source.sink is sink:
                 self.poll.unregister(source.fd)
         self.poll.register(sink.fd, select.POLLOUT)
 
     def _resume(self, sink: Sink) -> None:
+        """Read the sources of ``sink`` again, because its rest is written."""
         self.poll.register(sink.fd, 0)
         for source in self.sources:
             if source.sink is sink:
@@ -321,7 +331,7 @@ class Relay(ServerLife):
     # Ends.
 
     def _on_end(self, source: RelaySource, now_ns: int) -> None:
-        """Handle the end of ``source``. Its sink has no rest, or the source would not have been read."""
+        """Handle the end of ``source``. Its sink has no rest: otherwise the source would not be read."""
         self._stop(source)
         if source.kind == NOT_JOURNALED:
             if not self.finishing:
@@ -329,22 +339,22 @@ class Relay(ServerLife):
             return
         self._record(_EOF_OF[source.kind], now_ns)
         if source.kind == journals.STDERR:
-            return  # our stderr stays open for lines of our own
+            return  # our stderr stays open for lines of ours
         self._close(source.sink)
         if source.kind == journals.CLIENT:
             self.client_ended = True
             self._start_grace_period()
 
     def _on_broken(self, sink: Sink) -> None:
-        """Close ``sink``, which nobody reads any more, and stop reading for it, so that its sender meets a
-        broken pipe too."""
+        """Close ``sink``, which nobody reads any more, and its sources, so that their writers get a broken
+        pipe too."""
         self._close(sink)
         for source in list(self.sources):
             if source.sink is sink:
                 if source.kind != NOT_JOURNALED:
                     self._stop(source)
                 else:
-                    self.poll.register(source.fd, select.POLLIN)  # it may have been paused
+                    self.poll.register(source.fd, select.POLLIN)  # the source may have been paused
         if sink.number == 1:
             self.host_gone = True
             for source in self.sources:
@@ -356,9 +366,10 @@ class Relay(ServerLife):
             self._start_grace_period()
 
     def _stop(self, source: RelaySource) -> None:
+        """Stop reading ``source``, and close it."""
         if source in self.sources:
             self.sources.remove(source)
-            self._forget(source.fd)
+            self._unregister(source.fd)
             if source.fd == 0:
                 release(0)
             else:
@@ -366,7 +377,7 @@ class Relay(ServerLife):
 
     def _close(self, sink: Sink) -> None:
         if sink.open:
-            self._forget(sink.fd)
+            self._unregister(sink.fd)
             sink.close()
 
     def finish(self, code: int | None) -> None:
@@ -378,9 +389,9 @@ class Relay(ServerLife):
         self.finishing = True
         unwritten = b""
         if self.journal is not None:
-            now = time.monotonic_ns()
-            self._record(journals.EXIT, now, exit_payload(code))
-            unwritten = self.journal.close(now)
+            now_ns = time.monotonic_ns()
+            self._record(journals.EXIT, now_ns, exit_payload(code))
+            unwritten = self.journal.close(now_ns)
             self.journal = None
         for source in list(self.sources):
             if source.kind != NOT_JOURNALED:
@@ -392,25 +403,26 @@ class Relay(ServerLife):
         self._write_pending_lines()
 
     def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
+        """Tell the recorder that the session is over, and forward its last notes for ``RECORDER_S``."""
         recorder.leave(unwritten)
         if not recorder.reaped:
             os.kill(recorder.pid, signal.SIGCONT)
-        end = time.monotonic() + RECORDER_S
-        while self.sources:  # only its notes are left, and they end when it does
-            left = end - time.monotonic()
-            if left <= 0:
+        deadline = time.monotonic() + RECORDER_S
+        while self.sources:  # only the recorder's notes are left, and they end when it exits
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
             self._widen_stderr()
-            self._serve(left)
+            self._serve(left_s)
 
-    # Lines of our own.
+    # Lines of mcpproxy itself.
 
     def say(self, text: str) -> None:
         """Write one line to the host's stderr, never in the middle of a chunk and without waiting."""
         if self.quiet:
             return
-        from mcpproxy.base.visible import visible  # imported late: the server has started by now
+        from mcpproxy.base.visible import visible  # imported here, so that the server's start does not wait
 
         self.pending_lines.append(f"mcpproxy: {visible(text)}\n".encode())
         self._write_pending_lines()
@@ -423,6 +435,7 @@ class Relay(ServerLife):
     # Readiness.
 
     def _add_source(self, fd: int, sink: Sink, kind: int) -> RelaySource:
+        """Begin to read ``fd`` for ``sink``; its bytes become journal records of this ``kind``."""
         source = RelaySource(fd, sink, kind)
         self.sources.append(source)
         if fd != 0:
@@ -432,17 +445,17 @@ class Relay(ServerLife):
             self.poll.unregister(fd)
         return source
 
-    def _watch(self, sink: Sink) -> None:
-        """Notice when nobody reads ``sink`` any more: poll reports that even when no event is asked for."""
+    def _watch_sink(self, sink: Sink) -> None:
+        """Notice when nobody reads ``sink`` any more. ``poll`` reports that even without requested events."""
         self._register(sink.fd, lambda events: self._on_sink(sink, events), 0)
 
     def _register(self, fd: int, handler: Callable[[int], None], events: int) -> None:
         self.handlers[fd] = handler
         self.poll.register(fd, events)
 
-    def _forget(self, fd: int) -> None:
+    def _unregister(self, fd: int) -> None:
         del self.handlers[fd]
         try:
             self.poll.unregister(fd)
-        except KeyError:  # it was paused
+        except KeyError:  # the descriptor was paused
             pass

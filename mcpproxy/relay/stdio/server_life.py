@@ -1,13 +1,13 @@
 """The life of a wrapped server: which signals it gets, when it is stopped and continued, when it has to exit.
 
-The relay ends the server in two cases only: the host is gone (nobody reads our stdout), or it has sent us a
-signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period and SIGKILL. A
-host that has only closed stdin is still there and decides for itself; the relay cannot tell a slow server
-from one that will never exit.
+The relay ends the server in two cases only: the host is gone (nobody reads the relay's stdout), or the host
+has both sent a signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period
+and SIGKILL. A host that has only closed stdin decides for itself how long it waits; the relay cannot
+distinguish a slow server from one that will never exit.
 
-When the server stops because of Ctrl-Z or of a signal that was sent to us, we stop as well: a shell watches
-us, not the server. When somebody else has stopped the server, we go on, because they will continue the server
-but not us."""
+When the server stops because of Ctrl-Z or of a signal that was sent to the relay, the relay stops as well: a
+shell watches the relay, not the server. When another process has stopped the server, the relay goes on,
+because that process will continue the server but not the relay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ else:
     import _signal as signal
 
 STOP_S: Final = 1.0
-"""How long after SIGTSTP we still stop when the server stops."""
+"""How long after SIGTSTP a stop of the server still makes the relay stop."""
 
 
 class ServerLife:
@@ -42,7 +42,7 @@ class ServerLife:
         self.host_gone = False  # nobody reads our stdout any more
         self.client_ended = False  # the host has closed our stdin
         self.signalled = False  # the host has sent a signal that asks the server to exit
-        self.stops_until = 0.0  # if the server stops before then, so do we
+        self.stops_until = 0.0  # if the server stops before this time, so does the relay
         self.terminated = False  # the server was sent SIGTERM, by the host or by us
         self.deadline: float | None = None  # when a server that has to exit is sent the next signal
 
@@ -57,8 +57,8 @@ class ServerLife:
                 self._forward(number, is_received)
 
     def _poll_server(self, how: int) -> bool:
-        """Notice the end of the server; returns whether it was stopped or continued, as far as ``how`` (an
-        option of waitpid) asks for it."""
+        """Notice the end of the server. Return whether the server has changed as ``how`` asks, which is
+        WUNTRACED (stopped), WCONTINUED (continued) or 0."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
@@ -70,6 +70,7 @@ class ServerLife:
         return bool(pid)
 
     def _reap(self) -> None:
+        """After SIGCHLD: notice whether the server or the recorder has ended, or the server has stopped."""
         may_stop = time.monotonic() < self.stops_until
         if self._poll_server(os.WUNTRACED if may_stop else 0):
             self.stops_until = 0
@@ -79,7 +80,7 @@ class ServerLife:
             self.recorder.reaped = bool(pid)
 
     def _forward(self, number: int, is_received: bool) -> None:
-        """Forward a signal to the server, unless it has received it already."""
+        """Forward a signal to the server, unless the server has received it already (``is_received``)."""
         self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
         if number in LEAVING:
             self.signalled = True
@@ -99,12 +100,14 @@ class ServerLife:
             self.deadline = time.monotonic() + self.grace_s
 
     def _end_when_due(self) -> None:
+        """Send the server SIGTERM, or later SIGKILL, if a grace period is over."""
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self._kill(signal.SIGKILL if self.terminated else signal.SIGTERM)
             self.deadline = None if self.terminated else time.monotonic() + self.grace_s
             self.terminated = True
 
     def _kill(self, number: int) -> None:
-        # Until it is reaped, the process id is the server's.
+        """Send the server a signal, if it is still running."""
+        # The server is not reaped yet, so the process id is still the server's.
         if self.server is not None and self.exit_code is None:
             os.kill(self.server.pid, number)

@@ -1,19 +1,19 @@
 """The signals of a wrapped session: which are forwarded to the server, and how the relay receives them.
 
-Every signal that could be meant for the server is forwarded, whatever the server does with it. The exceptions
-are signals that report a fault of our own process, and the job control signals that a terminal sends to a
-process that reads or writes from the background.
+Every signal that could be meant for the server is forwarded. Two kinds are not: signals that report a fault
+of the relay's own process, and the job control signals that a terminal sends to a process that reads or
+writes in the background.
 
 *The sender* matters. A signal of a terminal (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
-foreground group, so the server has received it already. A signal that somebody sends to our process alone has
-not reached the server. A signal handler does not learn the sender. Therefore, where there is a terminal, the
-signals stay blocked, and a thread waits for them and writes number and sender into a pipe. Without a terminal
-there are handlers, because a second thread makes every system call of the first a little slower. On systems
-where a thread does not learn the sender either, a signal that a terminal may send is taken for the terminal's
-while we are in its foreground group.
+foreground process group, so the server has received it already. A signal that a process sends to the relay
+alone has not reached the server. A signal handler does not learn the sender. Therefore, if there is a
+terminal, the signals stay blocked, and a thread waits for them and writes number and sender into a pipe.
+Without a terminal there are handlers, because a second thread makes every system call of the first a little
+slower. On systems where a thread does not learn the sender either, a signal that a terminal can send is
+assumed to come from the terminal while the relay is in its foreground group.
 
-*Blocked signals.* A host may start us with signals blocked. The server is started with the same ones blocked,
-but the relay receives SIGCHLD in any case.
+*Blocked signals.* A host may start the relay with signals blocked. The server is started with the same
+signals blocked, but the relay receives SIGCHLD in any case.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENDING: Final[dict[int, str]] = {
     signal.SIGTERM: "SIGTERM",
     signal.SIGHUP: "SIGHUP",
 }
-"""The signals that ask a proxy to end, with the names they are recorded by."""
+"""The signals that ask a proxy to end, with their names in the recording."""
 
 _NAMES: Final = (
     *("SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR", "SIGURG"),
@@ -51,7 +51,7 @@ LEAVING: Final = (*ENDING, signal.SIGQUIT)
 """The signals that a host sends when it wants the server to exit."""
 
 IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""The signals that Python ignores. The server must not inherit that."""
+"""The signals that Python ignores. The server must start with the default action for them."""
 
 _GROUP_SIGNALS: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH)
 """The signals that a terminal sends to its whole foreground group."""
@@ -62,11 +62,11 @@ _HAS_SENDER: Final = hasattr(signal, "sigwaitinfo")
 
 
 class Signals:
-    """Receives signals, from the call of ``start`` on. ``fd`` is readable when some have come.
+    """Receives signals, from the call of ``start`` on. ``fd`` is readable when signals have come.
 
     Attributes:
-        blocked: which signals were blocked when we were started.
-        is_child_ignored: whether the host had us ignore SIGCHLD; the server is to ignore it too.
+        blocked: the signals that were blocked when the host started us.
+        is_child_ignored: whether the host started us with SIGCHLD ignored; the server must ignore it too.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Signals:
         self.is_child_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
         if self.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # A signal that the host had us ignore stays ignored.
+        # A signal that was ignored when the host started us stays ignored.
         numbers = [number for number in _forwarded() if signal.getsignal(number) != signal.SIG_IGN]
         self._numbers = {signal.SIGCHLD, *numbers}
         self._knows_sender = False
@@ -97,7 +97,7 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
 
     def read(self) -> Iterator[tuple[int, bool]]:
-        """The signals that have come: the number, and whether the server has received it already."""
+        """Yield the signals that have come: the number, and whether the server has received it already."""
         data = os.read(self.fd, 64)
         if self._knows_sender:
             for number, from_kernel in zip(data[::2], data[1::2], strict=True):
@@ -111,17 +111,17 @@ class Signals:
             info = signal.sigwaitinfo(self._numbers)
             try:
                 os.write(self._write_fd, bytes((info.si_signo, info.si_code == _SI_KERNEL)))
-            except BlockingIOError:  # thousands wait in the pipe already
+            except BlockingIOError:  # the pipe is full: thousands of signals wait in it
                 pass
 
 
 def name_of(number: int) -> str:
-    """The name that a signal is recorded by."""
+    """Return the name of a signal in the recording."""
     return FORWARDED.get(number) or f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 def stop() -> None:
-    """Stop this process as Ctrl-Z stops one; returns when it is continued."""
+    """Stop this process as Ctrl-Z would; return when it is continued."""
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))
     signal.pthread_kill(_thread.get_ident(), signal.SIGTSTP)
@@ -148,7 +148,7 @@ def _has_terminal() -> bool:
 
 
 def _is_in_foreground() -> bool:
-    """Whether a terminal's signals would reach us, and the server with us."""
+    """Whether this process, and so the server too, is in the foreground group of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY)
     except OSError:

@@ -1,14 +1,14 @@
-"""Write to a descriptor that is not ours without ever waiting for it.
+"""Write to inherited descriptors without ever blocking.
 
 Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK on it
-would apply to the host as well, even after our exit. So each kind of descriptor is written in another way:
+would apply to the host as well, even after our exit. So the way to write depends on the kind of descriptor:
 
-- a pipe is opened once more through /proc, which gives a description of our own (a regular file must not be
-  opened again: it would be overwritten from its start);
-- a socket takes a flag for each call (Node passes sockets to its children);
-- a regular file never waits, nor does /dev/null;
-- anything else (a terminal, a pipe where there is no /proc) is polled for room, and then at most PIPE_BUF
-  bytes are written, which it takes without waiting.
+- a pipe is opened once more through /proc, which gives a file description of our own (a regular file must not
+  be opened again: it would be overwritten from its start);
+- a socket accepts a flag in each call (Node passes sockets to its children);
+- writing to a regular file or to /dev/null never blocks;
+- anything else (a terminal, a pipe without /proc) is polled for room, and then at most PIPE_BUF bytes are
+  written, because so few bytes never block.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ WIDE_BYTES: Final = 1 << 20
 
 
 class Sink:
-    """A descriptor that is written, and the bytes that it did not take yet.
+    """A descriptor to write to, and the bytes that it has not accepted yet.
 
-    ``put`` writes what fits and returns the number of bytes. It raises ``BlockingIOError`` or returns 0 when
-    there is no room, and raises another ``OSError`` when nobody reads any more. ``number`` is the inherited
-    descriptor that ``fd`` stands for, or -1 if ``fd`` is our own.
+    ``put`` writes as many bytes as fit and returns their number. It raises ``BlockingIOError`` or returns 0
+    when there is no room, and raises another ``OSError`` when nobody reads any more. ``number`` is the
+    inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own.
     """
 
     __slots__ = ("close_fd", "fd", "kind", "number", "open", "put", "read_ns", "rest")
@@ -47,12 +47,12 @@ class Sink:
         self.number = number
         self.put = put
         self.open = True
-        self.rest: memoryview | None = None  # the part of a chunk that was not taken yet
-        self.kind = 0  # of the journal record that the rest will become
-        self.read_ns = 0
+        self.rest: memoryview | None = None  # the part of a chunk that is not written yet
+        self.kind = 0  # the kind of journal record that the rest will become
+        self.read_ns = 0  # when the rest was read
 
     def close(self) -> None:
-        """Close the descriptor. What is written from now on is discarded."""
+        """Close the descriptor. Bytes that are written from now on are discarded."""
         if self.open:
             self.open = False
             self.rest = None
@@ -64,7 +64,7 @@ class Sink:
 
 
 class RelaySource:
-    """A descriptor that is read, where its bytes go, and the kind of journal record they become."""
+    """A descriptor to read from, the sink for its bytes, and the kind of journal record they become."""
 
     __slots__ = ("close_fd", "fd", "kind", "sink")
 
@@ -75,13 +75,13 @@ class RelaySource:
 
 
 def own_sink(fd: int) -> Sink:
-    """A sink for a pipe that we made: our end becomes non-blocking, the other end is not affected."""
+    """Return a sink for a pipe that we made. Our end becomes non-blocking; the other end is not affected."""
     os.set_blocking(fd, False)
     return Sink(fd, _writer(fd))
 
 
 def inherited_sink(number: int) -> Sink:
-    """A sink for descriptor ``number``, which we share with our host."""
+    """Return a sink for descriptor ``number``, which we share with the host."""
     mode = os.fstat(number).st_mode
     if stat.S_ISFIFO(mode):
         try:
@@ -97,14 +97,14 @@ def inherited_sink(number: int) -> Sink:
 
 
 def widen(fd: int) -> int:
-    """Enlarge the buffer of a pipe or socket; returns by how many bytes, 0 where that is not possible."""
+    """Enlarge the buffer of a pipe or socket. Return by how many bytes, 0 if that is not possible."""
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISFIFO(mode):
             import fcntl
 
-            before = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
-            return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, max(before, WIDE_BYTES)) - before
+            old_bytes = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+            return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, max(old_bytes, WIDE_BYTES)) - old_bytes
         if stat.S_ISSOCK(mode):
             return _widen_socket(fd)
     except (OSError, AttributeError):  # above the limit of this user, or not Linux
@@ -130,11 +130,12 @@ def occupy_standard() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_RDWR), fd)  # opens as fd itself, the lowest free one
+            # ``open`` returns the lowest free descriptor, which is ``fd`` itself.
+            os.dup2(os.open(os.devnull, os.O_RDWR), fd)
 
 
 def open_descriptors() -> list[int]:
-    """The descriptors of this process from 3 on."""
+    """Return the open descriptors of this process from 3 on, or numbers that may be open."""
     where = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
     try:
         return [int(name) for name in os.listdir(where) if int(name) > 2]
@@ -160,15 +161,16 @@ def _widen_socket(fd: int) -> int:
 
     sock = _socket.socket(fileno=os.dup(fd))
     try:
-        before = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF)
+        old_bytes = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF)
         sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, WIDE_BYTES)
         # The system keeps half of the reported size for itself.
-        return (sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF) - before) // 2
+        return (sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF) - old_bytes) // 2
     finally:
         sock.close()
 
 
 def _polling_writer(fd: int) -> Put:
+    """Return a ``put`` that writes only as many bytes as never block, and only if there is room."""
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 

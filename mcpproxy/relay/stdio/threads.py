@@ -1,10 +1,10 @@
-"""The relay for systems without fork and without polling of pipes: threads and blocking calls.
+"""The relay for systems that have no fork and cannot poll pipes (Windows): threads and blocking calls.
 
-Each of the three streams has its own thread; others wait for the server and serve the recorder. Unlike in the
-loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request in the
-journal: a peer cannot answer what was not forwarded yet, and everything forwarded has been journaled. A lock
-around the journal gives one order. The price is a delay of a few microseconds, and the last chunk may be
-recorded although nobody read it."""
+Each of the three streams has its own thread; other threads wait for the server and serve the recorder. Unlike
+in the loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request
+in the journal: a peer cannot answer before the request is forwarded, and by then the request is journaled. A
+lock around the journal puts the chunks of all threads in one order. The cost is a delay of a few
+microseconds, and the last chunk may be recorded although nobody read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ CHUNK_BYTES: Final = 64 << 10
 
 
 def recorder_command(trace: str, live: str, quiet: bool) -> list[str]:
-    """The command that starts a recorder for ``trace``: its stdin is the wake pipe, its stderr gets notes."""
+    """Return the command that starts a recorder for ``trace``.
+
+    The recorder's stdin is the wake pipe, and it writes its notes to stderr. ``live`` is how it reports
+    findings there: ``text``, ``json`` or ``off``.
+    """
     return [sys.executable, "-m", "mcpproxy.recorder", trace, "--live", live, *(["--quiet"] if quiet else [])]
 
 
@@ -69,13 +73,14 @@ def run(
 
 
 class ThreadedRelay:
-    """One session: the server, the threads between it and the host, and the journal they share."""
+    """One session: the server, the threads between it and the host, and the journal that all threads
+    share."""
 
     def __init__(self, journal: Journal | None, grace_s: float, quiet: bool) -> None:
         self.journal = journal
         self.grace_s = grace_s
         self.quiet = quiet
-        self.lock = threading.RLock()  # say() may be called from inside an append
+        self.lock = threading.RLock()  # reentrant: the journal may call say() while it appends
         self.changed = threading.Event()  # the server has exited, or a deadline for it was set
         self.appended = threading.Event()
         self.server: subprocess.Popen[bytes] | None = None
@@ -131,25 +136,25 @@ class ThreadedRelay:
         self.notes = _start_thread(lambda: self._pass_notes(notes))
 
     def wait(self) -> int:
-        """Wait for the server, ending it when its host is gone; returns its exit code."""
+        """Wait until the server has exited, and return its exit code. If the host is gone, end the server."""
         assert self.server is not None
         while self.server.returncode is None:
             self.changed.wait(None if self.deadline is None else max(0, self.deadline - time.monotonic()))
             self.changed.clear()
             self._end_when_due()
-        end = time.monotonic() + LINGER_S
+        deadline = time.monotonic() + LINGER_S
         for thread in self.output:
-            thread.join(max(0, end - time.monotonic()))
+            thread.join(max(0, deadline - time.monotonic()))
         return self.server.returncode
 
     def finish(self, code: int | None) -> None:
         """Close the journal and our stdout, then wait a moment for the recorder to complete the trace."""
-        now = time.monotonic_ns()
-        self._record(journals.EXIT, now, exit_payload(code))
+        now_ns = time.monotonic_ns()
+        self._record(journals.EXIT, now_ns, exit_payload(code))
         with self.lock:
             self.finished = True
             if self.journal is not None:
-                self.journal.close(now)
+                self.journal.close(now_ns)
         _release(1)
         self.appended.set()  # _wake then closes the pipe, which tells the recorder of the end
         if self.notes is not None:
@@ -162,14 +167,14 @@ class ThreadedRelay:
         if not self.quiet:
             _write_all(2, f"mcpproxy: {visible(text)}\n".encode())
 
-    # What the threads do.
+    # The functions that the threads run.
 
     def _client_to_server(self, stdin: IO[bytes]) -> None:
         if self._copy(0, stdin.fileno(), journals.CLIENT):
             self._record(journals.CLIENT_EOF, time.monotonic_ns())
             self.client_ended = True
         else:
-            _release(0)  # the server reads no more, so the client meets a broken pipe
+            _release(0)  # the server does not read any more, so the client must get a broken pipe
         _close(stdin)
         self._start_grace_period()
 
@@ -220,15 +225,17 @@ class ThreadedRelay:
     # The life of the server.
 
     def _wait(self) -> None:
+        """Wait until the server has exited, and wake the main thread."""
         assert self.server is not None
         self.server.wait()
         self.changed.set()
 
     def _forward(self, number: int) -> None:
+        """Handle a signal: record it, and forward it to the server."""
         self.signalled = True
         self._record(journals.SIGNAL, time.monotonic_ns(), signal.Signals(number).name.encode())
         self.terminated = self.terminated or number == signal.SIGTERM
-        if sys.platform != "win32":  # there the console has informed the server as well
+        if sys.platform != "win32":  # on Windows the console sends the signal to the server as well
             self._kill(number)
         self._start_grace_period()
 
@@ -239,9 +246,10 @@ class ThreadedRelay:
             self.changed.set()
 
     def _end_when_due(self) -> None:
+        """End the server, gently and later by force, if its deadline has passed."""
         if self.deadline is None or time.monotonic() < self.deadline:
             return
-        # Windows has only one way to end a process; both signals mean it.
+        # Windows has only one way to end a process, and both signals use it.
         self._kill(_SIGKILL if self.terminated else signal.SIGTERM)
         self.deadline = None if self.terminated else time.monotonic() + self.grace_s
         self.terminated = True
@@ -264,7 +272,7 @@ def _forwarded() -> list[int]:
 
 
 def _start_thread(work: Callable[[], None]) -> threading.Thread:
-    """Start a daemon thread: it may be blocked in a read for ever, and must not keep the process alive."""
+    """Start a daemon thread, because a thread that blocks in a read must not keep the process alive."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
@@ -278,7 +286,7 @@ def _read(fd: int) -> bytes:
 
 
 def _write_all(fd: int, data: bytes) -> bool:
-    """Write all of ``data``, however long that takes; false if nobody reads ``fd`` any more."""
+    """Write all of ``data``, however long that takes; return false if nobody reads ``fd`` any more."""
     view = memoryview(data)
     try:
         while view:

@@ -1,7 +1,9 @@
-"""Connects a player to a live server: sends the player's messages, and gives it what the server sends.
+"""Connects a player to a live server: sends the player's messages, and passes the server's messages to it.
 
-A ``Link`` is the connection to the server, on stdio or over HTTP. Without an event for ``Player.patience_ns``
-the player gives up waiting. The link is always closed at the end, so no process and no connection is left.
+A live server is a real server that answers now, while the client is a recorded one. A ``Player`` decides what
+that client sends. A ``Link`` is the connection to the server, on stdio or
+over HTTP. If the player makes no progress for ``Player.patience_ns``, it continues without the messages that
+it waits for. The link is always closed at the end, so no process and no connection is left.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ServerFrame:
-    """A frame from the server."""
+    """A frame from the server. ``exchange`` is the number of its HTTP exchange, 0 on stdio."""
 
     raw: bytes
     exchange: int = 0
@@ -65,7 +67,7 @@ class Link(Protocol):
         ...
 
     async def send(self, send: Send) -> None:
-        """Send a message; what the server sends back comes as ``events``."""
+        """Send a message. The server's messages arrive in the queue ``events``."""
         ...
 
     async def end_input(self) -> None:
@@ -78,7 +80,7 @@ class Link(Protocol):
 
 
 async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None:
-    """Play the whole script, or as much of it as the server allows.
+    """Play the whole script, or the part that the server lets us play.
 
     Raises:
         McpProxyError: the server cannot be started.
@@ -94,9 +96,11 @@ async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None
 
 
 _DRAIN_S: Final = 2.0
+"""How long the server may go on sending after the last message of the client."""
 
 
 async def _run(player: Player, link: Link, timeout_ns: int) -> None:
+    """Send and receive until the player is done."""
     sends = player.begin(time.monotonic_ns())
     progress, deadline_ns = -1, 0
     while True:
@@ -107,39 +111,41 @@ async def _run(player: Player, link: Link, timeout_ns: int) -> None:
         now_ns = time.monotonic_ns()
         if player.progress != progress:
             progress, deadline_ns = player.progress, now_ns + player.patience_ns(timeout_ns)
-        link_event = await _next(link, deadline_ns - now_ns)
+        link_event = await _next_event(link, deadline_ns - now_ns)
         now_ns = time.monotonic_ns()
         sends = [] if link_event is None else _take(player, link_event, now_ns)
         if player.progress == progress and now_ns >= deadline_ns and not player.is_done:
             sends += player.give_up(now_ns)
 
 
-async def _drain(player: Player, link: Link, for_ns: int) -> None:
-    """Receive what the server still sends, and send nothing more."""
-    until_ns = time.monotonic_ns() + for_ns
-    while (left_ns := until_ns - time.monotonic_ns()) > 0:
-        link_event = await _next(link, left_ns)
+async def _drain(player: Player, link: Link, limit_ns: int) -> None:
+    """Receive the server's last messages for ``limit_ns`` at most, and send nothing more."""
+    deadline_ns = time.monotonic_ns() + limit_ns
+    while (remaining_ns := deadline_ns - time.monotonic_ns()) > 0:
+        link_event = await _next_event(link, remaining_ns)
         if link_event is None or isinstance(link_event, ServerGone):
             return
         _take(player, link_event, time.monotonic_ns())
 
 
-async def _next(link: Link, within_ns: int) -> LinkEvent | None:
+async def _next_event(link: Link, limit_ns: int) -> LinkEvent | None:
+    """Return the next event; ``None`` if none arrives within ``limit_ns``."""
     try:
-        async with asyncio.timeout(max(0.0, within_ns / 1e9)):
+        async with asyncio.timeout(max(0.0, limit_ns / 1e9)):
             return await link.events.get()
     except TimeoutError:
         return None
 
 
 def _take(player: Player, link_event: LinkEvent, now_ns: int) -> list[Send]:
+    """Pass an event to the player, and return the messages to send because of it."""
     match link_event:
         case ServerFrame(raw, exchange, event):
             return player.receive(raw, now_ns, exchange, event)
         case AnswerHead(exchange, status, headers):
-            player.head(exchange, status, headers)
+            player.receive_head(exchange, status, headers)
         case ExchangeOver(exchange):
-            return player.ended(exchange, now_ns)
+            return player.end_exchange(exchange, now_ns)
         case ServerGone(why):
             player.stop(why)
     return []

@@ -1,7 +1,7 @@
-"""A link to a live server over HTTP: sends a request for every step, and receives from all streams.
+"""A link to a live server over HTTP: sends an HTTP request for each message, and receives from all streams.
 
-Supports Streamable HTTP, with or without sessions, and HTTP+SSE, where the stream names the URL for POSTs.
-A stream that ends before its response is resumed.
+The link supports Streamable HTTP, with or without sessions, and HTTP+SSE, where an ``endpoint`` event on the
+stream names the URL for POSTs. A stream that ends before the response to its request is resumed.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ _CONNECT_S: Final = 10.0
 _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
 _MAX_UNREAD: Final = 1000
-"""How many events may wait in the queue; more make the reader of the response wait."""
-_LIMIT_BYTES: Final = 64 << 20
-_RESUMPTIONS: Final = 10
+"""How many events may wait in the queue. If the queue is full, no more is read from the server."""
+_MAX_BODY_BYTES: Final = 64 << 20
+_MAX_RESUMPTIONS: Final = 10
 _RETRY_S: Final = 1.0
 _LONGEST_RETRY_S: Final = 5.0
 
 
 class HttpLink:
-    """Sends requests to ``url`` as the recorded ``session`` did, with ``headers`` added to each."""
+    """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request."""
 
     def __init__(self, url: str, session: RecordedSession, headers: Sequence[tuple[str, str]] = ()) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
@@ -45,10 +45,10 @@ class HttpLink:
         self._is_http_sse: Final = any(
             entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
         )
-        self._address = url
-        self._has_address: Final = asyncio.Event()
+        self._post_url = url
+        self._has_post_url: Final = asyncio.Event()
         if not self._is_http_sse:
-            self._has_address.set()
+            self._has_post_url.set()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._client: httpx.AsyncClient | None = None
 
@@ -69,14 +69,15 @@ class HttpLink:
         self._client.headers.clear()
 
     async def send(self, send: Send) -> None:
-        """Send a message, and return as soon as the next one may follow."""
+        """Send a message, and return as soon as the next message may be sent."""
         exchange = send.step.exchange if send.step else None
         method = exchange.request.method if exchange and not send.raw else "POST"
         settled = asyncio.Event()
         task = self._start(self._exchange(method, send, settled))
-        if not send.asks:
+        if not send.has_request:
             await _wait_first(settled.wait(), task)
         if self._was_recorded_on_stdio and b'"notifications/initialized"' in send.raw:
+            # The recording has no GET, but without a GET stream the server could not send on its own.
             opened = asyncio.Event()
             stream = self._start(self._exchange("GET", Send(b""), opened))
             await _wait_first(opened.wait(), stream)
@@ -105,26 +106,29 @@ class HttpLink:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _exchange(self, method: str, send: Send, settled: asyncio.Event) -> None:
-        """Run one exchange to its end, including resumptions of its stream."""
+        """Run one exchange to its end, including resumptions of its stream.
+
+        ``settled`` is set when the next message may be sent.
+        """
         assert self._client is not None
         if method == "POST":
-            await self._has_address.wait()
+            await self._has_post_url.wait()
         headers = [*self._headers.headers(send), *self._extra_headers]
         stream = _Stream(self, send.exchange, _requests_in(send.raw) if method == "POST" else 0)
-        url = self._address if method == "POST" else self._url
+        url = self._post_url if method == "POST" else self._url
         try:
             await stream.run(self._client, method, url, headers, send.raw, settled)
-            for _ in range(_RESUMPTIONS):
+            for _ in range(_MAX_RESUMPTIONS):
                 if not stream.unanswered or not stream.last_id:
                     break
                 await asyncio.sleep(stream.retry_s)
-                dropped = ("content-type", "content-length")
-                resumed = [each for each in headers if each[0].lower() not in dropped]
+                body_headers = ("content-type", "content-length")
+                get_headers = [(name, value) for name, value in headers if name.lower() not in body_headers]
                 await stream.run(
                     self._client,
                     "GET",
                     self._url,
-                    [*resumed, ("Last-Event-ID", stream.last_id)],
+                    [*get_headers, ("Last-Event-ID", stream.last_id)],
                     b"",
                     settled,
                 )
@@ -140,19 +144,19 @@ class HttpLink:
             await self.events.put(ExchangeOver(send.exchange))
 
     async def receive_body(self, exchange: int, raw: bytes, event: SseEvent | None = None) -> None:
-        """Take a response body or an event."""
+        """Process a response body or an event."""
         if event is not None and event.name == "endpoint":
             address = urljoin(self._url, raw.decode("utf-8", "replace"))
             if urlsplit(address)[:2] == urlsplit(self._url)[:2]:
-                self._address = address
-                self._has_address.set()
+                self._post_url = address
+                self._has_post_url.set()
             return
         if version := negotiated_version(raw):
             self._headers.version = version
         await self.events.put(ServerFrame(raw, exchange, event))
 
     async def receive_head(self, exchange: int, response: httpx.Response) -> None:
-        """Take the head of a response."""
+        """Process the head of a response."""
         if id := response.headers.get(SESSION_ID):
             self._headers.session_id = id
         if exchange:
@@ -162,7 +166,11 @@ class HttpLink:
 
 
 class _Stream:
-    """The response of one exchange: how many requests are ``unanswered``, and how to resume the stream."""
+    """The response of one exchange: counts the requests still ``unanswered``, and knows how to resume.
+
+    ``last_id`` is the id of the last event, empty without one; ``retry_s`` is how long to wait before
+    resuming.
+    """
 
     def __init__(self, link: HttpLink, exchange: int, unanswered: int) -> None:
         self._link: Final = link
@@ -180,6 +188,7 @@ class _Stream:
         body: bytes,
         settled: asyncio.Event,
     ) -> None:
+        """Send a request and receive its response to the end; set ``settled`` when a stream is open."""
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers
         ]
@@ -216,10 +225,11 @@ class _Stream:
 
 
 async def _read_body(chunks: AsyncIterator[bytes]) -> bytes:
+    """Read a body, up to ``_MAX_BODY_BYTES``."""
     body = bytearray()
     async for chunk in chunks:
         body += chunk
-        if len(body) > _LIMIT_BYTES:
+        if len(body) > _MAX_BODY_BYTES:
             break
     return bytes(body)
 

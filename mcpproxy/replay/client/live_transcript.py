@@ -10,7 +10,11 @@ from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """An open request, as recorded and as sent. ``is_page``: it asks for a further page of a list."""
+    """An open request of the client, as recorded and as sent.
+
+    ``is_page``: the request asks for a page of a list that the recorded server did not have; then
+    ``recorded`` is the request for the page before it.
+    """
 
     recorded: SessionMessage
     live: SessionMessage
@@ -36,9 +40,12 @@ class LiveTranscript:
         event: SseEvent | None = None,
         answers: OpenRequest | None = None,
     ) -> SessionMessage:
-        """Add one message."""
+        """Add a message to the session, and return it as an entry of the session.
+
+        ``answers`` is the request that the message answers.
+        """
         index = len(self.session.messages)
-        place = answers.live.index if answers else None
+        answered_index = answers.live.index if answers else None
         entry = SessionMessage(
             index,
             index + 1,
@@ -46,7 +53,7 @@ class LiveTranscript:
             message,
             raw,
             at_ns=now_ns,
-            answers=place,
+            answers=answered_index,
             batch=0,
             exchange=exchange,
             event=event,
@@ -62,17 +69,20 @@ class LiveTranscript:
         """Remove an exchange whose request is not sent."""
         self.session.exchanges.pop(number, None)
 
-    def head(self, number: int, status: int, headers: Headers) -> None:
+    def set_head(self, number: int, status: int, headers: Headers) -> None:
         """Set the status and headers of a response."""
         if exchange := self.session.exchanges.get(number):
             exchange.status, exchange.headers = status, headers
 
-    def new_exchange(self, like: Exchange | None) -> int:
-        """Add an exchange that was not recorded; return its number, or 0 on stdio."""
-        if like is None:
+    def new_exchange(self, recorded: Exchange | None) -> int:
+        """Add an exchange that was not recorded, with the head of ``recorded``; return its number.
+
+        ``recorded`` is ``None`` on stdio; then the number is 0.
+        """
+        if recorded is None:
             return 0
         self._last_exchange += 1
-        self.open_exchange(self._last_exchange, like.request)
+        self.open_exchange(self._last_exchange, recorded.request)
         return self._last_exchange
 
     def unused_id(self) -> str:
@@ -82,5 +92,5 @@ class LiveTranscript:
 
     def take_unanswered(self, exchange: int) -> list[OpenRequest]:
         """Remove and return the open requests of an exchange that has ended."""
-        gone = [key for key, asked in self.open.items() if asked.live.exchange == exchange]
-        return [self.open.pop(key) for key in gone]
+        ids = [id for id, open_request in self.open.items() if open_request.live.exchange == exchange]
+        return [self.open.pop(id) for id in ids]

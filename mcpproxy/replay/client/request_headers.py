@@ -1,8 +1,8 @@
-"""The headers of a replayed HTTP request: the recorded ones, adapted to the live server.
+"""The headers of a replayed HTTP request: the recorded headers, adapted to the live server.
 
-The session id and the protocol version are the live server's, a name in a header follows the body, and
-headers that belong to the connection or are credentials are left out. For a session recorded on stdio the
-headers are those that its revision requires.
+The session id and the protocol version are those of the live server. A header that repeats a name of the body
+gets the name that is sent now. Headers of the connection, and credentials, are left out. For a session
+recorded on stdio the headers are those that its revision requires.
 """
 
 from base64 import b64encode
@@ -17,6 +17,7 @@ from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.session.masked_values import is_masked
 
 _NAMES: Final = ("name", "uri", "taskId")
+"""Members of params that the header ``Mcp-Name`` repeats."""
 _NOT_REPLAYED: Final = frozenset(
     {
         "host", "content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "te",
@@ -24,7 +25,7 @@ _NOT_REPLAYED: Final = frozenset(
         "last-event-id",
     }
 )  # fmt: skip
-"""Headers of the connection, and credentials, which have usually expired."""
+"""Headers that are not sent again: they belong to the connection, or are credentials, which expire."""
 
 
 class HeaderWriter:
@@ -44,45 +45,47 @@ class HeaderWriter:
         return self._required_headers(send.raw) if exchange is None else self._adapted_headers(exchange, send)
 
     def _adapted_headers(self, exchange: Exchange, send: Send) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
+        """Return the recorded headers with the session id, version and name of the live session."""
+        headers: list[tuple[str, str]] = []
         for name, value in exchange.request.headers:
             match name.lower():
                 case lower if lower == SESSION_ID:
-                    if live := self._id_for(value):
-                        found.append((name, live))
+                    if session_id := self._live_session_id(value):
+                        headers.append((name, session_id))
                 case "mcp-protocol-version" if value == self._recorded_version and self.version:
-                    found.append((name, self.version))
+                    headers.append((name, self.version))
                 case "mcp-name" if send.step and send.step.messages:
-                    found.append((name, _renamed(value, send.step.messages[0].raw, send.raw)))
+                    headers.append((name, _renamed(value, send.step.messages[0].raw, send.raw)))
                 case lower if lower not in _NOT_REPLAYED and "masked(" not in value:
-                    found.append((name, value))
+                    headers.append((name, value))
                 case _:
                     pass
-        return found
+        return headers
 
-    def _id_for(self, recorded: str) -> str:
-        """Return the live session id in place of the recorded one; any other id is kept."""
+    def _live_session_id(self, recorded: str) -> str:
+        """Return the live session id for the recorded session id; any other id is returned unchanged."""
         if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
             return self.session_id
         return recorded
 
     def _required_headers(self, raw: bytes) -> list[tuple[str, str]]:
-        found = [("Accept", "application/json, text/event-stream")]
+        """Return the headers that a message has to have, for a session that was recorded on stdio."""
+        headers = [("Accept", "application/json, text/event-stream")]
         if raw:
-            found.append(("Content-Type", "application/json"))
+            headers.append(("Content-Type", "application/json"))
         if self.session_id:
-            found.append(("Mcp-Session-Id", self.session_id))
+            headers.append(("Mcp-Session-Id", self.session_id))
         message = parse(raw)
         params = message.params if isinstance(message, Request | Notification) else None
         version = _member_at(params, "_meta", VERSION_KEY)
         if isinstance(message, Request | Notification) and isinstance(version, str):
-            found += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
+            headers += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
             name = next((name for key in _NAMES if isinstance(name := _member_at(params, key), str)), None)
             if name is not None:
-                found.append(("Mcp-Name", encoded_name(name)))
+                headers.append(("Mcp-Name", encoded_name(name)))
         elif self.version:
-            found.append(("MCP-Protocol-Version", self.version))
-        return found
+            headers.append(("MCP-Protocol-Version", self.version))
+        return headers
 
 
 def negotiated_version(raw: bytes) -> str:
@@ -99,18 +102,18 @@ def negotiated_version(raw: bytes) -> str:
 
 
 def _renamed(header: str, recorded: bytes, live: bytes) -> str:
-    """Return a header that repeats a name from the recorded body, updated for the live body."""
-    was, now = parse(recorded), parse(live)
-    if isinstance(was, Request) and isinstance(now, Request):
+    """Return the value of a header that repeats a name of the body: the name in the live body."""
+    recorded_request, live_request = parse(recorded), parse(live)
+    if isinstance(recorded_request, Request) and isinstance(live_request, Request):
         for key in _NAMES:
-            name = _member_at(now.params, key)
-            if _member_at(was.params, key) == decoded(header) and isinstance(name, str):
+            name = _member_at(live_request.params, key)
+            if _member_at(recorded_request.params, key) == decoded(header) and isinstance(name, str):
                 return header if name == decoded(header) else encoded_name(name)
     return header
 
 
 def encoded_name(name: str) -> str:
-    """Return a name as a header value: unchanged, or in base64 if a header cannot carry it."""
+    """Return a name as a header value: unchanged, or in base64 if a header cannot contain it."""
     is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 

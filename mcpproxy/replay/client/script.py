@@ -1,7 +1,7 @@
-"""The script of a recorded client: what it sent, step by step, and what it had received before each step.
+"""The script of a recorded client: the messages that it sent, and which messages it had received before each.
 
-A step is one message, one batch, or over HTTP an exchange without a message: a GET that opens a stream or a
-DELETE that ends the session.
+The script is a list of steps. A step is one message, one batch, or over HTTP an exchange without a message: a
+GET that opens a stream or a DELETE that ends the session.
 """
 
 from bisect import bisect_left
@@ -20,56 +20,57 @@ _WITHOUT_MESSAGE: Final = ("GET", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """One step, due when every server message before ``place`` has been received again.
+    """One step of the script.
 
-    ``exchange`` is the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange
-    without a message.
+    ``message_index`` is its position in the messages of the session: the step is due when every server
+    message before that position has been received again. ``seq`` is the number of its frame. ``exchange`` is
+    the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange without a message.
     """
 
     seq: int
-    place: int
+    message_index: int
     messages: tuple[SessionMessage, ...]
     exchange: Exchange | None = None
 
     @property
-    def asks(self) -> bool:
-        """Whether it contains a request, which the server has to answer."""
+    def has_request(self) -> bool:
+        """Whether the step contains a request, which the server has to answer."""
         return any(isinstance(entry.message, Request) for entry in self.messages)
 
 
 def steps(session: RecordedSession) -> list[ScriptStep]:
     """Return the script of one session, in order."""
-    found: list[ScriptStep] = []
+    script: list[ScriptStep] = []
     batch: list[SessionMessage] = []
     for entry in session.messages:
         if entry.sender != CLIENT or not entry.raw.strip() or _answers_a_ping(session, entry):
             continue
         if batch and batch[0].seq != entry.seq:
-            found.append(_step(session, batch))
+            script.append(_step(session, batch))
             batch = []
         if entry.batch:
             batch.append(entry)
         else:
-            found.append(_step(session, [entry]))
+            script.append(_step(session, [entry]))
     if batch:
-        found.append(_step(session, batch))
-    spoken = {step.exchange.number for step in found if step.exchange}
+        script.append(_step(session, batch))
+    exchanges_with_messages = {step.exchange.number for step in script if step.exchange}
     for exchange in session.exchanges.values():
         head = exchange.request
         is_resumption = any(name.lower() == "last-event-id" for name, _ in head.headers)
         if (
-            exchange.number not in spoken
+            exchange.number not in exchanges_with_messages
             and head.method in _WITHOUT_MESSAGE
             and head.endpoint
             and not is_resumption
         ):
-            place = bisect_left(session.messages, head.seq, key=lambda entry: entry.seq)
-            found.append(ScriptStep(head.seq, place, (), exchange))
-    return sorted(found, key=lambda step: step.seq)
+            message_index = bisect_left(session.messages, head.seq, key=lambda entry: entry.seq)
+            script.append(ScriptStep(head.seq, message_index, (), exchange))
+    return sorted(script, key=lambda step: step.seq)
 
 
-def awaited(session: RecordedSession) -> list[SessionMessage]:
-    """Return the server messages that a client may have waited for: all but pings and empty events."""
+def awaited_messages(session: RecordedSession) -> list[SessionMessage]:
+    """Return the server messages that a client may have waited for: all except pings and empty events."""
     return [
         entry
         for entry in session.messages
@@ -82,26 +83,27 @@ def awaited(session: RecordedSession) -> list[SessionMessage]:
 
 def is_masked_anywhere(value: JSON) -> bool:
     """Whether the recording masks a value anywhere in a message."""
-    return any(isinstance(one, str) and MASK.search(one) is not None for one in _scalars(value))
+    return any(isinstance(scalar, str) and MASK.search(scalar) is not None for scalar in _scalars(value))
 
 
 def _step(session: RecordedSession, entries: list[SessionMessage]) -> ScriptStep:
-    first = entries[0]
-    return ScriptStep(first.seq, first.index, tuple(entries), session.exchanges.get(first.exchange))
+    entry = entries[0]
+    return ScriptStep(entry.seq, entry.index, tuple(entries), session.exchanges.get(entry.exchange))
 
 
 def _answers_a_ping(session: RecordedSession, entry: SessionMessage) -> bool:
-    answers = isinstance(entry.message, Response | ErrorResponse) and entry.answers is not None
-    return answers and session.messages[entry.answers or 0].method == "ping"
+    is_answer = isinstance(entry.message, Response | ErrorResponse) and entry.answers is not None
+    return is_answer and session.messages[entry.answers or 0].method == "ping"
 
 
 def _scalars(value: JSON) -> Iterator[JSON]:
+    """Yield every string, number and literal in a value."""
     stack: list[JSON] = [value]
     while stack:
-        one = stack.pop()
-        if isinstance(one, dict):
-            stack += one.values()
-        elif isinstance(one, list):
-            stack += one
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
         else:
-            yield one
+            yield item

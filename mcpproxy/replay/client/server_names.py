@@ -1,7 +1,8 @@
 """Names that a server issues and a client sends back: cursors, request states, task ids, session ids.
 
-The names in a recording are those of the recorded run. When the live server has answered a request, the
-recorded and the live name of the same thing are known, and later client messages are translated.
+In a recording these names are those that the recorded server issued. The live server issues others in its
+responses. From the recorded and the live response to one request we learn which live name stands for which
+recorded name, and translate later client messages.
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.raw_json import Path
 
-_RELATED: Final = "io.modelcontextprotocol/related-task"
+_RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 
 _ISSUED: Final[tuple[tuple[Path, str], ...]] = (
     (("nextCursor",), "cursor"),
@@ -20,78 +21,84 @@ _ISSUED: Final[tuple[tuple[Path, str], ...]] = (
     (("task", "taskId"), "taskId"),
     (("sessionId",), "sessionId"),
 )
-"""Where a result contains an issued name, and the name of the member in later params."""
+"""Paths of issued names in a result, each with the kind of the name (a key of ``_NOUN_OF_KIND``)."""
 
 _RETURNED: Final[tuple[tuple[Path, str], ...]] = (
     (("params", "cursor"), "cursor"),
     (("params", "requestState"), "requestState"),
     (("params", "taskId"), "taskId"),
     (("params", "sessionId"), "sessionId"),
-    (("params", "_meta", _RELATED, "taskId"), "taskId"),
-    (("result", "_meta", _RELATED, "taskId"), "taskId"),
+    (("params", "_meta", _RELATED_TASK_KEY, "taskId"), "taskId"),
+    (("result", "_meta", _RELATED_TASK_KEY, "taskId"), "taskId"),
 )
-"""Where a client message contains an issued name."""
+"""Paths of issued names in a client message, each with the kind of the name."""
 
-_WORDS: Final = {
+_NOUN_OF_KIND: Final = {
     "cursor": "cursor",
     "requestState": "request state",
     "taskId": "task",
     "sessionId": "session",
 }
+"""Kind of a name -> the word for it in messages to the user."""
 
 
 class WithheldError(McpProxyError):
-    """A message cannot be sent: the live server issued no name in place of one that it contains."""
+    """A message cannot be sent: it contains a name for which the live server issued no other."""
 
 
 class ServerNames:
     """Maps recorded names to live names."""
 
     def __init__(self) -> None:
-        self._live: Final[dict[tuple[str, str], str | None]] = {}
-        self._inputs: Final[dict[str, str]] = {}
+        self._live_names: Final[dict[tuple[str, str], str | None]] = {}  # (kind, recorded name) -> live name
+        self._input_names: Final[dict[str, str]] = {}  # recorded name of an input request -> live name
 
     def learn(self, recorded: JSON, live: JSON) -> None:
-        """Take the recorded and the live result of one request."""
+        """Learn from the recorded and the live result of one request."""
         for path, kind in _ISSUED:
-            was, now = _member_at(recorded, path), _member_at(live, path)
-            if isinstance(was, str):
-                self._live[kind, was] = now if isinstance(now, str) else None
-        old, new = _member_at(recorded, ("inputRequests",)), _member_at(live, ("inputRequests",))
-        if isinstance(old, dict) and isinstance(new, dict):
-            free = {name: request for name, request in new.items() if name not in old}
-            for name, request in old.items():
-                twin = next(
-                    (other for other, each in free.items() if _method(each) == _method(request)), None
-                )
-                if name not in new and twin is not None:
-                    self._inputs[name] = twin
-                    del free[twin]
+            recorded_name, live_name = _member_at(recorded, path), _member_at(live, path)
+            if isinstance(recorded_name, str):
+                self._live_names[kind, recorded_name] = live_name if isinstance(live_name, str) else None
+        recorded_inputs = _member_at(recorded, ("inputRequests",))
+        live_inputs = _member_at(live, ("inputRequests",))
+        if not isinstance(recorded_inputs, dict) or not isinstance(live_inputs, dict):
+            return
+        unmatched = {name: request for name, request in live_inputs.items() if name not in recorded_inputs}
+        for name, request in recorded_inputs.items():
+            if name in live_inputs:
+                continue
+            method = _method(request)
+            same_method = (live_name for live_name, other in unmatched.items() if _method(other) == method)
+            if (counterpart := next(same_method, None)) is not None:
+                self._input_names[name] = counterpart
+                del unmatched[counterpart]
 
     def live(self, kind: str, recorded: str) -> str:
-        """Return the live name for a recorded one; the recorded name itself if there is none."""
-        return self._live.get((kind, recorded)) or recorded
+        """Return the live name for a recorded name; the recorded name itself if there is no live name."""
+        return self._live_names.get((kind, recorded)) or recorded
 
     def translated(self, raw: bytes, value: JSONObject) -> bytes:
         """Return a recorded message with live names; all other bytes are unchanged.
 
+        ``raw`` are the bytes of the message, and ``value`` is the parsed message.
+
         Raises:
-            WithheldError: the live server issued no such name.
+            WithheldError: the message contains a name for which the live server issued no other.
         """
         edits: dict[Path, bytes] = {}
         for path, kind in _RETURNED:
             name = _member_at(value, path)
-            if not isinstance(name, str) or (kind, name) not in self._live:
+            if not isinstance(name, str) or (kind, name) not in self._live_names:
                 continue
-            live = self._live[kind, name]
-            if live is None:
-                raise WithheldError(f"the server gave no {_WORDS[kind]} this time")
-            if live != name:
-                edits[path] = raw_json.written(live)
+            live_name = self._live_names[kind, name]
+            if live_name is None:
+                raise WithheldError(f"the server gave no {_NOUN_OF_KIND[kind]} this time")
+            if live_name != name:
+                edits[path] = raw_json.written(live_name)
         inputs = _member_at(value, ("params", "inputResponses"))
-        if isinstance(inputs, dict) and self._inputs.keys() & inputs.keys():
+        if isinstance(inputs, dict) and self._input_names.keys() & inputs.keys():
             path = ("params", "inputResponses")
-            edits[path] = raw_json.renamed(raw_json.value_bytes(raw, path) or b"{}", self._inputs)
+            edits[path] = raw_json.renamed(raw_json.value_bytes(raw, path) or b"{}", self._input_names)
         return raw_json.spliced(raw, edits) if edits else raw
 
 

@@ -1,4 +1,4 @@
-"""A link to a live server on stdio: a child process, ended together with its whole process group."""
+"""A link to a live server on stdio: a child process in a process group of its own."""
 
 import asyncio
 import os
@@ -16,18 +16,21 @@ from mcpproxy.replay.client.player import Send
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_UNREAD: Final = 1000
+"""How many events may wait in the queue. If the queue is full, no more is read from the server."""
 _GRACE_S: Final = 2.0
+"""How long the process may take to exit by itself."""
 _SHORT_GRACE_S: Final = 0.2
+"""How long the process may take to exit by itself if the replay stopped before the end of the script."""
 
 
 class StdioLink:
-    """Runs ``command``, which inherits our stderr. ``exit_code`` is set when it has ended."""
+    """Runs ``command``, which inherits our stderr. ``exit_code`` is set when the process has ended."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self.exit_code: int | None = None
         self._command: Final = command
-        self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()
+        self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()  # ``None``: close stdin
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
         self._grace_s = _SHORT_GRACE_S
@@ -36,7 +39,7 @@ class StdioLink:
         """Start the command.
 
         Raises:
-            McpProxyError: it cannot be started.
+            McpProxyError: the command cannot be started.
         """
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -56,43 +59,44 @@ class StdioLink:
             await self._lines.put(send.raw + b"\n")
 
     async def end_input(self) -> None:
-        """Close its stdin when everything is written, and allow it more time to exit by itself."""
+        """Close stdin of the process when all lines are written, and allow it more time to exit by itself."""
         self._grace_s = _GRACE_S
         await self._lines.put(None)
 
     async def close(self) -> None:
-        """Wait briefly for it to exit, then end it and everything that it started."""
+        """Wait briefly for the process to exit, then end it and every process that it started."""
         process = self._process
         if process is None:
             return
         try:
             await self._lines.put(None)
-            await _ended(process, self._grace_s)
+            await _wait_for_exit(process, self._grace_s)
             if process.returncode is None:
                 _signal(process, signal.SIGTERM)
-                await _ended(process, self._grace_s)
+                await _wait_for_exit(process, self._grace_s)
         finally:
             _signal(process, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            # A grandchild may keep its stdout open; asyncio has no public way to close the pipe.
+            # A process that the server started may keep stdout open; asyncio has no public way to close the
+            # pipe.
             process._transport.close()  # pyright: ignore
             self.exit_code = await process.wait()
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
         framer = LineFramer()
-        in_pieces = False
+        is_in_pieces = False
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for raw, _, _, continues in framer.feed(chunk, 0):
-                # A line longer than the limit comes in pieces, none of which is a message.
-                if not continues and not in_pieces:
+                # The framer splits a line longer than its limit; a piece of a line is not a message.
+                if not continues and not is_in_pieces:
                     await self.events.put(ServerFrame(raw))
-                in_pieces = continues
+                is_in_pieces = continues
         for raw, _, _, _ in framer.end():
             await self.events.put(ServerFrame(raw))
-        await _ended(process, _GRACE_S)
+        await _wait_for_exit(process, _GRACE_S)
         code = process.returncode
         if code is None:
             how = "closed its stdout"
@@ -109,14 +113,14 @@ class StdioLink:
         process.stdin.close()
 
 
-async def _ended(process: Process, within_s: float) -> None:
+async def _wait_for_exit(process: Process, limit_s: float) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(limit_s):
             await process.wait()
 
 
 def _signal(process: Process, number: int) -> None:
-    """Send a signal to the process and everything that it started, if still running."""
+    """Send a signal to the process, and to the processes that it started (on Windows not to these)."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.send_signal(number)

@@ -20,21 +20,26 @@ _GENERATED: Final = (
     ("task", "createdAt"),
     ("task", "lastUpdatedAt"),
 )
-"""Values that a server generates for each response: only their presence is compared."""
+"""Paths in a result of values that a server generates anew each time; only their presence is compared."""
 
 
-def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -> Iterator[Change]:
-    """Yield the changes from one response to the other; if its kind changed, only that change."""
-    match was.message, now.message:
+def answer_changes(
+    expected_answer: SessionMessage, found_answer: SessionMessage, rules: DiffRules
+) -> Iterator[Change]:
+    """Yield the changes from the expected response to the found one.
+
+    If they are of different kinds (result, tool error, error), only that change is reported.
+    """
+    match expected_answer.message, found_answer.message:
         case Response(result=expected), Response(result=found):
-            if status := _status_change(expected, found):
-                yield status
+            if status_change := _status_change(expected, found):
+                yield status_change
                 return
-            for each in differences(normalised(expected), normalised(found), rules, "/result"):
-                yield change_from(each)
+            for difference in differences(normalised(expected), normalised(found), rules, "/result"):
+                yield change_from(difference)
         case ErrorResponse(error=expected), ErrorResponse(error=found):
-            for each in differences(or_none(expected), or_none(found), rules, "/error"):
-                yield change_from(each)
+            for difference in differences(or_none(expected), or_none(found), rules, "/error"):
+                yield change_from(difference)
         case Response(), ErrorResponse(error=found):
             yield Change(
                 "status", f"is an error{_error_text(found)}, was a result", "/error", found=or_none(found)
@@ -47,19 +52,19 @@ def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -
 
 
 def normalised(value: JSON) -> JSON:
-    """Return a result or params with a fixed word in place of every generated value."""
+    """Return a copy of a result or params in which a fixed word replaces every generated value."""
     if not isinstance(value, dict):
         return value
     copy = dict(value)
-    for *outer, name in _GENERATED:
-        holder: JSON = copy
-        for step in outer:
-            inner = holder.get(step) if isinstance(holder, dict) else None
-            if isinstance(holder, dict) and isinstance(inner, dict):
-                holder[step] = inner = dict(inner)
-            holder = inner
-        if isinstance(holder, dict) and isinstance(holder.get(name), str):
-            holder[name] = "(there)"
+    for *outer_names, name in _GENERATED:
+        parent: JSON = copy
+        for outer_name in outer_names:
+            child = parent.get(outer_name) if isinstance(parent, dict) else None
+            if isinstance(parent, dict) and isinstance(child, dict):
+                parent[outer_name] = child = dict(child)
+            parent = child
+        if isinstance(parent, dict) and isinstance(parent.get(name), str):
+            parent[name] = "(there)"
     return copy
 
 
@@ -72,19 +77,21 @@ def _status_change(expected: JSON, found: JSON) -> Change | None:
     """Return the change if the results are of different kinds; their members are then not compared."""
     if not isinstance(expected, dict) or not isinstance(found, dict):
         return None
-    failed, fails = expected.get("isError") is True, found.get("isError") is True
-    if failed != fails:
-        words = ("a tool error", "a result")
-        text = f"is {words[not fails]}, was {words[not failed]}{_first_text(found if fails else expected)}"
-        return Change("status", text, "/result/isError", failed, fails)
-    was, now = expected.get("resultType", "complete"), found.get("resultType", "complete")
-    if was != now:
-        text = f"is a result of type {shown(now)}, was one of type {shown(was)}"
-        return Change("status", text, "/result/resultType", was, now)
+    was_error, is_error = expected.get("isError") is True, found.get("isError") is True
+    if was_error != is_error:
+        old_kind = "a tool error" if was_error else "a result"
+        new_kind = "a tool error" if is_error else "a result"
+        text = f"is {new_kind}, was {old_kind}{_first_text(found if is_error else expected)}"
+        return Change("status", text, "/result/isError", was_error, is_error)
+    old_type, new_type = expected.get("resultType", "complete"), found.get("resultType", "complete")
+    if old_type != new_type:
+        text = f"is a result of type {shown(new_type)}, was one of type {shown(old_type)}"
+        return Change("status", text, "/result/resultType", old_type, new_type)
     return None
 
 
 def _first_text(result: JSONObject) -> str:
+    """Return the first text in a result, in parentheses; empty if it has none."""
     content = result.get("content")
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and isinstance(text := part.get("text"), str):

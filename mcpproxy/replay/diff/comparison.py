@@ -1,7 +1,7 @@
-"""The result of comparing two sessions: an item for each thing that the server did, with its changes.
+"""The result of comparing two sessions: a list of items, each with its changes.
 
 An *item* is one response, one listing with all its pages, or one request or notification of the server. A
-*change* is one difference in an item.
+*change* is one difference in an item. The first session is called *expected*, the second *found*.
 """
 
 from collections import Counter
@@ -16,8 +16,10 @@ ItemVerdict: TypeAlias = Literal["same", "changed", "missing", "new"]
 
 ITEM_VERDICTS: Final[tuple[ItemVerdict, ...]] = ("same", "changed", "missing", "new")
 
-_SHORT: Final = 50
-_BEFORE: Final = 20
+_SHORT_CHARS: Final = 50
+"""Texts up to this length are shown from their start."""
+_CONTEXT_CHARS: Final = 20
+"""How much of two longer texts is shown before their first difference."""
 
 Kind: TypeAlias = Literal["value", "status", "added", "removed", "description", "schema"]
 
@@ -26,9 +28,10 @@ Kind: TypeAlias = Literal["value", "status", "added", "removed", "description", 
 class Change:
     """One difference, as text and as data.
 
-    ``status``: a result instead of an error or the reverse; ``added`` and ``removed``: an entry of a list;
-    ``description`` and ``schema``: that member of an entry; ``value``: anything else. ``pointer`` is a JSON
-    Pointer into the recorded message, or into the found message for a new value.
+    ``kind`` is ``status`` if a result became an error or the reverse, or if an HTTP status changed; ``added``
+    or ``removed`` for an entry of a list; ``description`` or ``schema`` for a changed member of an entry;
+    ``value`` for any other change. ``pointer`` is a JSON Pointer into the expected message, or into the found
+    message if the value is new.
     """
 
     kind: Kind
@@ -40,10 +43,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ComparedItem:
-    """One thing that the server did in either recording.
+    """One item of the comparison, as it was in the two sessions.
 
-    ``frame`` is its frame (for an answer, that of the request) in the first recording, ``found_frame`` in the
-    second; ``None`` if absent. ``remark`` is information that does not count as a difference.
+    ``what`` describes the item. ``frame`` is the number of its frame in the expected session, and
+    ``found_frame`` in the found session; ``None`` if that session does not have the item. For a response they
+    are the frames of the request. ``remark`` is information that does not count as a difference.
     """
 
     what: str
@@ -57,7 +61,10 @@ class ComparedItem:
 
 @dataclass(slots=True)
 class Comparison:
-    """All items, in recorded order and then the new ones. ``notes`` are about the comparison itself."""
+    """The comparison of two recordings: ``expected`` and ``found`` are their names.
+
+    ``items`` are in recorded order, with new items at the end. ``notes`` are about the comparison itself.
+    """
 
     expected: str
     found: str
@@ -77,11 +84,15 @@ class Comparison:
 
 
 def change_from(difference: Difference, kind: Kind = "value", subject: str = "", within: str = "") -> Change:
-    """Return a difference as a change in ``subject``; ``within`` is its place there, if not the pointer."""
+    """Return a difference as a change.
+
+    The text of the change names ``subject``, such as a tool, and ``within``, the pointer inside the subject.
+    If ``within`` is empty, the text has the pointer of the difference.
+    """
     pointer = within or difference.pointer
     expected, found = _near_the_difference(difference.expected, difference.found)
-    moved = Difference(pointer, difference.change, expected, found)
-    text = f"{subject}: {moved}" if subject else str(moved)
+    described = Difference(pointer, difference.change, expected, found)
+    text = f"{subject}: {described}" if subject else str(described)
     return Change(kind, text, difference.pointer, difference.expected, difference.found)
 
 
@@ -90,10 +101,12 @@ def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
     if not isinstance(expected, str) or not isinstance(found, str):
         return expected, found
     pairs = enumerate(zip(expected, found, strict=False))
-    shared = next((place for place, (one, other) in pairs if one != other), min(len(expected), len(found)))
-    if max(len(expected), len(found)) <= _SHORT or shared <= _BEFORE:
+    shared_chars = next(
+        (position for position, (left, right) in pairs if left != right), min(len(expected), len(found))
+    )
+    if max(len(expected), len(found)) <= _SHORT_CHARS or shared_chars <= _CONTEXT_CHARS:
         return expected, found
-    start = shared - _BEFORE
+    start = shared_chars - _CONTEXT_CHARS
     return f"…{expected[start:]}", f"…{found[start:]}"
 
 

@@ -1,6 +1,6 @@
 """Compares lists of tools, prompts and resources by name; all pages of one listing form one list.
 
-The position of an entry and its page do not count; the set of entries and their content do.
+The entries and their content are compared. The order of the entries, and their division into pages, are not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,11 @@ from mcpproxy.session.frame import CLIENT
 
 @dataclass(frozen=True, slots=True)
 class ListKind:
-    """The member of a result with the list, the member with an entry's name, and the noun for messages."""
+    """A kind of list.
+
+    ``member`` is the member of the result that holds the list, ``key`` the member of an entry that names it,
+    and ``noun`` the word for an entry in messages.
+    """
 
     member: str
     key: str
@@ -38,12 +42,15 @@ _SCHEMAS: Final = ("inputSchema", "outputSchema", "arguments")
 _DESCRIPTIONS: Final = ("description", "title")
 
 _Name: TypeAlias = tuple[str, int]
-"""A name, and how many earlier entries have the same name."""
+"""The name of an entry, and how many earlier entries have the same name."""
 
 
 @dataclass(slots=True)
 class PagedListing:
-    """One listing: the requests for its pages and their results. ``first`` asks for the first page."""
+    """One listing: the requests for its pages and their results.
+
+    ``first`` is the request for the first page.
+    """
 
     first: SessionMessage
     requests: list[SessionMessage] = field(default_factory=list[SessionMessage])
@@ -51,14 +58,14 @@ class PagedListing:
 
     @property
     def list_kind(self) -> ListKind:
-        """What kind of list it is."""
+        """The kind of list that was requested."""
         return LISTS[self.first.method or ""]
 
 
 def listings(session: RecordedSession) -> list[PagedListing]:
     """Return every listing of a session that was answered, in the order of their first pages."""
-    found: list[PagedListing] = []
-    goes_on: dict[tuple[str, str], PagedListing] = {}
+    all_listings: list[PagedListing] = []
+    continued_by: dict[tuple[str, str], PagedListing] = {}
     for entry in session.messages:
         message = entry.message
         if entry.sender != CLIENT or not isinstance(message, Request) or message.method not in LISTS:
@@ -70,16 +77,16 @@ def listings(session: RecordedSession) -> list[PagedListing]:
         if not isinstance(result, dict):
             continue
         cursor = _cursor(message)
-        listing = goes_on.pop((message.method, cursor), None) if cursor is not None else None
+        listing = continued_by.pop((message.method, cursor), None) if cursor is not None else None
         if listing is None:
             listing = PagedListing(entry)
-            found.append(listing)
+            all_listings.append(listing)
         listing.requests.append(entry)
         listing.results.append(result)
-        following = result.get("nextCursor")
-        if isinstance(following, str):
-            goes_on[message.method, following] = listing
-    return found
+        next_cursor = result.get("nextCursor")
+        if isinstance(next_cursor, str):
+            continued_by[message.method, next_cursor] = listing
+    return all_listings
 
 
 def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> Iterator[Change]:
@@ -94,19 +101,20 @@ def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> It
             yield Change("added", f"{list_kind.noun} {shown(name[0])} is new", pointer, found=value)
     for name, (pointer, value) in old.items():
         if name in new:
-            for each in differences(value, new[name][1], rules, pointer):
-                within = each.pointer.removeprefix(pointer)
-                yield change_from(each, _kind(within), f"{list_kind.noun} {shown(name[0])}", within)
-    for each in differences(_envelope(expected), _envelope(found), rules, "/result"):
-        yield change_from(each)
+            for difference in differences(value, new[name][1], rules, pointer):
+                within = difference.pointer.removeprefix(pointer)
+                yield change_from(difference, _kind(within), f"{list_kind.noun} {shown(name[0])}", within)
+    for difference in differences(_envelope(expected), _envelope(found), rules, "/result"):
+        yield change_from(difference)
 
 
-def pages(all_listings: Iterable[PagedListing]) -> set[int]:
-    """Return the places of all requests that belong to a listing."""
+def request_indices(all_listings: Iterable[PagedListing]) -> set[int]:
+    """Return the indices of all requests that belong to a listing."""
     return {entry.index for listing in all_listings for entry in listing.requests}
 
 
 def _kind(pointer: str) -> Kind:
+    """Return the kind of a change at ``pointer`` in an entry."""
     member = pointer[1:].partition("/")[0]
     if member in _SCHEMAS:
         return "schema"
@@ -114,23 +122,25 @@ def _kind(pointer: str) -> Kind:
 
 
 def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
+    """Yield each entry of a listing: its name, its JSON Pointer and its value."""
     list_kind = listing.list_kind
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for result in listing.results:
         entries = result.get(list_kind.member)
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            named = entry.get(list_kind.key) if isinstance(entry, dict) else None
-            name = named if isinstance(named, str) else ""
-            count = seen[name] = seen.get(name, -1) + 1
-            yield (name, count), (f"/result{token(list_kind.member)}/{index}", entry)
+            key = entry.get(list_kind.key) if isinstance(entry, dict) else None
+            name = key if isinstance(key, str) else ""
+            earlier = counts.get(name, 0)
+            counts[name] = earlier + 1
+            yield (name, earlier), (f"/result{token(list_kind.member)}/{index}", entry)
 
 
 def _envelope(listing: PagedListing) -> JSON:
-    """Return the first page without its entries; a malformed list is kept."""
-    list_kind = listing.list_kind
-    first = listing.results[0]
-    hidden = {"nextCursor", *((list_kind.member,) if isinstance(first.get(list_kind.member), list) else ())}
-    return {name: value for name, value in first.items() if name not in hidden}
+    """Return the result of the first page without its entries and cursor; a malformed list is kept."""
+    member = listing.list_kind.member
+    first_page = listing.results[0]
+    left_out = {"nextCursor", *((member,) if isinstance(first_page.get(member), list) else ())}
+    return {name: value for name, value in first_page.items() if name not in left_out}
 
 
 def _cursor(request: Request) -> str | None:

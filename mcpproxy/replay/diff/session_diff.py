@@ -1,10 +1,11 @@
 """Compares what the servers of two sessions did.
 
-Responses are compared with the responses to the same requests, lists by name, and the server's own requests
-and notifications method by method: equal ones are paired first, the others in order.
+A response is compared with the response to the same request in the other session. Lists are compared by the
+names of their entries. Requests and notifications of the server are compared method by method: equal messages
+are paired first, and the others in order.
 
-Values that differ in every run do not count: ``_meta``, progress tokens and the version in ``serverInfo``. Of
-cursors, request states and task ids only the presence counts.
+Values that differ in every run are not compared: ``_meta``, progress tokens and the version in
+``serverInfo``. Of cursors, request states and task ids only the presence is compared.
 """
 
 from collections import defaultdict, deque
@@ -37,17 +38,17 @@ VOLATILE: Final = (
 
 _SLOWER_NS: Final = 500_000_000
 _SLOWER_TIMES: Final = 2
-"""An answer is slower if it takes at least this much longer, and at least this many times as long."""
+"""A response counts as slower if it takes at least ``_SLOWER_NS`` longer and ``_SLOWER_TIMES`` as long."""
 
-_CANDIDATES: Final = 50
-"""How many messages without a partner are compared with each other one, to find an equivalent one."""
+_MAX_CANDIDATES: Final = 50
+"""How many messages of the second session a message is compared with, to find an equivalent message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """Which requests (by index) and HTTP exchanges (by number) of two sessions correspond.
 
-    ``unsent`` holds the requests that were not sent again, with the reason.
+    ``unsent`` maps each request that was not sent again to the reason.
     """
 
     requests: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -56,7 +57,7 @@ class Pairing:
 
 
 def pair_requests(expected: RecordedSession, found: RecordedSession, rules: DiffRules) -> Pairing:
-    """Pair the requests of two sessions by method and params, equal ones in order."""
+    """Pair the requests of two sessions that have the same method and params; repeated requests in order."""
     matcher = Matcher((entry for entry in found.messages if _is_client_request(entry)), ignore=rules.ignore)
     requests: dict[int, int] = {}
     exchanges: dict[int, int] = {}
@@ -64,11 +65,11 @@ def pair_requests(expected: RecordedSession, found: RecordedSession, rules: Diff
         if (
             _is_client_request(entry)
             and isinstance(entry.message, Request)
-            and (twin := matcher.take(entry.message))
+            and (counterpart := matcher.take(entry.message))
         ):
-            requests[entry.index] = twin.index
-            if entry.exchange and twin.exchange:
-                exchanges[entry.exchange] = twin.exchange
+            requests[entry.index] = counterpart.index
+            if entry.exchange and counterpart.exchange:
+                exchanges[entry.exchange] = counterpart.exchange
     return Pairing(requests, exchanges)
 
 
@@ -94,18 +95,19 @@ class _SessionComparison:
         self._pairing: Final = pairing
         self._rules: Final = DiffRules(ignore=(*VOLATILE, *rules.ignore), alike=rules.alike)
         self._cancelled: Final = _cancelled(expected)
-        # The errors without an id that were taken as answers: session and index of each.
+        # The errors without an id that count as responses: (id() of the session, index) of each.
         self._answers_without_id: Final[set[tuple[int, int]]] = set()
 
     def items(self, ignored_methods: frozenset[str]) -> list[ComparedItem]:
+        """Return all items: first those of the expected session in order, then the new ones in order."""
         known_items, new_items = self._client_requests(ignored_methods)
-        for more in (
+        for indexed_items in (
             self._unsolicited(_server_requests, ignored_methods),
             self._unsolicited(_server_notifications, ignored_methods),
             self._unmatched_lines(),
             self._exchanges(ignored_methods),
         ):
-            for index, item in more:
+            for index, item in indexed_items:
                 items = new_items if item.frame is None else known_items
                 items.append((index, item))
         known_items.sort(key=lambda pair: pair[0])
@@ -115,25 +117,29 @@ class _SessionComparison:
     def _client_requests(
         self, ignored_methods: frozenset[str]
     ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
+        """Return the items of the client's requests: those that were expected, and new ones, with indices."""
         known_items: list[tuple[int, ComparedItem]] = []
         expected, found = listing_diff.listings(self._expected), listing_diff.listings(self._found)
         expected_by_first = {listing.first.index: listing for listing in expected}
         found_by_first = {listing.first.index: listing for listing in found}
-        expected_pages, found_pages = listing_diff.pages(expected), listing_diff.pages(found)
-        taken = set(self._pairing.requests.values())
+        expected_pages, found_pages = (
+            listing_diff.request_indices(expected),
+            listing_diff.request_indices(found),
+        )
+        paired = set(self._pairing.requests.values())
         for entry in self._expected.messages:
             if not _is_client_request(entry) or entry.method in ignored_methods:
                 continue
-            twin_index = self._pairing.requests.get(entry.index)
-            twin = None if twin_index is None else self._found.messages[twin_index]
+            counterpart_index = self._pairing.requests.get(entry.index)
+            counterpart = None if counterpart_index is None else self._found.messages[counterpart_index]
             listing = expected_by_first.get(entry.index)
-            found_listing = None if twin is None else found_by_first.get(twin.index)
-            if listing and found_listing and twin:
+            found_listing = None if counterpart is None else found_by_first.get(counterpart.index)
+            if listing and found_listing and counterpart:
                 known_items.append((entry.index, self._compare_listings(listing, found_listing)))
             elif entry.index in expected_pages and listing is None:
                 continue
             else:
-                known_items.append((entry.index, self._compare_answers(entry, twin)))
+                known_items.append((entry.index, self._compare_answers(entry, counterpart)))
         new_items = [
             (
                 entry.index,
@@ -141,7 +147,7 @@ class _SessionComparison:
             )
             for entry in self._found.messages
             if _is_client_request(entry)
-            and entry.index not in taken
+            and entry.index not in paired
             and entry.method not in ignored_methods
             and (entry.index not in found_pages or entry.index in found_by_first)
         ]
@@ -153,29 +159,30 @@ class _SessionComparison:
             described(expected.first), verdict_on(changes), expected.first.seq, found.first.seq, changes
         )
 
-    def _compare_answers(self, entry: SessionMessage, twin: SessionMessage | None) -> ComparedItem:
+    def _compare_answers(self, entry: SessionMessage, counterpart: SessionMessage | None) -> ComparedItem:
         what = described(entry)
         expected = self._answer(self._expected, entry)
-        if twin is None:
+        if counterpart is None:
             reason = self._pairing.unsent.get(entry.index, "is not asked any more")
             return ComparedItem(what, "missing", entry.seq, remark=reason)
-        found = self._answer(self._found, twin)
+        found = self._answer(self._found, counterpart)
         changes: list[Change] = []
         if expected is not None and found is not None:
             changes = list(answer_changes(expected, found, self._rules))
         if not any(change.kind == "status" for change in changes):
-            changes += self._status_changes(entry, twin)
+            changes += self._status_changes(entry, counterpart)
         is_cancelled = entry.index in self._cancelled
         if expected is not None and found is None and not changes and not is_cancelled:
-            return ComparedItem(what, "missing", entry.seq, twin.seq, remark="no answer")
+            return ComparedItem(what, "missing", entry.seq, counterpart.seq, remark="no answer")
         if expected is None and found is not None and not changes and not is_cancelled:
-            return ComparedItem(what, "new", entry.seq, twin.seq, remark="was not answered before")
-        is_first = entry.method in ("initialize", "server/discover")  # it waits for the server to start
+            return ComparedItem(what, "new", entry.seq, counterpart.seq, remark="was not answered before")
+        # The first request also waits for the server to start, so its latency is not compared.
+        is_first = entry.method in ("initialize", "server/discover")
         remark = "" if is_first else _slower(self._expected, self._found, expected, found)
-        return ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, tuple(changes), remark)
+        return ComparedItem(what, verdict_on(changes), entry.seq, counterpart.seq, tuple(changes), remark)
 
     def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
-        """Return the response to a request; over HTTP also an error without id in the same exchange."""
+        """Return the response to a request; over HTTP this can be an error without an id in its exchange."""
         if (answer := session.answers_to(request)) or not request.exchange:
             return answer
         for entry in session.messages[request.index :]:
@@ -184,55 +191,70 @@ class _SessionComparison:
                 return entry
         return None
 
-    def _status_changes(self, entry: SessionMessage, twin: SessionMessage) -> Iterator[Change]:
-        was = self._expected.exchanges.get(entry.exchange)
-        now = self._found.exchanges.get(twin.exchange)
-        if was and now and was.status and now.status and was.status != now.status:
-            text = f"HTTP status is {now.status}, was {was.status}"
-            yield Change("status", text, "", was.status, now.status)
+    def _status_changes(self, entry: SessionMessage, counterpart: SessionMessage) -> Iterator[Change]:
+        """Yield a change if the HTTP status of the response to a request changed."""
+        expected = self._expected.exchanges.get(entry.exchange)
+        found = self._found.exchanges.get(counterpart.exchange)
+        old_status, new_status = expected.status if expected else 0, found.status if found else 0
+        if old_status and new_status and old_status != new_status:
+            text = f"HTTP status is {new_status}, was {old_status}"
+            yield Change("status", text, "", old_status, new_status)
 
     def _unsolicited(
-        self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], ignored_methods: frozenset[str]
+        self, selected: Callable[[RecordedSession], Iterator[SessionMessage]], ignored_methods: frozenset[str]
     ) -> Iterator[tuple[int, ComparedItem]]:
-        """Yield the servers' own requests and notifications, method by method."""
-        expected, found = _by_method(choose(self._expected)), _by_method(choose(self._found))
+        """Yield the items of the messages that ``selected`` returns for each session, method by method."""
+        expected, found = _by_method(selected(self._expected)), _by_method(selected(self._found))
         for method in {**expected, **found}:
             if method in ignored_methods:
                 continue
             pairs = _aligned(expected.get(method, []), found.get(method, []), self._have_equal_params)
-            for entry, twin in pairs:
+            for entry, counterpart in pairs:
                 what = f"the server's {unquoted(method)}"
-                if entry is None and twin is not None:
-                    yield twin.index, ComparedItem(what, "new", None, twin.seq)
-                elif entry is not None and twin is None:
+                if entry is None and counterpart is not None:
+                    yield counterpart.index, ComparedItem(what, "new", None, counterpart.seq)
+                elif entry is not None and counterpart is None:
                     yield entry.index, ComparedItem(what, "missing", entry.seq, remark="did not come")
-                elif entry is not None and twin is not None:
-                    differing = differences(_compared_params(entry), _compared_params(twin), self._rules)
-                    changes = tuple(change_from(each) for each in differing)
-                    yield entry.index, ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, changes)
+                elif entry is not None and counterpart is not None:
+                    params, other_params = _compared_params(entry), _compared_params(counterpart)
+                    changes = tuple(map(change_from, differences(params, other_params, self._rules)))
+                    yield (
+                        entry.index,
+                        ComparedItem(what, verdict_on(changes), entry.seq, counterpart.seq, changes),
+                    )
 
     def _unmatched_lines(self) -> Iterator[tuple[int, ComparedItem]]:
         """Yield lines that are not messages, and responses without a request."""
         expected = self._lines_without_request(self._expected)
         found = self._lines_without_request(self._found)
-        for entry, twin in _aligned(expected, found, self._have_equal_texts):
+        for entry, counterpart in _aligned(expected, found, self._have_equal_texts):
             what = "a line of the server that is neither a message nor an answer"
-            if entry is None and twin is not None:
-                yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
-            elif entry is not None and twin is not None and self._have_equal_texts(entry, twin):
-                yield entry.index, ComparedItem(what, "same", entry.seq, twin.seq)
+            if entry is None and counterpart is not None:
+                yield (
+                    counterpart.index,
+                    ComparedItem(what, "new", None, counterpart.seq, remark=shown(_text(counterpart))),
+                )
+            elif entry is not None and counterpart is not None and self._have_equal_texts(entry, counterpart):
+                yield entry.index, ComparedItem(what, "same", entry.seq, counterpart.seq)
             elif entry is not None:
                 yield entry.index, ComparedItem(what, "missing", entry.seq, remark=shown(_text(entry)))
-                if twin is not None:
-                    yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
+                if counterpart is not None:
+                    yield (
+                        counterpart.index,
+                        ComparedItem(what, "new", None, counterpart.seq, remark=shown(_text(counterpart))),
+                    )
 
-    def _have_equal_params(self, entry: SessionMessage, twin: SessionMessage) -> bool:
-        return next(differences(_compared_params(entry), _compared_params(twin), self._rules), None) is None
+    def _have_equal_params(self, entry: SessionMessage, counterpart: SessionMessage) -> bool:
+        return (
+            next(differences(_compared_params(entry), _compared_params(counterpart), self._rules), None)
+            is None
+        )
 
-    def _have_equal_texts(self, entry: SessionMessage, twin: SessionMessage) -> bool:
-        return self._rules.equal_texts(_text(entry), _text(twin))
+    def _have_equal_texts(self, entry: SessionMessage, counterpart: SessionMessage) -> bool:
+        return self._rules.equal_texts(_text(entry), _text(counterpart))
 
     def _lines_without_request(self, session: RecordedSession) -> list[SessionMessage]:
+        """Return the lines of the server that are not messages, and its responses without a request."""
         refused = {exchange.number for exchange in session.exchanges.values() if exchange.status >= 300}
         return [
             entry
@@ -241,40 +263,37 @@ class _SessionComparison:
             and entry.method is None
             and entry.answers is None
             and entry.raw.strip()
-            and entry.exchange not in refused  # the body of a refusal: its status is compared
+            and entry.exchange not in refused  # of a refusal only the status is compared, not the body
             and (entry.event is None or entry.event.name in (None, "message"))
             and (id(session), entry.index) not in self._answers_without_id
         ]
 
     def _exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
-        """Yield HTTP exchanges without a request, where their status differs."""
+        """Yield the items of HTTP exchanges without a request whose HTTP status changed."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # the live session was on stdio
         client_messages: defaultdict[int, list[SessionMessage]] = defaultdict(list)
         for entry in self._expected.messages:
             if entry.sender == CLIENT:
                 client_messages[entry.exchange].append(entry)
-        for number, other in self._pairing.exchanges.items():
-            was, now = self._expected.exchanges.get(number), self._found.exchanges.get(other)
+        for number, found_number in self._pairing.exchanges.items():
+            expected, found = self._expected.exchanges.get(number), self._found.exchanges.get(found_number)
             entries = client_messages[number]
-            if (
-                not was
-                or not now
-                or not was.status
-                or was.status == now.status
-                or any(map(_is_client_request, entries))
-            ):
+            if not expected or not found or not expected.status or expected.status == found.status:
+                continue
+            if any(map(_is_client_request, entries)):
                 continue
             methods = [self._method_of(entry) for entry in entries]
             if methods and ignored_methods.issuperset(methods):
                 continue
-            what = f"HTTP {was.request.method}"
+            what = f"HTTP {expected.request.method}"
             if methods and methods[0]:
                 method = unquoted(methods[0])
                 what += f" {method}" if entries[0].method else f" with the answer to {method}"
-            text = f"HTTP status is {now.status or 'missing'}, was {was.status}"
-            change = Change("status", text, "", was.status, now.status)
-            yield was.opened, ComparedItem(what, "changed", was.request.seq, now.request.seq, (change,))
+            text = f"HTTP status is {found.status or 'missing'}, was {expected.status}"
+            change = Change("status", text, "", expected.status, found.status)
+            seq, found_seq = expected.request.seq, found.request.seq
+            yield expected.opened, ComparedItem(what, "changed", seq, found_seq, (change,))
 
     def _method_of(self, entry: SessionMessage) -> str:
         """Return the method of a message, or of the request that a response answers; empty if unknown."""
@@ -322,6 +341,7 @@ def _is_anonymous_error(entry: SessionMessage) -> bool:
 
 
 def _compared_params(entry: SessionMessage) -> JSON:
+    """Return the params of a message as an object with the member ``params``, without generated values."""
     message = entry.message
     params = message.params if isinstance(message, Request | Notification) else None
     return {"params": normalised(or_none(params))}
@@ -332,22 +352,26 @@ def _text(entry: SessionMessage) -> str:
 
 
 def _slower(
-    expected: RecordedSession, found: RecordedSession, was: SessionMessage | None, now: SessionMessage | None
+    expected: RecordedSession,
+    found: RecordedSession,
+    expected_answer: SessionMessage | None,
+    found_answer: SessionMessage | None,
 ) -> str:
-    before_ns = expected.latency_ns(was) if was else None
-    after_ns = found.latency_ns(now) if now else None
-    if before_ns is None or after_ns is None:
+    """Return a remark if the found response is much slower than the expected one; else an empty text."""
+    expected_ns = expected.latency_ns(expected_answer) if expected_answer else None
+    found_ns = found.latency_ns(found_answer) if found_answer else None
+    if expected_ns is None or found_ns is None:
         return ""
-    if after_ns - before_ns < _SLOWER_NS or after_ns < _SLOWER_TIMES * before_ns:
+    if found_ns - expected_ns < _SLOWER_NS or found_ns < _SLOWER_TIMES * expected_ns:
         return ""
-    return f"slower: {duration(after_ns)}, was {duration(before_ns)}"
+    return f"slower: {duration(found_ns)}, was {duration(expected_ns)}"
 
 
 def _by_method(entries: Iterator[SessionMessage]) -> dict[str, list[SessionMessage]]:
-    found: defaultdict[str, list[SessionMessage]] = defaultdict(list)
+    by_method: defaultdict[str, list[SessionMessage]] = defaultdict(list)
     for entry in entries:
-        found[entry.method or ""].append(entry)
-    return dict(found)
+        by_method[entry.method or ""].append(entry)
+    return dict(by_method)
 
 
 def _aligned(
@@ -355,34 +379,39 @@ def _aligned(
     found: Sequence[SessionMessage],
     is_same: Callable[[SessionMessage, SessionMessage], bool],
 ) -> Iterator[tuple[SessionMessage | None, SessionMessage | None]]:
-    """Pair messages: equal ones, then equivalent ones, then the others in order; the rest have no partner."""
-    waiting: defaultdict[bytes, deque[SessionMessage]] = defaultdict(deque)
+    """Pair the messages of two lists.
+
+    First messages with equal fingerprints are paired, then messages for which ``is_same`` is true, then the
+    others in order. At the end of the longer list, messages are paired with ``None``.
+    """
+    by_fingerprint: defaultdict[bytes, deque[SessionMessage]] = defaultdict(deque)
     for entry in found:
-        waiting[_fingerprint(entry)].append(entry)
-    rest: list[SessionMessage] = []
-    taken: set[int] = set()
+        by_fingerprint[_fingerprint(entry)].append(entry)
+    without_equal: list[SessionMessage] = []
+    paired: set[int] = set()
     for entry in expected:
-        equal = waiting.get(_fingerprint(entry))
+        equal = by_fingerprint.get(_fingerprint(entry))
         if equal:
-            twin = equal.popleft()
-            taken.add(twin.index)
-            yield entry, twin
+            counterpart = equal.popleft()
+            paired.add(counterpart.index)
+            yield entry, counterpart
         else:
-            rest.append(entry)
-    others = {entry.index: entry for entry in found if entry.index not in taken}
-    unlike: list[SessionMessage] = []
-    for entry in rest:
-        twin = next((each for each in islice(others.values(), _CANDIDATES) if is_same(entry, each)), None)
-        if twin is None:
-            unlike.append(entry)
+            without_equal.append(entry)
+    unpaired = {entry.index: entry for entry in found if entry.index not in paired}
+    different: list[SessionMessage] = []
+    for entry in without_equal:
+        candidates = islice(unpaired.values(), _MAX_CANDIDATES)
+        counterpart = next((candidate for candidate in candidates if is_same(entry, candidate)), None)
+        if counterpart is None:
+            different.append(entry)
         else:
-            del others[twin.index]
-            yield entry, twin
-    yield from zip_longest(unlike, others.values())
+            del unpaired[counterpart.index]
+            yield entry, counterpart
+    yield from zip_longest(different, unpaired.values())
 
 
 def _fingerprint(entry: SessionMessage) -> bytes:
-    """Return a key: equal keys mean equivalent messages, but equivalent messages may have different keys."""
+    """Return a key for a message. Messages with equal keys are equivalent; the reverse is not certain."""
     if entry.method is None:
         return entry.raw
     compared_params = _compared_params(entry)
@@ -396,17 +425,17 @@ def _fingerprint(entry: SessionMessage) -> bytes:
 
 
 def _cancelled(session: RecordedSession) -> set[int]:
-    """Return the requests that the client cancelled: a response to them may or may not come."""
-    last: dict[tuple[type, object], int] = {}
-    found: set[int] = set()
+    """Return the indices of the requests that the client cancelled; a server need not answer them."""
+    by_id: dict[tuple[type, object], int] = {}
+    cancelled: set[int] = set()
     for entry in session.messages:
         message = entry.message
         if entry.sender != CLIENT:
             continue
         if isinstance(message, Request) and message.id is not None:
-            last[type(message.id), message.id] = entry.index
+            by_id[type(message.id), message.id] = entry.index
         elif entry.method == "notifications/cancelled" and isinstance(message, Notification):
             id = message.params.get("requestId") if isinstance(message.params, dict) else None
-            if (index := last.get((type(id), id))) is not None:
-                found.add(index)
-    return found
+            if (index := by_id.get((type(id), id))) is not None:
+                cancelled.add(index)
+    return cancelled

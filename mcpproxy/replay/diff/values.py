@@ -1,7 +1,8 @@
-"""The differences between two JSON values, with their JSON Pointers, and which of them do not count.
+"""The differences between two JSON values, with their JSON Pointers.
 
-``DiffRules`` says what does not count: members that match a pattern (``/result/content/*/text``,
-``/params/_meta/**``), and values of the same kind (two timestamps, two UUIDs, two absolute paths).
+``DiffRules`` says which differences do not count: differences at a pointer that matches a pattern
+(``/result/content/*/text``, ``/params/_meta/**``), and differences between values of the same kind (two
+timestamps, two UUIDs, two absolute paths).
 """
 
 import re
@@ -25,14 +26,14 @@ MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "uuids": re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     "paths": re.compile(r"(?<![\w.:/])(/[\w.@~+-]+)+/?|[A-Za-z]:\\[^\s\"'<>|]+"),
 }
-"""Kinds of text that count as equal, by the name of the option value."""
+"""Name of a kind of text -> pattern of such a text. All texts of a named kind count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where two values differ.
+    """A difference between two values, at ``pointer``.
 
-    ``expected`` and ``found`` are the values, ``None`` on the side without the member.
+    ``expected`` and ``found`` are the values there; ``None`` if one of them has no value there.
     """
 
     pointer: str
@@ -51,10 +52,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class DiffRules:
-    """What does not count as a difference.
+    """Which differences do not count.
 
-    ``ignore`` are JSON Pointers in which ``*`` is one step, and ``**`` at the end everything below.
-    ``alike`` are names in ``MATCHERS``.
+    ``ignore`` are JSON Pointers in which ``*`` stands for one step, and ``**`` at the end for any number of
+    steps. ``alike`` are names in ``MATCHERS``: texts of these kinds count as equal.
     """
 
     ignore: tuple[str, ...] = ()
@@ -64,15 +65,15 @@ class DiffRules:
         """Whether the value at ``pointer`` does not count."""
         return any(_pattern(pattern).fullmatch(pointer) for pattern in self.ignore)
 
-    def equal_texts(self, one: str, other: str) -> bool:
-        """Whether two texts are equal apart from the parts that do not count.
+    def equal_texts(self, left: str, right: str) -> bool:
+        """Whether two texts are equal, apart from the parts that do not count.
 
-        The mask of a credential in the first text matches anything in the second.
+        The mask of a credential in ``left`` matches any text in ``right``.
         """
-        if one == other:
+        if left == right:
             return True
-        one, other = self._normalised(one), self._normalised(other)
-        return one == other or ("masked(" in one and _around_masks(one).fullmatch(other) is not None)
+        left, right = self._normalised(left), self._normalised(right)
+        return left == right or ("masked(" in left and _around_masks(left).fullmatch(right) is not None)
 
     def _normalised(self, text: str) -> str:
         for name in self.alike:
@@ -83,31 +84,36 @@ class DiffRules:
 EXACT: Final = DiffRules()
 
 
-def differences(expected: JSON, found: JSON, rules: DiffRules = EXACT, at: str = "") -> Iterator[Difference]:
-    """Yield every difference, in the order of ``expected``; numbers compare by value, objects by member."""
-    stack: list[tuple[JSON, JSON, str]] = [(expected, found, at)]
+def differences(
+    expected: JSON, found: JSON, rules: DiffRules = EXACT, pointer: str = ""
+) -> Iterator[Difference]:
+    """Yield every difference that counts, in the order of ``expected``.
+
+    Numbers are compared by value, objects by member. ``pointer`` is the pointer of the two values themselves.
+    """
+    stack: list[tuple[JSON, JSON, str]] = [(expected, found, pointer)]
     while stack:
-        one, other, pointer = stack.pop()
+        left, right, pointer = stack.pop()
         if rules.ignores(pointer):
             continue
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from _absent(one, other.keys(), pointer, "missing", rules)
-            yield from _absent(other, one.keys(), pointer, "new", rules)
-            shared = [name for name in one if name in other]
-            stack += [(one[name], other[name], pointer + token(name)) for name in reversed(shared)]
-        elif isinstance(one, list) and isinstance(other, list):
-            pairs = list(zip(one, other, strict=False))
-            for index in range(len(pairs), max(len(one), len(other))):
-                where = f"{pointer}/{index}"
-                if rules.ignores(where):
+        if isinstance(left, dict) and isinstance(right, dict):
+            yield from _absent(left, right.keys(), pointer, "missing", rules)
+            yield from _absent(right, left.keys(), pointer, "new", rules)
+            shared = [name for name in left if name in right]
+            stack += [(left[name], right[name], pointer + token(name)) for name in reversed(shared)]
+        elif isinstance(left, list) and isinstance(right, list):
+            pairs = list(zip(left, right, strict=False))
+            for index in range(len(pairs), max(len(left), len(right))):
+                item_pointer = f"{pointer}/{index}"
+                if rules.ignores(item_pointer):
                     continue
-                if index < len(one):
-                    yield Difference(where, "missing", expected=one[index])
+                if index < len(left):
+                    yield Difference(item_pointer, "missing", expected=left[index])
                 else:
-                    yield Difference(where, "new", found=other[index])
+                    yield Difference(item_pointer, "new", found=right[index])
             stack += [(a, b, f"{pointer}/{index}") for index, (a, b) in reversed(list(enumerate(pairs)))]
-        elif not _equal(one, other, rules):
-            yield Difference(pointer, "changed", one, other)
+        elif not _equal(left, right, rules):
+            yield Difference(pointer, "changed", left, right)
 
 
 def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
@@ -118,31 +124,34 @@ def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
 def _absent(
     members: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
 ) -> Iterator[Difference]:
-    known = set(names)
+    """Yield a difference for each member that is not in ``names``, the members of the other object."""
+    other_names = set(names)
     for name, value in members.items():
-        where = pointer + token(name)
-        if name not in known and not rules.ignores(where):
+        member_pointer = pointer + token(name)
+        if name not in other_names and not rules.ignores(member_pointer):
             if change == "missing":
-                yield Difference(where, change, expected=value)
+                yield Difference(member_pointer, change, expected=value)
             else:
-                yield Difference(where, change, found=value)
+                yield Difference(member_pointer, change, found=value)
 
 
-def _equal(one: JSON, other: JSON, rules: DiffRules) -> bool:
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, str) and isinstance(other, str):
-        return rules.equal_texts(one, other)
-    return one == other and (isinstance(one, str) == isinstance(other, str))
+def _equal(left: JSON, right: JSON, rules: DiffRules) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, str) and isinstance(right, str):
+        return rules.equal_texts(left, right)
+    return left == right and (isinstance(left, str) == isinstance(right, str))
 
 
 @lru_cache(maxsize=256)
 def _around_masks(text: str) -> re.Pattern[str]:
+    """Return a pattern in which every mask in ``text`` matches any text."""
     return re.compile(".*?".join(re.escape(part) for part in MASK.split(text)), re.DOTALL)
 
 
 @lru_cache(maxsize=256)
 def _pattern(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression for a JSON Pointer with ``*`` and ``**``."""
     if pattern.endswith("/**"):
         return re.compile(_steps(pattern.removesuffix("/**")) + r"(/.*)?", re.DOTALL)
     return re.compile(_steps(pattern), re.DOTALL)

@@ -1,11 +1,12 @@
 """Plays a recorded server for a live client: takes client messages and returns server messages.
 
-The engine does no I/O and has no clock. For each client message it returns the server messages that are now
-due, in recorded order, each with the delay after which it is to be sent. Every recorded server message is
-sent at most once; ``mcpproxy.replay.dependencies`` says which client messages it waits for.
+The engine does no I/O and has no clock; a transport (``stdio_server``, ``http_server``) reads and sends. For
+each client message the engine returns the server messages that are now due, in recorded order, each with the
+delay after which it is to be sent. Every recorded server message is sent at most once, when the client has
+sent the messages on which it depends (``mcpproxy.replay.dependencies``).
 
-A request that was not recorded, or not as often, is a miss: it is counted and answered with an error that
-names the most similar recorded request.
+A *miss* is a request that was not recorded, or not as often as the client sends it. A miss is counted and
+answered with an error that names the most similar recorded request.
 """
 
 from collections import Counter, defaultdict
@@ -46,14 +47,14 @@ from mcpproxy.session.frame import CLIENT, SERVER
 
 _METHOD_NOT_FOUND: Final = -32601
 _PARSE_ERROR: Final = -32700
-_DIFFERENCES_SHOWN: Final = 3
+_MAX_SHOWN_DIFFERENCES: Final = 3
 
 
 class ReplayEngine:
     """Replaces the server of one recorded session.
 
-    ``session_id`` replaces the recorded session id in server messages. ``answered`` counts the requests with
-    a recorded response, ``misses`` those without.
+    ``session_id`` replaces the recorded session id in server messages. ``answered`` counts the requests that
+    got a recorded response, and ``misses`` the requests that got an error.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ReplayEngine:
         self._options: Final = options or ReplayOptions()
         self._session: Final = session
         client_messages = [entry for entry in session.messages if entry.sender == CLIENT]
-        self._last: Final = client_messages[-1].index if client_messages else None
+        self._last_client_index: Final = client_messages[-1].index if client_messages else None
         self._is_stateful: Final = self._options.stateful or any(
             entry.method == "initialize" for entry in client_messages
         )
@@ -70,17 +71,17 @@ class ReplayEngine:
         self._unmatched: Final = [
             entry for entry in client_messages if isinstance(entry.message, Notification | Malformed)
         ]
-        self._answer_to: Final[dict[int, SessionMessage]] = {}
+        self._answer_to: Final[dict[int, SessionMessage]] = {}  # index of a request -> its recorded response
         for entry in session.messages:
             if entry.answers is not None:
                 self._answer_to.setdefault(entry.answers, entry)
-        found = dependencies(session)
+        dependencies_by_index = dependencies(session)
         if not self._options.over_http:
-            self._answer_by_refusal(found)
-        self._schedule: Final = Schedule(session.messages, found)
-        self._owner: Final = {place: dependency.owner for place, dependency in found.items()}
+            self._answer_by_refusal(dependencies_by_index)
+        self._schedule: Final = Schedule(session.messages, dependencies_by_index)
+        self._owner: Final = {index: dependency.owner for index, dependency in dependencies_by_index.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
-        self._live: Final[dict[int, LiveMessage]] = {}  # by the place of the recorded message
+        self._live: Final[dict[int, LiveMessage]] = {}  # index of a recorded message -> its live message
         self._by_id: Final[dict[TypedId, LiveMessage]] = {}
         self._id_map: Final = IdMap(session, self._answer_to, session_id)
         self.answered = 0
@@ -88,12 +89,12 @@ class ReplayEngine:
 
     @property
     def session(self) -> int:
-        """Identifies the recorded session: equal for two engines that replay the same one."""
+        """A number that is equal for two engines if they replay the same recorded session."""
         return id(self._session)
 
     @property
     def waiting(self) -> int:
-        """How many requests of the recorded client have not been sent by the live client."""
+        """How many recorded requests the live client has not sent."""
         return self._matcher.count - self._matcher.taken
 
     @property
@@ -103,8 +104,10 @@ class ReplayEngine:
 
     @property
     def is_over(self) -> bool:
-        """Whether the recorded server had ended the session by this point."""
-        return self._session.server_left and (self._last is None or self._last in self._live)
+        """Whether the recorded server ended the session after the messages received so far."""
+        return self._session.server_left and (
+            self._last_client_index is None or self._last_client_index in self._live
+        )
 
     def has_answer(self, live: LiveMessage) -> bool:
         """Whether the recording contains a response to this request, due now or later."""
@@ -115,7 +118,7 @@ class ReplayEngine:
         return self._joined(self._outgoing(self._schedule.begin()))
 
     def receive(self, raw: bytes) -> EngineResult:
-        """Take one frame from the client; never raises, whatever it contains."""
+        """Process a frame from the client. No frame makes it raise."""
         outcome = EngineResult()
         message = parse(raw)
         outcome.messages = [LiveMessage(text, single) for single, text in singles(message, raw)]
@@ -129,28 +132,29 @@ class ReplayEngine:
             case Request():
                 self._request(live, live.message, outcome)
             case Notification(method="notifications/cancelled", params=params):
-                self._cancelled(live, params, outcome)
+                self._cancel(live, params, outcome)
             case Notification(method=method):
                 candidates = [entry for entry in self._unmatched if entry.method == method]
-                self._take_one(candidates, live, outcome)
+                self._match_one(candidates, live, outcome)
             case Response(id=id) | ErrorResponse(id=id):
-                asked = self._id_map.answered_request(id)
-                if asked is not None and (entry := self._answer_to.get(asked.index)):
-                    self._mark_seen(entry, live, outcome)
+                server_request = self._id_map.answered_request(id)
+                if server_request is not None and (entry := self._answer_to.get(server_request.index)):
+                    self._mark_received(entry, live, outcome)
             case Malformed():
                 candidates = [
                     entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None
                 ]
-                if not self._take_one(candidates, live, outcome) and live.raw.strip():
+                if not self._match_one(candidates, live, outcome) and live.raw.strip():
                     self._miss(live, "it is not a JSON-RPC message", None, outcome, code=_PARSE_ERROR)
 
     def _request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
+        """Answer a request from the recording, with a generated response, or as a miss."""
         live.id = raw_json.value_bytes(live.raw, ID) or b"null"
         live.token = raw_json.value_bytes(live.raw, OWN_TOKEN)
         if request.id is not None:
             self._by_id[type(request.id), request.id] = live
         if entry := self._matcher.take(request):
-            self._mark_seen(entry, live, outcome)
+            self._mark_received(entry, live, outcome)
             if entry.index in self._answer_to:
                 self.answered += 1
             elif self._is_left_open(entry):
@@ -163,33 +167,36 @@ class ReplayEngine:
         elif request.method == "ping" and self._options.level != "strict":
             outcome.outgoing.append(result(live, {}))
         elif request.method == "server/discover" and self._is_stateful:
-            # A client of both eras sends this first; a stateful server does not know the method.
+            # A client that supports servers with and without sessions sends this first; a server with
+            # sessions does not know the method.
             outcome.outgoing.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
             outcome.notes.append("server/discover was not recorded; answered with Method not found")
         else:
-            self._unknown(live, request, outcome)
+            self._request_miss(live, request, outcome)
 
     def _last_answer(self, request: Request) -> SessionMessage | None:
+        """Return the recorded response to the last recorded request that is equal to ``request``."""
         entry = self._matcher.last(request)
         return None if entry is None else self._answer_to.get(entry.index)
 
     def _is_left_open(self, entry: SessionMessage) -> bool:
-        """Whether the recording does not show how the server answered a recorded request."""
+        """Whether the recording lacks a response that the server should have sent."""
         exchange = self._session.exchanges.get(entry.exchange)
         if exchange is not None and exchange.status >= 300:
             return not self._options.over_http  # over HTTP the status is the answer
         return not self._options.complete and entry.method != "subscriptions/listen"
 
-    def _unknown(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
+    def _request_miss(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
+        """Answer a request for which the recording has no unused equal request."""
         if entry := self._matcher.last(request):
             reason = f"all equal recorded requests were used, the last is frame {entry.seq}"
             self._miss(live, reason, entry, outcome)
         elif nearest := self._matcher.nearest(request):
             frame = f"frame {nearest.recorded.seq}"
-            listed = [str(one) for one in nearest.differences[:_DIFFERENCES_SHOWN]]
-            if more := len(nearest.differences) - len(listed):
-                listed.append(f"{more} more differences")
-            reason = f"no recorded request is equal; nearest is {frame}, where {', '.join(listed)}"
+            shown = [str(difference) for difference in nearest.differences[:_MAX_SHOWN_DIFFERENCES]]
+            if more := len(nearest.differences) - len(shown):
+                shown.append(f"{more} more differences")
+            reason = f"no recorded request is equal; nearest is {frame}, where {', '.join(shown)}"
             if nearest.recorded.method != request.method:
                 reason = (
                     f"its method was never recorded; the next request is {frame} ({nearest.recorded.method})"
@@ -217,7 +224,8 @@ class ReplayEngine:
         data = miss_data(reason, nearest, differences)
         outcome.outgoing.append(error(live, code, f"not in the recording: {what}", data))
 
-    def _cancelled(self, live: LiveMessage, params: "JSON | Absent", outcome: EngineResult) -> None:
+    def _cancel(self, live: LiveMessage, params: "JSON | Absent", outcome: EngineResult) -> None:
+        """Process a cancellation. If it was not recorded, no more messages are sent for its request."""
         target = self._by_id.get(key) if (key := request_id(params)) else None
         if target is None:
             return
@@ -231,32 +239,34 @@ class ReplayEngine:
                 and entry.index > target.recorded.index
                 and request_id(entry.message.params) == (type(id), id)
             ]
-            if self._take_one(candidates, live, outcome):
-                return  # the recorded client cancelled it as well: the recorded reaction follows
+            if self._match_one(candidates, live, outcome):
+                return  # the recorded client cancelled the request too: the recorded reaction is sent
             self._schedule.drop(target.recorded)
         target.is_cancelled = True
 
-    def _take_one(
+    def _match_one(
         self, candidates: Sequence[SessionMessage], live: LiveMessage, outcome: EngineResult
     ) -> bool:
-        """Match ``live`` with the equal one of ``candidates``, or else with the first."""
+        """Match ``live`` with an equal candidate, or else with the first; false if there is no candidate."""
         if not candidates:
             return False
         entry = next((entry for entry in candidates if _is_alike(entry, live)), candidates[0])
         self._unmatched.remove(entry)
-        self._mark_seen(entry, live, outcome)
+        self._mark_received(entry, live, outcome)
         return True
 
-    def _mark_seen(self, entry: SessionMessage, live: LiveMessage, outcome: EngineResult) -> None:
+    def _mark_received(self, entry: SessionMessage, live: LiveMessage, outcome: EngineResult) -> None:
+        """Record that the live client has sent ``entry``, and add the messages that are now due."""
         live.recorded = entry
         self._live[entry.index] = live
-        outcome.outgoing += self._outgoing(self._schedule.mark_seen(entry))
+        outcome.outgoing += self._outgoing(self._schedule.mark_received(entry))
 
     def _outgoing(self, due: Iterable[SessionMessage]) -> list[OutgoingMessage]:
+        """Return the messages to send for recorded messages that are due."""
         outgoing: list[OutgoingMessage] = []
         for entry in due:
             if entry.exchange and not self._options.over_http and isinstance(entry.message, Malformed):
-                continue  # an HTML page or an empty event, which a line on stdio cannot carry
+                continue  # an HTML page or an empty event, which cannot be sent as a line on stdio
             owner = self._owner[entry.index]
             live = None if owner is None else self._live.get(owner)
             raw = self._id_map.translated(entry, live)
@@ -269,7 +279,7 @@ class ReplayEngine:
         return outgoing
 
     def _joined(self, outgoing: list[OutgoingMessage]) -> list[OutgoingMessage]:
-        """Join the messages of one recorded batch again, if all of them are due together."""
+        """Join the messages of a recorded batch into a batch, if all of them are due together."""
         by_batch: defaultdict[int, list[OutgoingMessage]] = defaultdict(list)
         for out in outgoing:
             if out.recorded is not None and out.recorded.batch:
@@ -287,10 +297,10 @@ class ReplayEngine:
                 joined.append(out)
         return joined
 
-    def _answer_by_refusal(self, found: dict[int, Dependency]) -> None:
-        """Treat an HTTP error body without the id of the request as the response to that request."""
-        for place, dependency in found.items():
-            entry = self._session.messages[place]
+    def _answer_by_refusal(self, dependencies_by_index: dict[int, Dependency]) -> None:
+        """Count an error in an HTTP response as the response to its request, even if it has no id."""
+        for index, dependency in dependencies_by_index.items():
+            entry = self._session.messages[index]
             if not isinstance(entry.message, ErrorResponse) or entry.answers is not None:
                 continue
             exchange = self._session.exchanges.get(entry.exchange)
@@ -314,19 +324,19 @@ def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
 
 
 def _never_asked(engines: Sequence[ReplayEngine]) -> int:
-    """Return how many recorded requests were not sent.
+    """Return how many recorded requests the clients did not send.
 
-    Of several replays of one session only the one with the most requests counts: a client may have started a
-    replay only to ask which era the server speaks.
+    If one session was replayed several times, only the replay with the most requests counts: a client may
+    have started another replay only to find out which protocol revisions the server supports.
     """
-    least: dict[int, int] = {}
+    fewest: dict[int, int] = {}
     for engine in engines:
-        least[engine.session] = min(least.get(engine.session, engine.waiting), engine.waiting)
-    return sum(least.values())
+        fewest[engine.session] = min(fewest.get(engine.session, engine.waiting), engine.waiting)
+    return sum(fewest.values())
 
 
 def _is_alike(entry: SessionMessage, live: LiveMessage) -> bool:
-    was, now = entry.message.value, live.message.value
-    if isinstance(was, Absent) or isinstance(now, Absent):
-        return was is now
-    return equal(was, now)
+    recorded_value, live_value = entry.message.value, live.message.value
+    if isinstance(recorded_value, Absent) or isinstance(live_value, Absent):
+        return recorded_value is live_value
+    return equal(recorded_value, live_value)

@@ -1,4 +1,4 @@
-"""A stream of Server-Sent Events that a client can resume, and the bytes of recorded events."""
+"""A stream of Server-Sent Events that a client can resume, and the conversion of messages to events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,35 +9,36 @@ from mcpproxy.session.frame import SseEvent
 
 
 class EventStream:
-    """Events in order, read by one connection at a time.
+    """The events of a stream, read by one connection at a time.
 
-    A new connection continues where the last one stopped, or after the event with its ``Last-Event-ID``.
+    A new connection gets the events after its ``Last-Event-ID``. Without that header, it continues where the
+    connection before it stopped.
     """
 
     def __init__(self) -> None:
-        self._events: Final[list[bytes | None]] = []  # None: the connection ends here, the stream goes on
+        self._events: Final[list[bytes | None]] = []  # ``None``: the connection ends here, but not the stream
         self._position_after: Final[dict[str, int]] = {}
         self._position = 0
-        self._readers = 0
+        self._last_reader = 0
         self._changed = asyncio.Event()
         self._is_over = False
 
     def put(self, event: bytes, id: str | None = None) -> None:
-        """Add an event with its ``id``, if it has one."""
+        """Add an event; ``id`` is its event id, if it has one."""
         self._events.append(event)
         if id:
             self._position_after[id] = len(self._events)
-        self._wake()
+        self._notify_reader()
 
     def pause(self) -> None:
-        """End the connection that reaches this point; the stream can be resumed."""
+        """End the connection when it has sent the events so far. The stream can be resumed."""
         self._events.append(None)
-        self._wake()
+        self._notify_reader()
 
     def end(self) -> None:
         """End the stream: no more events will come."""
         self._is_over = True
-        self._wake()
+        self._notify_reader()
 
     def holds(self, id: str) -> bool:
         """Whether this stream contains the event with this id."""
@@ -49,10 +50,10 @@ class EventStream:
             self._position = self._position_after[last_id]
             if self._position < len(self._events) and self._events[self._position] is None:
                 self._position += 1
-        self._readers += 1
-        reader = self._readers
-        self._wake()
-        while reader == self._readers:
+        self._last_reader += 1
+        reader = self._last_reader
+        self._notify_reader()
+        while reader == self._last_reader:
             if self._position < len(self._events):
                 event = self._events[self._position]
                 self._position += 1
@@ -64,13 +65,13 @@ class EventStream:
             else:
                 await self._changed.wait()
 
-    def _wake(self) -> None:
+    def _notify_reader(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
 
 def event(out: OutgoingMessage) -> bytes:
-    """Return ``out`` as an event, in its recorded form if it was recorded as one."""
+    """Return a message as an event. If it was recorded in an event, the fields are as recorded."""
     recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")

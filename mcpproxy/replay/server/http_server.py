@@ -1,8 +1,8 @@
-"""Serves a recorded server over Streamable HTTP, whatever transport it was recorded on.
+"""Replays a recorded server over Streamable HTTP. The recording can be of any transport.
 
-Each ``initialize`` of a client begins the next recorded session, and after the last one the first again.
-Requests without a session id are answered from the recorded requests without one. A recording of HTTP+SSE is
-served as HTTP+SSE.
+Each ``initialize`` of a client begins the next recorded session; after the last session the first is replayed
+again. A request without a session id is answered from the recorded messages without a session id. A recording
+of HTTP+SSE is replayed over HTTP+SSE.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from mcpproxy.replay.server.live_messages import ReplayOptions
 from mcpproxy.replay.server.replay_source import NonMcpAnswer, ReplaySource
 from mcpproxy.session.masked_values import is_masked
 
-_METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
+_HTTP_METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
 _SILENCE_S: Final = 86_400
 """The interval of keep-alive comments, long enough that only the recorded events are sent."""
 
@@ -51,8 +51,8 @@ _SILENCE_S: Final = 86_400
 class HttpReplayServer:
     """Listens as soon as it is constructed; ``run`` serves until SIGINT or SIGTERM.
 
-    ``engines`` holds the engine of every session so far. ``passed_on`` counts the requests that were passed
-    on to the command behind the recording.
+    ``engines`` are the engines of all sessions so far. ``command`` is a server to which requests are passed
+    on if the recording does not answer them, and ``passed_on`` counts those requests.
 
     Raises:
         OSError: the port is not available.
@@ -68,8 +68,8 @@ class HttpReplayServer:
         command: Sequence[str] = (),
     ) -> None:
         self._socket: Final = listen(host, port)
-        bound: tuple[str, int] = self._socket.getsockname()[:2]
-        self._is_local: Final = is_loopback(bound[0])
+        bound_address: tuple[str, int] = self._socket.getsockname()[:2]
+        self._is_local: Final = is_loopback(bound_address[0])
         self._source: Final = replay_source
         self._options: Final = options
         self._log: Final = log
@@ -79,14 +79,15 @@ class HttpReplayServer:
         self._by_id: Final[dict[str, LiveHttpSession]] = {}
         self._session_without_id: LiveHttpSession | None = None
         self._sessions_begun = 0
-        self._used: Final[set[int]] = set()
-        exchanges = [one for session in self._sessions() for one in session.exchanges.values()]
+        self._used_exchanges: Final[set[int]] = set()
+        sessions = [replay_source.unnamed, *replay_source.sessions]
+        exchanges = [exchange for session in sessions for exchange in session.exchanges.values()]
         self._is_http_sse: Final = uses_http_sse(replay_source)
         self._over_http: Final = bool(exchanges)
-        self._paths: Final = {path_of(one) for one in exchanges} or {"/mcp"}
-        where = next((path_of(one) for one in exchanges), "/mcp")
-        name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
-        self.url: Final = f"http://{name}:{bound[1]}{where}"
+        self._paths: Final = {path_of(exchange) for exchange in exchanges} or {"/mcp"}
+        path = next((path_of(exchange) for exchange in exchanges), "/mcp")
+        name = f"[{bound_address[0]}]" if ":" in bound_address[0] else bound_address[0]
+        self.url: Final = f"http://{name}:{bound_address[1]}{path}"
         """The URL that clients connect to."""
 
     @property
@@ -98,7 +99,7 @@ class HttpReplayServer:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        app = Starlette(routes=[Route("/{path:path}", self._answer, methods=list(_METHODS))])
+        app = Starlette(routes=[Route("/{path:path}", self._answer, methods=list(_HTTP_METHODS))])
         config = uvicorn.Config(
             app,
             http="h11",
@@ -134,7 +135,7 @@ class HttpReplayServer:
         if request.method == "GET":
             return self._get(request)
         session = self._by_id.get(request.headers.get(SESSION_ID, ""))
-        exchange = self._next(request.method, session)
+        exchange = self._next_exchange(request.method, session)
         if request.method == "DELETE" and session is not None and (not exchange or exchange.status < 300):
             session.end()
             del self._by_id[session.id]
@@ -155,14 +156,14 @@ class HttpReplayServer:
         status = post.exchange.status if post.exchange and post.exchange.status else 0
         if self._is_http_sse:
             return Response(b"\n".join(post.texts), status or 202, headers)
-        asks = any(isinstance(live.message, jsonrpc.Request) for live in messages)
-        if post.is_stream and asks:
+        has_request = any(isinstance(live.message, jsonrpc.Request) for live in messages)
+        if post.is_stream and has_request:
             return _events(post.stream, None, headers, status or 200)
         await post.settled.wait()
-        if not asks and not post.texts:
+        if not has_request and not post.texts:
             return Response(status_code=status or 202, headers=headers)
         headers.setdefault("content-type", "application/json")
-        return Response(_one_body(post), status or (200 if asks else 400), headers)
+        return Response(_one_body(post), status or (200 if has_request else 400), headers)
 
     def _get(self, request: Request) -> Response:
         if self._is_http_sse:
@@ -174,7 +175,7 @@ class HttpReplayServer:
         stream = session.stream_of_event(last_id) if session and last_id else None
         if stream is not None:
             return _events(stream, last_id, {})
-        exchange = self._next("GET", session)
+        exchange = self._next_exchange("GET", session)
         has_no_stream = exchange is None and (self._over_http or session is self._session_without_id)
         if session is None or has_no_stream or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
@@ -187,8 +188,8 @@ class HttpReplayServer:
 
         async def events() -> AsyncIterator[bytes]:
             yield f"event: endpoint\ndata: {path}?sessionId={session.id}\n\n".encode()
-            async for one in session.get_stream.read():
-                yield one
+            async for event in session.get_stream.read():
+                yield event
 
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
@@ -199,20 +200,26 @@ class HttpReplayServer:
             return self._by_id.get(id)
         message = jsonrpc.parse(body)
         messages = message.items if isinstance(message, jsonrpc.Batch) else (message,)
-        if any(_is_initialize(one) for one in messages):
+        if any(map(_is_initialize, messages)):
             if self._source.sessions or not self._over_http:
                 return self._new_session()
-            self._session_without_id = None  # a server without session ids: ``initialize`` starts over
+            # The recorded server issues no session ids, so a new ``initialize`` begins the session again.
+            self._session_without_id = None
         if self._session_without_id is None:
             self._session_without_id = self._begin("", self._source.unnamed)
         return self._session_without_id
 
     def _new_session(self) -> LiveHttpSession:
+        """Begin the next recorded session, with its recorded id if that is possible."""
         recorded = self._source.sessions or (self._source.unnamed,)
         session = recorded[self._sessions_begun % len(recorded)]
         self._sessions_begun += 1
-        given = session.issued_session_id
-        id = given if given and not is_masked(given) and given not in self._by_id else str(uuid4())
+        issued_id = session.issued_session_id
+        id = (
+            issued_id
+            if issued_id and not is_masked(issued_id) and issued_id not in self._by_id
+            else str(uuid4())
+        )
         self._by_id[id] = self._begin(id, session)
         return self._by_id[id]
 
@@ -225,30 +232,29 @@ class HttpReplayServer:
         self._all_sessions.append(live)
         return live
 
-    def _sessions(self) -> list[RecordedSession]:
-        return [self._source.unnamed, *self._source.sessions]
-
-    def _next(self, method: str, session: LiveHttpSession | None) -> Exchange | None:
-        """Return the next recorded exchange of this method, or the last again; resumptions do not count."""
+    def _next_exchange(self, method: str, session: LiveHttpSession | None) -> Exchange | None:
+        """Return the next recorded exchange of this HTTP method, or the last one again; no resumptions."""
         recorded = session.session if session else self._source.unnamed
-        alike = (
-            one
-            for one in recorded.exchanges.values()
-            if one.request.method == method and not is_resumption(one)
+        same_requests = (
+            exchange
+            for exchange in recorded.exchanges.values()
+            if exchange.request.method == method and not is_resumption(exchange)
         )
-        return next_unused(alike, self._used)
+        return next_unused(same_requests, self._used_exchanges)
 
     def _non_mcp_answer(self, request: Request) -> NonMcpAnswer | None:
-        alike = {
-            one.exchange.number: one
-            for one in self._source.non_mcp
-            if one.exchange.request.method == request.method and path_of(one.exchange) == request.url.path
+        """Return the recorded response at a path other than the MCP endpoint, if there is one."""
+        same_requests = {
+            answer.exchange.number: answer
+            for answer in self._source.non_mcp
+            if answer.exchange.request.method == request.method
+            and path_of(answer.exchange) == request.url.path
         }
-        found = next_unused((one.exchange for one in alike.values()), self._used)
-        return alike[found.number] if found else None
+        exchange = next_unused((answer.exchange for answer in same_requests.values()), self._used_exchanges)
+        return same_requests[exchange.number] if exchange else None
 
     def _refusal(self, request: Request) -> Response | None:
-        """Refuse requests of foreign sites, and bodies longer than any message may be."""
+        """Return the refusal of a request from a foreign site, or with a body that is too long."""
         if self._is_local:
             name = foreign_site(request.headers.get("origin", ""), request.headers.get("host", ""))
             if name is not None:
@@ -260,7 +266,10 @@ class HttpReplayServer:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to ``stop``: uvicorn would end the process by the signal, without our exit code."""
+    """A server that leaves signals alone, because ``_serve`` handles them.
+
+    uvicorn would end the process with the signal, and without our exit code.
+    """
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -273,6 +282,7 @@ def _events(stream: EventStream, last_id: str | None, headers: dict[str, str], s
 
 
 def _one_body(post: LivePost) -> bytes:
+    """Return the messages sent in response to a POST as one body, several messages as a batch."""
     if len(post.texts) < 2 or (post.exchange and post.exchange.status >= 300):
         return b"".join(post.texts)
     return b"[" + b",".join(post.texts) + b"]"

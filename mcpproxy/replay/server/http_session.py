@@ -1,8 +1,9 @@
-"""Answers one live client over HTTP from a recorded session: decides which message goes on which stream.
+"""Answers one live client over HTTP from a recorded session: decides on which stream each message is sent.
 
-A server message goes where it went in the recording: a response to the POST with its request, together with
-the earlier messages of the same stream, and all others on the stream of a GET. A stream that the recorded
-server closed before its response is closed here as well, and continues when the client resumes it.
+A server message is sent as it was sent in the recording. A response is sent in the HTTP response to the POST
+of its request, together with the messages that came before it on the same stream. All other messages are sent
+on the stream of a GET. If the recorded server closed a stream before the response, the stream is closed here
+too, and continues when the client resumes it.
 """
 
 import asyncio
@@ -25,8 +26,9 @@ from mcpproxy.session.frame import SERVER
 class LivePost:
     """A POST of the live client, and the recorded exchange that it matches, if any.
 
-    ``unanswered`` are its requests without a response. ``texts`` are the messages sent in response,
-    ``stream`` the same as events. ``settled`` is set when all are answered.
+    ``unanswered`` are its requests without a response. ``is_open_ended`` says whether it is answered with a
+    stream if there is no recorded exchange. ``texts`` are the messages sent in response, and ``stream`` has
+    the same messages as events. ``settled`` is set when all requests are answered.
     """
 
     exchange: Exchange | None
@@ -38,7 +40,7 @@ class LivePost:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is answered with an event stream."""
+        """Whether the POST is answered with an event stream."""
         return self.exchange.is_stream if self.exchange else self.is_open_ended
 
     def settle_if_done(self) -> None:
@@ -49,9 +51,11 @@ class LivePost:
 
 
 class LiveHttpSession:
-    """The session of one client. ``id`` is empty if the server issues none; ``get_stream`` answers a GET.
+    """The session of one client. ``id`` is empty if the server issues no ids.
 
-    ``uses_one_stream``: the client speaks HTTP+SSE, which sends every server message on that stream.
+    ``get_stream`` is the stream with which a GET of the client is answered.
+
+    With ``uses_one_stream`` the transport is HTTP+SSE, where every server message is sent on ``get_stream``.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class LiveHttpSession:
         self._posts: Final[dict[LiveMessage, LivePost]] = {}
         self._by_exchange: Final[dict[int, LivePost]] = {}
         self._streams: Final[list[EventStream]] = [self.get_stream]
+        # Exchange -> index of its last server message.
         self._last_in_exchange: Final[dict[int, int]] = {
             entry.exchange: entry.index for entry in session.messages if entry.sender == SERVER
         }
@@ -84,17 +89,17 @@ class LiveHttpSession:
         self._send(engine.begin(), self._loop.time())
 
     def post(self, body: bytes, received_at: float) -> tuple[LivePost, list[LiveMessage]]:
-        """Take the body of a POST; the ``LivePost`` holds what is sent in response.
+        """Process the body of a POST. Return the POST, with the messages sent in response, and its messages.
 
-        Recorded pauses count from ``received_at``, the loop's time in seconds.
+        Delays are counted from ``received_at``, the time of the event loop in seconds.
         """
         outcome = self.engine.receive(body)
         for note in outcome.notes:
             self._log(note)
         requests = [live for live in outcome.messages if isinstance(live.message, Request)]
-        known = [live.recorded for live in (*requests, *outcome.messages) if live.recorded is not None]
-        exchange = self.session.exchanges.get(known[0].exchange) if known else None
-        post = LivePost(exchange, set(requests), is_open_ended=bool(known or outcome.passed))
+        recorded = [live.recorded for live in (*requests, *outcome.messages) if live.recorded is not None]
+        exchange = self.session.exchanges.get(recorded[0].exchange) if recorded else None
+        post = LivePost(exchange, set(requests), is_open_ended=bool(recorded or outcome.passed))
         self._streams.append(post.stream)
         for live in outcome.messages:
             self._posts[live] = post
@@ -110,10 +115,8 @@ class LiveHttpSession:
         return post, outcome.messages
 
     def _will_be_answered(self, live: LiveMessage, outcome: EngineResult) -> bool:
-        """Whether the request will be answered."""
-        is_sent_now = any(
-            out.live is live or any(one.live is live for one in out.others) for out in outcome.outgoing
-        )
+        """Whether a response to the request is sent now or later."""
+        is_sent_now = any(live in (out.live, *(item.live for item in out.others)) for out in outcome.outgoing)
         return is_sent_now or live in outcome.passed or self.engine.has_answer(live)
 
     def stream_of_event(self, last_id: str) -> EventStream | None:
@@ -131,7 +134,7 @@ class LiveHttpSession:
             self._server = None
 
     def _send(self, outgoing: list[OutgoingMessage], since: float) -> None:
-        """Send each message when it is due, counted from ``since``.
+        """Send each message after its delay, counted from ``since``, the time of the event loop in seconds.
 
         Messages due at the same time are sent in one callback, because the event loop does not keep the order
         of callbacks with equal times.
@@ -147,21 +150,22 @@ class LiveHttpSession:
             self._deliver(out)
 
     def _deliver(self, out: OutgoingMessage) -> None:
-        recorded = out.recorded.event if out.recorded else None
-        if (out.live and out.live.is_cancelled) or (recorded and recorded.name == "endpoint"):
+        """Send a message on the stream of its POST or of the GET."""
+        recorded_event = out.recorded.event if out.recorded else None
+        if (out.live and out.live.is_cancelled) or (recorded_event and recorded_event.name == "endpoint"):
             return
         post = self._post_for(out)
-        id = recorded.id if recorded else None
-        if post is None or (self._uses_one_stream and (out.recorded is None or recorded)):
+        id = recorded_event.id if recorded_event else None
+        if post is None or (self._uses_one_stream and (out.recorded is None or recorded_event)):
             self.get_stream.put(event(out), id)
         else:
             post.texts.append(out.raw)
             post.stream.put(event(out), id)
         if post is None:
             return
-        for each in (out, *out.others):
-            if each.live is not None and (each.answers or not post.is_stream):
-                post.unanswered.discard(each.live)
+        for item in (out, *out.others):
+            if item.live is not None and (item.answers or not post.is_stream):
+                post.unanswered.discard(item.live)
         if (
             out.recorded
             and out.recorded.index == self._last_in_exchange.get(out.recorded.exchange)
@@ -171,6 +175,7 @@ class LiveHttpSession:
         post.settle_if_done()
 
     def _post_for(self, out: OutgoingMessage) -> LivePost | None:
+        """Return the POST in whose response a message is sent; ``None``: the stream of a GET."""
         if out.live is None or out.live not in self._posts:
             return None
         post = self._posts[out.live]
@@ -178,20 +183,21 @@ class LiveHttpSession:
             return None if post.settled.is_set() else post
         if out.recorded.exchange in self._by_exchange:
             return self._by_exchange[out.recorded.exchange]
-        return post if self._is_resumed(out.recorded.exchange) else None
+        return post if self._is_resumption(out.recorded.exchange) else None
 
-    def _is_resumed(self, exchange: int) -> bool:
-        """Whether that was a GET that resumes another stream."""
-        found = self.session.exchanges.get(exchange)
-        return found is not None and is_resumption(found)
+    def _is_resumption(self, exchange: int) -> bool:
+        """Whether the recorded exchange is a GET that resumes another stream."""
+        recorded = self.session.exchanges.get(exchange)
+        return recorded is not None and is_resumption(recorded)
 
     def _pause(self, post: LivePost) -> None:
-        """Close the connection before its response, where the recorded server did so."""
+        """Close the connection of a POST if the recorded server closed it before the response."""
         exchange = post.exchange
         if exchange is not None and exchange.is_stream and exchange.end and exchange.end.by != "client":
             post.stream.pause()
 
     def _pass_on(self, messages: Sequence[LiveMessage], passed: Sequence[LiveMessage]) -> None:
+        """Write the misses ``passed``, and what ``messages`` require, to the server behind the recording."""
         if not self._command:
             return
         lines = [line for live in messages for line in self._passthrough.on_client_message(live)]
@@ -205,12 +211,13 @@ class LiveHttpSession:
         if self._server is None:
 
             def receive(line: bytes | None) -> None:
-                self._loop.call_soon_threadsafe(self._passed, line)
+                self._loop.call_soon_threadsafe(self._on_server_line, line)
 
             self._server = PassthroughProcess(self._command, receive)
         return self._server
 
-    def _passed(self, line: bytes | None) -> None:
+    def _on_server_line(self, line: bytes | None) -> None:
+        """Process a line of the server behind the recording; ``None`` if it has ended."""
         if line is None:
             outgoing, lines = self._passthrough.on_exit(), list[bytes]()
         else:

@@ -1,6 +1,7 @@
-"""What a replay engine and its transport exchange: live and outgoing messages, results, and the options.
+"""The values that a replay engine and its transport exchange, and the options of a replay.
 
-Also the few responses that are not recorded but generated: the error for a miss, the result of a ping.
+The functions make the few responses that are not recorded: the error for a miss, the result of a ping. A
+*miss* is a request that the recording does not answer.
 """
 
 from collections.abc import Sequence
@@ -22,12 +23,14 @@ MISS_CODE: Final = -32000
 class ReplayOptions:
     """How a recording is replayed.
 
-    ``factor`` multiplies the recorded delays: 0 sends everything without delay, 1 keeps the recorded pace.
-    ``ignore`` are JSON Pointers into requests, as in ``DiffRules``. ``repeats``: when the recorded responses
-    are used up, the last one is sent again. ``passes``: misses are passed on to another server.
-    ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
-    ``over_http``: HTTP statuses reach the client and count as responses. ``stateful``: other sessions of the
-    recording begin with ``initialize``.
+    - ``level``: how exactly a request must match a recorded request, see ``matching``.
+    - ``ignore``: JSON Pointers into requests of values that are not compared, as in ``DiffRules``.
+    - ``factor`` multiplies the recorded delays: 0 sends everything without delay, 1 with the recorded delays.
+    - ``repeats``: when all recorded responses to a request were sent, the last response is sent again.
+    - ``passes``: misses are passed on to another server.
+    - ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
+    - ``over_http``: the client receives HTTP statuses, which count as responses.
+    - ``stateful``: another session of the recording begins with ``initialize``.
     """
 
     level: Level = "default"
@@ -45,7 +48,7 @@ class LiveMessage:
     """A message of the live client.
 
     ``id`` and ``token`` are the bytes of its id and progress token, ``None`` without one. ``recorded`` is the
-    recorded message that it was matched with. ``is_cancelled``: nothing more is to be sent for it.
+    recorded message that it was matched with. ``is_cancelled``: no more messages are sent for it.
     """
 
     raw: bytes
@@ -60,9 +63,9 @@ class LiveMessage:
 class OutgoingMessage:
     """A message for the client, to be sent ``delay_ns`` after the client message that caused it.
 
-    ``recorded`` is the recorded message, ``None`` for a generated one. ``live`` is the client message that it
-    belongs to; ``answers``: it is the response to that message. ``others`` are the other messages of its
-    batch.
+    ``recorded`` is the recorded message, ``None`` for a generated message. ``live`` is the client message to
+    which it belongs; ``answers`` says whether it is the response to that message. ``others`` are the other
+    messages of its batch.
     """
 
     raw: bytes
@@ -75,9 +78,10 @@ class OutgoingMessage:
 
 @dataclass(slots=True)
 class EngineResult:
-    """The result of a client frame: its messages, the messages to send, and notes for the user.
+    """What the engine returns for a client frame.
 
-    ``passed`` are the messages to pass on to another server.
+    ``messages`` are the messages in the frame, ``outgoing`` the messages to send, ``notes`` lines for the
+    user, and ``passed`` the requests to pass on to another server.
     """
 
     messages: list[LiveMessage] = field(default_factory=list[LiveMessage])
@@ -87,7 +91,7 @@ class EngineResult:
 
 
 def described(live: LiveMessage) -> str:
-    """Return a short description of a live message: ``tools/call "echo" (id 7)``."""
+    """Return a short description of a live message, such as ``tools/call "echo" (id 7)``."""
     request = live.message
     if not isinstance(request, Request):
         return "a message"
@@ -117,12 +121,12 @@ def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence
         data["nearest"] = {"frame": nearest.seq, "method": nearest.method}
         data["differences"] = [
             {
-                "pointer": one.pointer,
-                "change": one.change,
-                "expected": one.expected,
-                "found": one.found,
+                "pointer": difference.pointer,
+                "change": difference.change,
+                "expected": difference.expected,
+                "found": difference.found,
             }
-            for one in differences
+            for difference in differences
         ]
     return data
 

@@ -1,8 +1,9 @@
 """Passes the requests that a recording does not answer (the misses) on to a real server.
 
-``PassthroughProcess`` is the server, started at the first miss. ``Passthrough`` decides which lines to write
-to it, the client's handshake first, and which of its lines are for the client. Requests keep the client's
-ids; requests of the server get new ids, so that they do not collide with recorded ones.
+``PassthroughProcess`` is that server, started at the first miss. ``Passthrough`` decides which lines are
+written to the server, starting with the client's handshake, and which lines of the server are sent to the
+client. Requests of the client keep their ids. Requests of the server get new ids, so that they differ from
+the recorded ids.
 """
 
 import os
@@ -28,10 +29,12 @@ class Passthrough:
     """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        self._initialize: LiveMessage | None = None  # until the server has answered it
-        self._later: list[bytes] = []  # lines to write after that answer
-        self._is_begun = False  # a request was passed on
-        self._is_ready = False  # lines need not wait for the answer to ``initialize``
+        self._initialize: LiveMessage | None = (
+            None  # the client's ``initialize``, until the server answers it
+        )
+        self._lines_after_handshake: list[bytes] = []  # lines to write after that answer
+        self._is_begun = False  # whether a request was passed on
+        self._is_ready = False  # whether lines can be written without waiting for that answer
         self._passed_requests: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
         self._server_request_ids: Final[dict[str, bytes]] = {}
 
@@ -41,15 +44,15 @@ class Passthrough:
         return bool(self._passed_requests)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
-        """Take any client message; return the lines to write to the server for it."""
+        """Process a message of the client, except a miss; return the lines to write to the server."""
         match live.message:
             case Request(method="initialize"):
                 self._initialize = live
             case Notification():
                 if self._is_begun:
-                    return self._lines([live.raw])
+                    return self._lines_for_server([live.raw])
                 if live.message.method == "notifications/initialized":
-                    self._later.append(live.raw)
+                    self._lines_after_handshake.append(live.raw)
             case Response(id=id) | ErrorResponse(id=id) if (
                 isinstance(id, str) and id in self._server_request_ids
             ):
@@ -64,25 +67,25 @@ class Passthrough:
         if live.message.id is not None:
             self._passed_requests[type(live.message.id), live.message.id] = live
         if self._is_begun:
-            return self._lines([live.raw])
+            return self._lines_for_server([live.raw])
         self._is_begun = True
-        if self._initialize is None or self._initialize is live:  # no handshake has to precede this request
+        if self._initialize is None or self._initialize is live:  # no handshake comes before this request
             self._initialize = None
             self._is_ready = True
             return [live.raw]
-        self._later.append(live.raw)
+        self._lines_after_handshake.append(live.raw)
         return [self._initialize.raw]
 
     def on_server_line(self, raw: bytes) -> tuple[list[OutgoingMessage], list[bytes]]:
-        """Take a line of the server; return the messages for the client and the lines for the server."""
+        """Process a line of the server; return the messages for the client and the lines for the server."""
         message = parse(raw)
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
-                opening = self._initialize
-                if opening and isinstance(opening.message, Request) and opening.message.id == id:
+                initialize = self._initialize
+                if initialize and isinstance(initialize.message, Request) and initialize.message.id == id:
                     self._initialize, self._is_ready = None, True
-                    later, self._later = self._later, []
-                    return [], later
+                    waiting_lines, self._lines_after_handshake = self._lines_after_handshake, []
+                    return [], waiting_lines
                 live = self._passed_requests.pop((type(id), id), None)
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
@@ -100,10 +103,11 @@ class Passthrough:
         self._passed_requests.clear()
         return [error(live, MISS_CODE, "the server behind the recording has ended") for live in unanswered]
 
-    def _lines(self, lines: list[bytes]) -> list[bytes]:
+    def _lines_for_server(self, lines: list[bytes]) -> list[bytes]:
+        """Return the lines if they can be written now; else keep them until the handshake is over."""
         if self._is_ready:
             return lines
-        self._later += lines
+        self._lines_after_handshake += lines
         return []
 
 
@@ -111,7 +115,7 @@ class PassthroughProcess:
     """A server command on stdio; a thread calls ``receive`` with each line, and with ``None`` at the end.
 
     Raises:
-        McpProxyError: it cannot be started.
+        McpProxyError: the command cannot be started.
     """
 
     def __init__(self, command: Sequence[str], receive: Callable[[bytes | None], None]) -> None:
@@ -126,7 +130,7 @@ class PassthroughProcess:
         threading.Thread(target=self._read, name="passthrough", daemon=True).start()
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Write lines to its stdin; do nothing if it has ended."""
+        """Write lines to stdin of the server; do nothing if the server has ended."""
         assert self._process.stdin is not None
         with suppress(OSError):
             for line in lines:
@@ -134,7 +138,7 @@ class PassthroughProcess:
             self._process.stdin.flush()
 
     def end(self) -> None:
-        """Close its stdin, and kill it if it does not exit in time."""
+        """Close stdin of the server, and kill the server if it does not exit in time."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()

@@ -1,7 +1,8 @@
-"""The parts of a recording that a server is replayed from, and notes on what is left out.
+"""The parts of a recording from which a server is replayed, and notes on the parts that are left out.
 
-Two kinds of exchange are left out of the messages: those at other paths than the MCP endpoint (metadata,
-tokens), which are served unchanged, and requests refused with 401, because a replay asks for no credentials.
+Two kinds of HTTP exchange are not part of the replayed sessions. Responses at other paths than the MCP
+endpoint (metadata, tokens) are served unchanged. Requests that were refused with 401 are left out, because a
+replay asks for no credentials.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,10 +26,11 @@ class NonMcpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySource:
-    """What a server is replayed from.
+    """The parts of one or more recordings from which a server is replayed.
 
-    ``unnamed`` is the session of messages without a session id, the only one on stdio; ``sessions`` are those
-    with an id. ``non_mcp`` are responses at other paths. ``notes`` says what cannot be replayed.
+    ``unnamed`` is the session of the messages without a session id, on stdio the only session. ``sessions``
+    are the sessions with an id. ``non_mcp`` are the responses at other paths than the endpoint. ``complete``
+    is false if something is missing in a recording. Each of ``notes`` says what cannot be replayed.
     """
 
     unnamed: RecordedSession
@@ -78,10 +80,10 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
     notes = list(recording.notes)
     if refused:
         notes.append(f"{refused} requests were refused with 401 (no credentials); they are left out")
-    masked = [one for one in non_mcp if b"masked(len=" in one.body]
+    masked = [answer for answer in non_mcp if b"masked(len=" in answer.body]
     if masked:
         notes.append(f"{len(masked)} answers hold masked credentials; they are not replayed")
-    replayed = tuple(one for one in non_mcp if one not in masked)
+    replayed = tuple(answer for answer in non_mcp if answer not in masked)
     if not recording.complete:
         open_requests = sum(_unanswered(session) for session in sessions)
         if open_requests:
@@ -94,14 +96,15 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
 
 
 def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
-    """Join several stdio recordings, as if one server process had spoken all of them.
+    """Join several stdio recordings into one session, so that one replay answers the requests of all of them.
 
-    A client may start the command twice: once to find out the server's era, and once to use it.
+    A client may start the server twice: first to find out which protocol revisions it supports, then to use
+    it.
     """
-    one = RecordedSession()
+    joined = RecordedSession()
     for session in (replay_source.unnamed for replay_source in sources):
-        offset, last_ns = len(one.messages), max((entry.at_ns for entry in one.messages), default=0)
-        one.messages += [
+        offset, last_ns = len(joined.messages), max((entry.at_ns for entry in joined.messages), default=0)
+        joined.messages += [
             replace(
                 entry,
                 index=offset + entry.index,
@@ -110,36 +113,36 @@ def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
             )
             for entry in session.messages
         ]
-        one.server_left = session.server_left
+        joined.server_left = session.server_left
     notes = tuple(note for replay_source in sources for note in replay_source.notes)
-    return ReplaySource(one, (), (), all(replay_source.complete for replay_source in sources), notes)
+    return ReplaySource(joined, (), (), all(replay_source.complete for replay_source in sources), notes)
 
 
 def merged(sessions: Sequence[RecordedSession]) -> RecordedSession:
-    """Join several sessions, with their messages in recorded order."""
+    """Join several sessions of one recording, with their messages in recorded order."""
     filled = [session for session in sessions if session.messages or session.exchanges]
     if len(filled) == 1:
         return filled[0]
-    of = [(entry, session) for session in filled for entry in session.messages]
-    of.sort(key=lambda pair: (pair[0].seq, pair[0].index))
-    one = RecordedSession(filled[-1].name if filled else "")
-    one.server_left = any(session.server_left for session in filled)
+    merged_entries = [(entry, session) for session in filled for entry in session.messages]
+    merged_entries.sort(key=lambda pair: (pair[0].seq, pair[0].index))
+    joined = RecordedSession(filled[-1].name if filled else "")
+    joined.server_left = any(session.server_left for session in filled)
     for session in filled:
-        one.exchanges |= session.exchanges
-    place = {(id(session), entry.index): index for index, (entry, session) in enumerate(of)}
-    one.messages = [
+        joined.exchanges |= session.exchanges
+    new_index = {(id(session), entry.index): index for index, (entry, session) in enumerate(merged_entries)}
+    joined.messages = [
         replace(
             entry,
             index=index,
-            answers=None if entry.answers is None else place[id(session), entry.answers],
+            answers=None if entry.answers is None else new_index[id(session), entry.answers],
         )
-        for index, (entry, session) in enumerate(of)
+        for index, (entry, session) in enumerate(merged_entries)
     ]
-    return one
+    return joined
 
 
 def _has_begun(session: RecordedSession) -> bool:
-    """Whether a session with this id began: a request succeeded or was sent with the id.
+    """Whether a session with this id began: a request succeeded, or the client sent the id.
 
     Some servers issue an id with every response to a request without one, even if they refuse the request.
     """
@@ -150,6 +153,7 @@ def _has_begun(session: RecordedSession) -> bool:
 
 
 def _unanswered(session: RecordedSession) -> int:
+    """Return how many requests of the client have no recorded response."""
     answered = {entry.answers for entry in session.messages}
     return sum(
         isinstance(entry.message, Request)
@@ -161,11 +165,12 @@ def _unanswered(session: RecordedSession) -> int:
 
 
 def _without(session: RecordedSession, exchanges: Iterable[int]) -> RecordedSession:
+    """Return a copy of a session without the messages of these exchanges."""
     left_out = set(exchanges)
     kept = [entry for entry in session.messages if entry.exchange not in left_out]
-    place = {entry.index: index for index, entry in enumerate(kept)}
+    new_index = {entry.index: index for index, entry in enumerate(kept)}
     messages = [
-        replace(entry, index=index, answers=None if entry.answers is None else place.get(entry.answers))
+        replace(entry, index=index, answers=None if entry.answers is None else new_index.get(entry.answers))
         for index, entry in enumerate(kept)
     ]
     remaining = {number: exchange for number, exchange in session.exchanges.items() if number not in left_out}

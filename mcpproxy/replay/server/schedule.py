@@ -1,4 +1,4 @@
-"""Which recorded server messages are due, given the client messages seen so far."""
+"""Which recorded server messages are due, given the client messages received so far."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,7 +9,10 @@ from mcpproxy.replay.recording import SessionMessage
 
 
 class Schedule:
-    """Releases each server message once, when the client messages that it depends on have been seen."""
+    """Returns each server message once, when the client messages on which it depends have been received.
+
+    Messages are given by their index in the session.
+    """
 
     def __init__(self, messages: list[SessionMessage], dependencies: dict[int, Dependency]) -> None:
         self._messages: Final = messages
@@ -20,63 +23,64 @@ class Schedule:
         # (client message, server message that is due after it or a later one), sorted
         self._after_conditions: Final[list[tuple[int, int]]] = []
         self._after_conditions_met = 0
-        self._latest_seen = -1
-        for place, dependency in dependencies.items():
+        self._latest_received = -1
+        for index, dependency in dependencies.items():
             needs = set(dependency.needs)
-            self._unmet[place] = len(needs) + (dependency.after is not None)
+            self._unmet[index] = len(needs) + (dependency.after is not None)
             for need in needs:
-                self._waiting_for[need].append(place)
+                self._waiting_for[need].append(index)
             if dependency.after is not None:
-                self._after_conditions.append((dependency.after, place))
+                self._after_conditions.append((dependency.after, index))
         self._after_conditions.sort()
 
     def begin(self) -> list[SessionMessage]:
         """Return the messages without a dependency."""
-        return self._take([place for place, unmet in self._unmet.items() if not unmet])
+        return self._take([index for index, unmet in self._unmet.items() if not unmet])
 
-    def mark_seen(self, entry: SessionMessage) -> list[SessionMessage]:
-        """Count this client message as sent; return the server messages now due, in recorded order."""
-        due = list(self._freed(iter(self._waiting_for.pop(entry.index, ()))))
-        if entry.index > self._latest_seen and entry.method != "ping":
-            self._latest_seen = entry.index
-            due += self._freed(self._newly_met_after_conditions())
+    def mark_received(self, entry: SessionMessage) -> list[SessionMessage]:
+        """Mark a client message as received; return the server messages now due, in recorded order."""
+        due = list(self._without_conditions(iter(self._waiting_for.pop(entry.index, ()))))
+        if entry.index > self._latest_received and entry.method != "ping":
+            self._latest_received = entry.index
+            due += self._without_conditions(self._newly_met_after_conditions())
         return self._take(due)
 
     def drop(self, owner: SessionMessage) -> None:
-        """Drop the remaining messages that belong to this request."""
-        for place in [place for place in self._unmet if self._dependencies[place].owner == owner.index]:
-            del self._unmet[place]
+        """Remove the messages that belong to the request ``owner`` and are not due yet."""
+        for index in [index for index in self._unmet if self._dependencies[index].owner == owner.index]:
+            del self._unmet[index]
 
     def waited_ns(self, entry: SessionMessage) -> int:
-        """Return the recorded time between the last message that this one depends on and this one."""
+        """Return the recorded time between a server message and the last message on which it depends."""
         dependency = self._dependencies[entry.index]
-        waited = [*dependency.needs, *([dependency.after] if dependency.after is not None else [])]
-        since = max((self._messages[place].at_ns for place in waited), default=0)
-        return max(0, entry.at_ns - since)
+        needed = [*dependency.needs, *([dependency.after] if dependency.after is not None else [])]
+        last_ns = max((self._messages[index].at_ns for index in needed), default=0)
+        return max(0, entry.at_ns - last_ns)
 
     @property
     def unsent(self) -> list[SessionMessage]:
         """The messages that are not due yet."""
-        return [self._messages[place] for place in self._unmet]
+        return [self._messages[index] for index in self._unmet]
 
     def _newly_met_after_conditions(self) -> Iterator[int]:
         """Yield the server messages whose ``after`` condition the latest client message meets."""
         while self._after_conditions_met < len(self._after_conditions):
-            after, place = self._after_conditions[self._after_conditions_met]
-            if after > self._latest_seen:
+            after, index = self._after_conditions[self._after_conditions_met]
+            if after > self._latest_received:
                 return
             self._after_conditions_met += 1
-            yield place
+            yield index
 
-    def _freed(self, places: Iterator[int]) -> Iterator[int]:
-        """Count one condition of each of ``places`` as met; yield those that have no other condition."""
-        for place in places:
-            if place in self._unmet:
-                self._unmet[place] -= 1
-                if not self._unmet[place]:
-                    yield place
+    def _without_conditions(self, indices: Iterator[int]) -> Iterator[int]:
+        """Count one more condition of each message as met; yield the messages without further conditions."""
+        for index in indices:
+            if index in self._unmet:
+                self._unmet[index] -= 1
+                if not self._unmet[index]:
+                    yield index
 
-    def _take(self, places: list[int]) -> list[SessionMessage]:
-        for place in places:
-            del self._unmet[place]
-        return [self._messages[place] for place in sorted(places)]
+    def _take(self, indices: list[int]) -> list[SessionMessage]:
+        """Remove the server messages ``indices`` from the schedule, and return them in recorded order."""
+        for index in indices:
+            del self._unmet[index]
+        return [self._messages[index] for index in sorted(indices)]

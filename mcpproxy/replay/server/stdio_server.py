@@ -1,7 +1,8 @@
-"""Serves a recorded server on stdin and stdout: reads lines, writes the messages due, until stdin ends.
+"""Replays a recorded server on stdin and stdout: reads lines, and writes the messages that are due.
 
-One thread reads and the main thread writes. A client in a pipeline closes its side early: after the end of
-stdin, answers of the server behind the recording are still written, for ``_ANSWER_WAIT_NS`` at most.
+One thread reads and the main thread writes. With passthrough, requests that the recording does not answer go
+to a real server, the server behind the recording. After the end of stdin the replay still waits for the
+answers of that server, for ``_ANSWER_WAIT_NS`` at most, because a client in a pipeline closes its side early.
 """
 
 import heapq
@@ -29,8 +30,8 @@ _Event: TypeAlias = tuple[str, bytes | None, int]
 class StdioReplayServer:
     """Serves one client. ``passed_on`` counts the requests passed on to ``command``.
 
-    ``command`` is the server behind the recording, empty if misses are answered with errors. ``log`` is
-    called with each line for the user.
+    ``command`` starts the server behind the recording; it is empty if misses are answered with errors.
+    ``log`` is called with each line for the user.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class StdioReplayServer:
         self._read_fd: Final = read_fd
         self._write_fd: Final = write_fd
         self._events: Final[SimpleQueue[_Event]] = SimpleQueue()
-        self._later: Final[list[tuple[int, int, OutgoingMessage]]] = []
-        self._count = 0
+        # A heap of messages that wait: (when to send in ns, position in the order of sending, message).
+        self._waiting_messages: Final[list[tuple[int, int, OutgoingMessage]]] = []
+        self._sent_count = 0
         self._is_stopped = False
         self._passthrough: Final = Passthrough()
         self._server: PassthroughProcess | None = None
@@ -76,9 +78,10 @@ class StdioReplayServer:
         self._put("signal", None)
 
     def _step(self) -> bool:
+        """Process one event, or write the messages that are due; return whether to continue."""
         wait_s = None
-        if self._later:
-            wait_s = max(0.0, (self._later[0][0] - time.monotonic_ns()) / 1e9)
+        if self._waiting_messages:
+            wait_s = max(0.0, (self._waiting_messages[0][0] - time.monotonic_ns()) / 1e9)
         elif self.engine.is_over:
             return False
         try:
@@ -88,26 +91,29 @@ class StdioReplayServer:
             return True
         match origin, line:
             case "server", _:
-                self._passed(line, at_ns)
+                self._on_server_line(line, at_ns)
             case "client", bytes():
-                self._client(line, at_ns)
+                self._on_client_line(line, at_ns)
             case _:
                 self._is_stopped = origin == "signal"
                 return False
         return True
 
     def _await_unanswered(self) -> None:
-        until_ns = time.monotonic_ns() + _ANSWER_WAIT_NS
+        """Wait for the answers of the server behind the recording, and write them."""
+        deadline_ns = time.monotonic_ns() + _ANSWER_WAIT_NS
         while self._passthrough.has_unanswered and not self._is_stopped:
             try:
-                origin, line, at_ns = self._events.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
+                origin, line, at_ns = self._events.get(
+                    timeout=max(0, deadline_ns - time.monotonic_ns()) / 1e9
+                )
             except Empty:
                 return
             self._is_stopped = origin == "signal"
             if origin == "server":
-                self._passed(line, at_ns)
+                self._on_server_line(line, at_ns)
 
-    def _client(self, line: bytes, at_ns: int) -> None:
+    def _on_client_line(self, line: bytes, at_ns: int) -> None:
         outcome = self.engine.receive(line)
         for note in outcome.notes:
             self._log(note)
@@ -125,7 +131,8 @@ class StdioReplayServer:
             self._server = PassthroughProcess(self._command, lambda line: self._put("server", line))
         return self._server
 
-    def _passed(self, line: bytes | None, at_ns: int) -> None:
+    def _on_server_line(self, line: bytes | None, at_ns: int) -> None:
+        """Process a line of the server behind the recording; ``None`` if it has ended."""
         if line is None:
             self._log("the server behind the recording has ended")
             self._send(self._passthrough.on_exit(), at_ns)
@@ -135,26 +142,26 @@ class StdioReplayServer:
         self._send(outgoing, at_ns)
 
     def _send(self, outgoing: list[OutgoingMessage], since_ns: int) -> None:
-        """Send each message when it is due, counted from ``since_ns``, when the client message was read."""
+        """Send each message after its delay, counted from ``since_ns``, when the client message was read."""
         for out in outgoing:
-            self._count += 1
-            heapq.heappush(self._later, (since_ns + out.delay_ns, self._count, out))
+            self._sent_count += 1
+            heapq.heappush(self._waiting_messages, (since_ns + out.delay_ns, self._sent_count, out))
         self._write_due()
 
     def _write_due(self) -> None:
-        while self._later and self._later[0][0] <= time.monotonic_ns():
-            out = heapq.heappop(self._later)[2]
+        while self._waiting_messages and self._waiting_messages[0][0] <= time.monotonic_ns():
+            out = heapq.heappop(self._waiting_messages)[2]
             if out.raw and not (out.live and out.live.is_cancelled):
                 _write(self._write_fd, out.raw + b"\n")
 
     def _read(self) -> None:
         framer = LineFramer()
-        in_pieces = False
+        is_in_pieces = False
         while chunk := _chunk(self._read_fd):
             for raw, _, _, continues in framer.feed(chunk, 0):
-                if continues or in_pieces:
+                if continues or is_in_pieces:
                     # A line longer than the limit cannot match a recorded message.
-                    in_pieces = continues
+                    is_in_pieces = continues
                 else:
                     self._put("client", raw)
         for raw, _, _, _ in framer.end():
@@ -166,6 +173,7 @@ class StdioReplayServer:
 
 
 def _chunk(fd: int) -> bytes:
+    """Read bytes; the result is empty at the end of the input, or if it cannot be read."""
     try:
         return os.read(fd, _CHUNK_BYTES)
     except OSError:

@@ -1,8 +1,10 @@
 // @ts-check
 /**
  * What is shown is in the address of the page, so that an address can be kept, sent and gone back to:
- * `/?recording=ID&view=calls&filter=...#call=57`.
+ * `/?recording=ID&view=calls&filter=...#call=57`. In an exported page, which is a file, all of it is in the
+ * fragment: `#view=calls&filter=...&call=57`.
  */
+import { isExported } from "./api.js";
 import { useEffect, useState } from "./preact.js";
 
 /**
@@ -16,10 +18,10 @@ import { useEffect, useState } from "./preact.js";
 
 /** @returns {Place} */
 function read() {
-  const query = new URLSearchParams(location.search);
-  const call = /^#call=(\d+)$/.exec(location.hash);
+  const query = new URLSearchParams(isExported ? location.hash.slice(1) : location.search);
+  const call = /(?:^#|&)call=(\d+)$/.exec(location.hash);
   return {
-    recording: query.get("recording") ?? "",
+    recording: query.get("recording") ?? (isExported ? "exported" : ""),
     view: query.get("view") ?? "calls",
     filter: query.get("filter") ?? "",
     other: query.get("other") ?? "",
@@ -34,6 +36,11 @@ export function href(place) {
   if (place.view !== "calls") query.set("view", place.view);
   if (place.filter) query.set("filter", place.filter);
   if (place.other) query.set("other", place.other);
+  if (isExported) {
+    query.delete("recording");
+    if (place.call) query.set("call", String(place.call));
+    return `#${query}`;
+  }
   const text = query.toString();
   return `/${text ? `?${text}` : ""}${place.call ? `#call=${place.call}` : ""}`;
 }

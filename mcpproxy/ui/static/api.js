@@ -1,10 +1,14 @@
 // @ts-check
-/** Requests to the server of the page. */
+/** Requests to the server of the page; in an exported page, to the recording that it contains. */
 
 /** An answer other than 200, with the server's sentence. */
 export class ApiError extends Error {}
 
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
+
+/** Whether this is a page that `mcpproxy export html` wrote. */
+export const isExported = document.getElementById("recording") !== null;
+const offline = isExported ? import("./offline.js") : null;
 
 /**
  * @param {string} path
@@ -23,6 +27,7 @@ export function address(path, query = {}) {
  * @returns {Promise<any>} the JSON value
  */
 export async function get(path, query, signal) {
+  if (offline) return (await offline).answer(path, query ?? {});
   return parsed(await fetch(address(path, query), { signal }));
 }
 
@@ -52,6 +57,10 @@ async function parsed(response) {
  * @returns {() => void} ends the stream
  */
 export function subscribe(path, query, handlers) {
+  if (offline) {
+    const ending = offline.then((module) => module.subscribe(path, query, handlers));
+    return () => void ending.then((end) => end());
+  }
   const source = new EventSource(address(path, query));
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handle(event.data ? JSON.parse(event.data) : null));

@@ -1,7 +1,7 @@
 // @ts-check
 /** The page: recordings on the left, one of six views of the chosen one on the right. */
 import { usePlace } from "./address.js";
-import { get, subscribe } from "./api.js";
+import { get, isExported, subscribe } from "./api.js";
 import { Calls } from "./calls.js";
 import { Compare } from "./compare.js";
 import { Findings } from "./findings.js";
@@ -25,13 +25,31 @@ const VIEWS = [
 ];
 const THEMES = ["system", "dark", "light"];
 
+/** The theme that was chosen last. A page in a file may have no storage. */
+function savedTheme() {
+  try {
+    return localStorage.getItem("theme") ?? "system";
+  } catch {
+    return "system";
+  }
+}
+
+/** @param {string} theme */
+function saveTheme(theme) {
+  try {
+    localStorage.setItem("theme", theme);
+  } catch {
+    // It holds until the page is closed.
+  }
+}
+
 function App() {
   const [place, go] = usePlace();
   const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
   const [error, setError] = useState("");
   const [isHelp, setHelp] = useState(false);
   const [paused, setPaused] = useState(false);
-  const [theme, setTheme] = useState(localStorage.getItem("theme") ?? "system");
+  const [theme, setTheme] = useState(savedTheme);
   const [fault] = useErrorBoundary();
 
   useEffect(() => {
@@ -44,7 +62,7 @@ function App() {
   }, [folder.recordings.length, place.recording]);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem("theme", theme);
+    saveTheme(theme);
   }, [theme]);
   useEffect(() => {
     /** @param {number} step */
@@ -89,7 +107,7 @@ function App() {
     <a class="skip" href="#main">To the calls</a>
     <header class="top">
       <h1>mcpproxy</h1>
-      <nav aria-label="Views"><ul class="tabs">${VIEWS.map(
+      <nav aria-label="Views"><ul class="tabs">${VIEWS.filter(([name]) => !isExported || name !== "compare").map(
         ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name })}>${words}</button></li>`,
       )}</ul></nav>
       <span class="space"></span>
@@ -97,12 +115,12 @@ function App() {
       <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>theme: ${theme}</button>
       <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}>help <kbd>?</kbd></button>
     </header>
-    <${Sidebar} recordings=${folder.recordings} runs=${folder.runs} place=${place} go=${go} />
+    ${isExported ? null : html`<${Sidebar} recordings=${folder.recordings} runs=${folder.runs} place=${place} go=${go} />`}
     <main id="main" tabindex="-1">
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
       ${place.recording
-        ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} ended=${chosen ? !chosen.running : false} />`
+        ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
         : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
     </main>
     ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;
@@ -114,14 +132,23 @@ function App() {
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {boolean} props.paused
- * @param {boolean} props.ended
+ * @param {string} props.state of the recording in the folder
  */
-function OneRecording({ folder, place, go, paused }) {
+function OneRecording({ folder, place, go, paused, state }) {
   const [summary, setSummary] = useState(/** @type {import("./types.js").Summary | null} */ (null));
   const [error, setError] = useState("");
   useEffect(() => {
-    get(`/api/recordings/${place.recording}`).then(setSummary, (problem) => setError(problem.message));
-  }, [place.recording]);
+    if (summary) return;
+    // A recording that has just begun has no file yet: it is asked for again when the folder says more.
+    get(`/api/recordings/${place.recording}`).then(
+      (found) => {
+        setError("");
+        setSummary(found);
+      },
+      (problem) => setError(problem.message),
+    );
+  }, [place.recording, state]);
+  if (error && state === "starting") return html`<p class="empty" role="status">The session begins; nothing was sent yet.</p>`;
   if (error) return html`<p class="problem">${error}</p>`;
   if (!summary) return html`<p class="empty" role="status">reading the recording…</p>`;
   return html`<${Opened} summary=${summary} folder=${folder} place=${place} go=${go} paused=${paused} />`;
@@ -157,4 +184,6 @@ function Opened({ summary, folder, place, go, paused }) {
     <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 
-render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.classList.toggle("exported", isExported);
+render(html`<${App} />`, root);

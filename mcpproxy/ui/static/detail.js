@@ -1,6 +1,6 @@
 // @ts-check
 /** Everything that belongs to one call: its messages, heads of HTTP, inner requests and findings. */
-import { address, get } from "./api.js";
+import { address, get, isExported } from "./api.js";
 import { taken } from "./calls.js";
 import { CopyButton } from "./copy.js";
 import { FindingCard } from "./findings.js";
@@ -92,9 +92,9 @@ function copies(summary, detail) {
   const form = async (form) => (await get(`/api/recordings/${id}/calls/${call.number}/copy`, { form })).text;
   return html`
     <${CopyButton} words="Copy JSON" text=${() => form("json")} />
-    ${call.kind === "request" && summary.recording.transport === "http" ? html`<${CopyButton} words="Copy as curl" text=${() => form("curl")} />` : null}
-    <${CopyButton} words="Copy trim command" text=${() => form("trim")} />
-    <${CopyButton} words="Copy replay command" text=${() => form("replay")} />
+    ${call.kind === "request" && summary.recording.transport === "http" && !isExported ? html`<${CopyButton} words="Copy as curl" text=${() => form("curl")} />` : null}
+    ${isExported ? null : html`<${CopyButton} words="Copy trim command" text=${() => form("trim")} />`}
+    ${isExported ? null : html`<${CopyButton} words="Copy replay command" text=${() => form("replay")} />`}
     <${CopyButton} words="Copy link" text=${() => location.href} />`;
 }
 
@@ -145,13 +145,13 @@ function PartCard({ id, part, call, go, marked }) {
       </button>
       ${part.row && part.row !== call.number ? html`<button type="button" class="link" onClick=${() => go({ call: part.row, filter: "" })}>call ${part.row}</button>` : null}
       ${isOpen && text !== null ? html`<button type="button" class="link" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>raw</button>` : null}
-      ${isOpen && part.seq !== null && text !== null ? html`<a class="link" href=${address(`/api/recordings/${id}/frames/${part.seq}`, { download: true })} download>bytes</a>` : null}
+      ${isOpen && part.seq !== null && text !== null && !isExported ? html`<a class="link" href=${address(`/api/recordings/${id}/frames/${part.seq}`, { download: true })} download>bytes</a>` : null}
     </h3>
     ${isOpen
       ? html`
           ${part.fields.length ? html`<dl class="fields">${part.fields.map(([name, value]) => html`<dt>${visible(name)}</dt><dd>${visible(value)}</dd>`)}</dl>` : null}
           ${text === null && !part.fields.length ? html`<p>${visible(part.summary)}</p>` : null}
-          ${isCut ? html`<p class="count">The first ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}. <button type="button" class="link" onClick=${load}>Load all</button></p>` : null}
+          ${isCut ? html`<p class="count">The first ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}. ${isExported ? null : html`<button type="button" class="link" onClick=${load}>Load all</button>`}</p>` : null}
           ${text === null
             ? null
             : html`<div class=${isRaw ? "beside" : ""}>

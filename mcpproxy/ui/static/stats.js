@@ -1,6 +1,6 @@
 // @ts-check
 /** Counts, latencies and sizes for each method and tool, and a plot of the latencies. */
-import { get } from "./api.js";
+import { get, isExported } from "./api.js";
 import { duration, offset, size, visible } from "./format.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 
@@ -53,6 +53,14 @@ export function Stats({ summary, live, place, go }) {
   </div>`;
 }
 
+/** The colour that a variable of the style sheet has now: a canvas does not know variables. @param {HTMLElement} element @param {string} name */
+function colour(element, name) {
+  element.style.color = `var(${name})`;
+  const found = getComputedStyle(element).color;
+  element.style.color = "";
+  return found;
+}
+
 /** @param {{id: string, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props */
 function LatencyPlot({ id, filter, go }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
@@ -72,8 +80,9 @@ function LatencyPlot({ id, filter, go }) {
         setState("No call was answered.");
         return;
       }
-      const style = getComputedStyle(element);
-      const axis = { stroke: style.color, grid: { stroke: style.getPropertyValue("--line") }, ticks: { stroke: style.getPropertyValue("--line") } };
+      const [text, line, accent] = ["--soft", "--line", "--accent"].map((name) => colour(element, name));
+      const thin = { stroke: line, width: 1 };
+      const axis = { stroke: text, grid: thin, ticks: thin };
       plot = new module.default(
         {
           width: element.clientWidth,
@@ -84,7 +93,7 @@ function LatencyPlot({ id, filter, go }) {
             { ...axis, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => offset(ms)) },
             { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => (ms ? duration(ms) : "")) },
           ],
-          series: [{}, { stroke: style.getPropertyValue("--accent"), paths: () => null, points: { show: true, size: 4, fill: style.getPropertyValue("--accent") } }],
+          series: [{}, { stroke: accent, paths: () => null, points: { show: true, size: 4, fill: accent } }],
         },
         [answer.at_ms, answer.latency_ms],
         element,
@@ -102,7 +111,7 @@ function LatencyPlot({ id, filter, go }) {
     };
   }, [id, filter]);
   return html`<figure>
-    <link rel="stylesheet" href="/static/vendor/uplot.css" />
+    ${isExported ? null : html`<link rel="stylesheet" href="/static/vendor/uplot.css" />`}
     <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}. <span role="status" class="count">${state}</span></figcaption>
     <div ref=${box} class="plot" aria-hidden="true"></div>
   </figure>`;

@@ -1,4 +1,7 @@
-"""The probes, in the order in which they run: the requests of a correct client, then faulty ones."""
+"""The probes, in the order in which they run: first the requests of a correct client, then faulty requests.
+
+In each module, the rows of ``PROBES`` at the end say what each probe does.
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -41,28 +44,29 @@ PROBES: Final[tuple[Probe, ...]] = (
 
 
 def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Probe, ...]:
-    """The probes of a run; ``only`` and ``skip`` name categories or probes. The handshake always runs.
+    """Return the probes of a run; ``only`` and ``skip`` name categories or probes. The handshake always runs.
 
     Raises:
-        UsageError: a name is neither.
+        UsageError: a name is neither a category nor a probe.
     """
-    wanted, unwanted = _names("--only", only), _names("--skip", skip)
+    chosen_names, skipped_names = _names("--only", only), _names("--skip", skip)
     return tuple(
         probe
         for probe in PROBES
         if probe in walk.ALWAYS
         or (
-            (not wanted or wanted & {probe.name, probe.category})
-            and not unwanted & {probe.name, probe.category}
+            (not chosen_names or chosen_names & {probe.name, probe.category})
+            and not skipped_names & {probe.name, probe.category}
         )
     )
 
 
 def _names(option: str, values: Iterable[str]) -> set[str]:
-    known = {*CATEGORIES, *(probe.name for probe in PROBES)}
-    found = {name.strip() for value in values for name in value.split(",") if name.strip()}
-    for name in sorted(found - known):
-        guess = nearest(name, known)
+    """Return the names in the values of an option, each a list separated by commas."""
+    valid_names = {*CATEGORIES, *(probe.name for probe in PROBES)}
+    names = {name.strip() for value in values for name in value.split(",") if name.strip()}
+    for name in sorted(names - valid_names):
+        guess = nearest(name, valid_names)
         step = f"did you mean {guess}?" if guess else f"categories are {', '.join(CATEGORIES)}"
         raise UsageError(option, f"{name!r} is neither a category nor a check", step)
-    return found
+    return names

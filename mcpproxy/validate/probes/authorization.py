@@ -1,6 +1,6 @@
-"""Authorization over HTTP, where a server asks for it: does a client without a token learn where to get one?
+"""Authorization over HTTP: if a server refuses a client without a token, does it say where to get a token?
 
-Nothing here sends the user's own credentials, and nothing is fetched from other hosts.
+These probes do not send the credentials that the user gave, and do not fetch anything from other hosts.
 
 Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization, and RFC 9728.
 """
@@ -30,18 +30,18 @@ _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"
 
 
 async def _oauth_metadata(context: ProbeContext) -> Conclusion:
-    refusal = await _refusal(context)
+    refusal = await _refused_first_message(context)
     challenge = refusal.header("www-authenticate") or ""
-    metadata_url = next((found[1] or found[2] for found in _METADATA_PARAMETER.finditer(challenge)), "")
+    metadata_url = next((match[1] or match[2] for match in _METADATA_PARAMETER.finditer(challenge)), "")
     if metadata_url and not _is_of_server(context, metadata_url):
         return passed("a 401 names metadata on another host, which is not fetched", refusal.evidence)
     for url in [metadata_url] if metadata_url else _well_known(context.target.url):
         exchange = await post(
             context, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
         )
-        found = _object(exchange.body) if exchange.status == 200 else None
-        if found is not None:
-            return _judge_metadata(context, found, (*refusal.evidence, *exchange.evidence))
+        metadata = _json_object(exchange.body) if exchange.status == 200 else None
+        if metadata is not None:
+            return _judge_metadata(context, metadata, (*refusal.evidence, *exchange.evidence))
     where = f"{metadata_url} has no metadata" if metadata_url else "there is none at the well-known addresses"
     text = f"a request without token is refused with 401, but {where}"
     return context.violation("AUTH-002/R-100", text, refusal.evidence)
@@ -57,8 +57,8 @@ def _judge_metadata(context: ProbeContext, metadata: JSONObject, frames: tuple[i
 
 
 async def _invalid_token(context: ProbeContext) -> Conclusion:
-    await _refusal(context)
-    exchange = await _opening(context, ("Authorization", "Bearer mcpproxy-no-token"))
+    await _refused_first_message(context)
+    exchange = await _send_first_message(context, ("Authorization", "Bearer mcpproxy-no-token"))
     if exchange.status == 401:
         return passed("refused with 401", exchange.evidence)
     outcome = "accepted" if exchange.status < 300 else "refused"
@@ -66,15 +66,23 @@ async def _invalid_token(context: ProbeContext) -> Conclusion:
     return context.violation("AUTH-001/R-099", text, exchange.evidence)
 
 
-async def _refusal(context: ProbeContext) -> "ClientExchange":
-    exchange = await _opening(context)
+async def _refused_first_message(context: ProbeContext) -> "ClientExchange":
+    """Send the first message of a session without a token.
+
+    Raises:
+        Skipped: the server does not refuse it with 401.
+    """
+    exchange = await _send_first_message(context)
     if exchange.status != 401:
         raise Skipped("the server asks for no authorization")
     return exchange
 
 
-async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientExchange":
-    """Send the first message of a session without credentials; a session that it opens is closed again."""
+async def _send_first_message(context: ProbeContext, *headers: tuple[str, str]) -> "ClientExchange":
+    """Send the first message of a session with ``headers`` and no other credentials.
+
+    If the message opens a session, the session is closed.
+    """
     client = context.new_client("authorization")
     wire = streamable(context, client)
     if client.is_stateless:
@@ -90,21 +98,21 @@ async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientE
 
 
 def _is_of_server(context: ProbeContext, url: str) -> bool:
-    """Whether a URL is one of the server under test; all names of this machine are equal."""
-    here, there = urlsplit(context.target.url), urlsplit(url)
-    if here.hostname in LOOPBACK and there.hostname in LOOPBACK:
-        return (here.scheme, here.port) == (there.scheme, there.port)
-    return (here.scheme, here.netloc) == (there.scheme, there.netloc)
+    """Whether a URL has the origin of the server under test; all names of this machine count as equal."""
+    target, other = urlsplit(context.target.url), urlsplit(url)
+    if target.hostname in LOOPBACK and other.hostname in LOOPBACK:
+        return (target.scheme, target.port) == (other.scheme, other.port)
+    return (target.scheme, target.netloc) == (other.scheme, other.netloc)
 
 
 def _well_known(url: str) -> Iterator[str]:
-    """The possible URLs of the metadata: for the path of the server, then for its host (RFC 9728, 3.1)."""
+    """Yield the possible URLs of the metadata: for the path, then for the host (RFC 9728, section 3.1)."""
     parts = urlsplit(url)
     for path in dict.fromkeys((RESOURCE_METADATA + parts.path.rstrip("/"), RESOURCE_METADATA)):
         yield urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
-def _object(raw: bytes) -> JSONObject | None:
+def _json_object(raw: bytes) -> JSONObject | None:
     try:
         return as_object(json.loads(raw))
     except (ValueError, RecursionError):
@@ -133,4 +141,4 @@ PROBES: Final = (
         session=False,
     ),
 )
-"""They run before the handshake, which may fail without a token."""
+"""These probes run before the handshake, because the handshake may fail without a token."""

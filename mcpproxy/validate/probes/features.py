@@ -1,4 +1,4 @@
-"""Features of servers: requests for things that do not exist, paths out of a resource, and subscriptions.
+"""Features of servers: requests for things that do not exist, URIs with ``..``, and subscriptions.
 
 All probes here use the shared session.
 
@@ -16,7 +16,7 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import harmless_method
-from mcpproxy.validate.probes.walk import walk_prompts, walk_resources
+from mcpproxy.validate.probes.walk import ensure_prompts_listed, ensure_resources_listed
 
 _UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
 _UNKNOWN_URI: Final = "mcpproxy-nowhere://no-such-host/no-such-resource"
@@ -24,6 +24,7 @@ _INVALID_PARAMS: Final = -32602
 _NOT_FOUND: Final = -32002
 
 _START_OF_PASSWD: Final = "root:x:0:0:"
+"""How the file ``/etc/passwd`` begins."""
 
 
 async def _bad_cursor(context: ProbeContext) -> Conclusion:
@@ -60,7 +61,7 @@ async def _unknown_resource(context: ProbeContext) -> Conclusion:
 
 
 async def _path_traversal(context: ProbeContext) -> Conclusion:
-    await walk_resources(context)
+    await ensure_resources_listed(context)
     uris = _upward_uris(context)
     if not uris:
         raise Skipped("no resource and no template has a path")
@@ -79,23 +80,24 @@ async def _path_traversal(context: ProbeContext) -> Conclusion:
 
 
 def _upward_uris(context: ProbeContext) -> list[str]:
-    """URIs that lead from listed resources up to a file that every Unix has."""
+    """Return URIs that lead from listed resources up to a file that every Unix has."""
     upwards = "../" * 12 + "etc/passwd"
-    found: list[str] = []
-    for one in context.inventory.resources[:2]:
-        if isinstance(uri := one.get("uri"), str) and "://" in uri:
-            found.append(f"{uri.rstrip('/')}/{upwards}")
-    for one in context.inventory.templates[:2]:
-        template = one.get("uriTemplate")
-        if isinstance(template, str) and "{" in template:
-            stem = template.partition("{")[0]
-            found += [stem + upwards, stem + upwards.replace("/", "%2F")]
-    return found
+    uris: list[str] = []
+    for resource in context.inventory.resources[:2]:
+        if isinstance(uri := resource.get("uri"), str) and "://" in uri:
+            uris.append(f"{uri.rstrip('/')}/{upwards}")
+    for template in context.inventory.templates[:2]:
+        uri_template = template.get("uriTemplate")
+        if isinstance(uri_template, str) and "{" in uri_template:
+            stem = uri_template.partition("{")[0]
+            uris += [stem + upwards, stem + upwards.replace("/", "%2F")]
+    return uris
 
 
 async def _subscribe(context: ProbeContext) -> Conclusion:
-    await walk_resources(context)
-    uri = next((uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)), None)
+    await ensure_resources_listed(context)
+    resources = context.inventory.resources
+    uri = next((uri for resource in resources if isinstance(uri := resource.get("uri"), str)), None)
     if uri is None:
         raise Skipped("there are no resources")
     frames: list[int] = []
@@ -114,11 +116,11 @@ async def _unknown_prompt(context: ProbeContext) -> Conclusion:
 
 
 async def _missing_prompt_argument(context: ProbeContext) -> Conclusion:
-    await walk_prompts(context)
+    await ensure_prompts_listed(context)
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
-        for one in arguments if isinstance(arguments, list) else ():
-            if isinstance(one, dict) and one.get("required") is True:
+        for argument in arguments if isinstance(arguments, list) else ():
+            if isinstance(argument, dict) and argument.get("required") is True:
                 answer = await context.client.request("prompts/get", {"name": prompt["name"]})
                 text = f"the prompt {shown(prompt['name'])} without its required arguments"
                 return _refused_as_invalid(context, answer, text, "PROM-003/R-163")
@@ -144,9 +146,10 @@ async def _unknown_log_level(context: ProbeContext) -> Conclusion:
 def _refused_as_invalid(
     context: ProbeContext, answer: Answer, what: str, requirement: str = "", *, source: str = ""
 ) -> Conclusion:
-    """The conclusion on a request that is to be refused with -32602.
+    """Return the conclusion on a request that the server should refuse with -32602.
 
-    ``what`` names the request. The ``requirement``, or else the page ``source``, demands the refusal.
+    ``what`` describes the request for the user. ``requirement`` is the id of the requirement that demands the
+    refusal; if there is none, ``source`` is the page of the specification that does.
     """
     if answer.is_error and answer.code == _INVALID_PARAMS:
         return passed("refused with -32602", answer.frames)

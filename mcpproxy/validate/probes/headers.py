@@ -1,6 +1,6 @@
 """Headers that repeat parts of the body of a stateless request: a server must refuse a mismatch.
 
-Each request is valid apart from the changed header. Requests with a name are for something that only reads.
+Each request is valid except for the changed header. A request with a name asks only to read something.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """
@@ -18,7 +18,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.walk import to_call
+from mcpproxy.validate.probes.walk import allowed_calls
 from mcpproxy.validate.raw_requests import (
     Headers,
     RawAnswer,
@@ -31,50 +31,54 @@ from mcpproxy.validate.raw_requests import (
 from mcpproxy.validate.sample import sample
 
 MISMATCH: Final = -32020
+"""The error code for headers that do not match the body."""
 
 _PAGE: Final = "2026-07-28/basic/transports/streamable-http"
-_VERSION: Final = "MCP-Protocol-Version"
+_VERSION_HEADER: Final = "MCP-Protocol-Version"
 _RULES: Final = ("HDR-007",)
 
 HeaderChange = Callable[[Headers], Headers]
 
 
 async def _refused(context: ProbeContext, message: JSONObject, change: HeaderChange, what: str) -> Conclusion:
-    """Send a request whose headers do not match its body; it must be refused."""
+    """Send a request with changed headers, which do not match its body; the server must refuse it.
+
+    ``what`` describes the request for the user.
+    """
     wire = streamable(context)
-    found = await ask(context, message, change(wire.headers(dumps(message))))
-    if found.status == 400 and found.code == MISMATCH:
-        return passed(found.outcome, found.frames)
-    return _other_outcome(context, found, f"{what} was {found.outcome}, not refused with 400 and -32020")
+    reply = await ask(context, message, change(wire.headers(dumps(message))))
+    if reply.status == 400 and reply.code == MISMATCH:
+        return passed(reply.outcome, reply.frames)
+    return _other_outcome(context, reply, f"{what} was {reply.outcome}, not refused with 400 and -32020")
 
 
-def _other_outcome(context: ProbeContext, found: RawAnswer, text: str) -> Conclusion:
-    broken = context.violation("HDR-007/R-236", text, found.frames)
-    if found.is_served or found.code is None:
-        return broken
-    # The server may have refused it for another reason that it checks first.
-    return Conclusion("warning", text, found.frames, broken.rule, broken.source)
+def _other_outcome(context: ProbeContext, reply: RawAnswer, text: str) -> Conclusion:
+    violation = context.violation("HDR-007/R-236", text, reply.frames)
+    if reply.is_served or reply.code is None:
+        return violation
+    # The server may have refused the request for another reason, which it checks first.
+    return Conclusion("warning", text, reply.frames, violation.rule, violation.source)
 
 
 async def _wrong_version(context: ProbeContext) -> Conclusion:
-    what = f"a request of {context.revision} with {_VERSION}: {STATEFUL[-1]}"
+    what = f"a request of {context.revision} with {_VERSION_HEADER}: {STATEFUL[-1]}"
     message = context.client.request_object("server/discover")
     return await _refused(
-        context, message, lambda headers: _with_header(headers, _VERSION, STATEFUL[-1]), what
+        context, message, lambda headers: _with_header(headers, _VERSION_HEADER, STATEFUL[-1]), what
     )
 
 
 async def _no_version(context: ProbeContext) -> Conclusion:
     is_dual = await speaks_both_eras(context)
     message = context.client.request_object("server/discover")
-    headers = with_headers(streamable(context).headers(dumps(message)), _VERSION)
-    found = await ask(context, message, headers)
-    if found.status == 400 and found.code == MISMATCH:
-        return passed(found.outcome, found.frames)
+    headers = with_headers(streamable(context).headers(dumps(message)), _VERSION_HEADER)
+    reply = await ask(context, message, headers)
+    if reply.status == 400 and reply.code == MISMATCH:
+        return passed(reply.outcome, reply.frames)
     if is_dual:
-        return passed(f"{found.outcome}, which it may do for older clients", found.frames)
+        return passed(f"{reply.outcome}, which it may do for older clients", reply.frames)
     return _other_outcome(
-        context, found, f"a request without {_VERSION} was {found.outcome}, not refused with -32020"
+        context, reply, f"a request without {_VERSION_HEADER} was {reply.outcome}, not refused with -32020"
     )
 
 
@@ -115,21 +119,21 @@ async def _encoded_name(context: ProbeContext) -> Conclusion:
     message = context.client.request_object(method, params)
     headers = streamable(context).headers(dumps(message))
     value = f"=?base64?{b64encode(str(_requested_name(params)).encode()).decode()}?="
-    found = await ask(context, message, _with_header(headers, "Mcp-Name", value))
-    if found.code != MISMATCH:
-        return passed(found.outcome, found.frames)
-    text = f"an Mcp-Name in base64 was {found.outcome}; it must be decoded before it is compared"
-    return cited("failed", text, found.frames, f"{_PAGE}#value-encoding")
+    reply = await ask(context, message, _with_header(headers, "Mcp-Name", value))
+    if reply.code != MISMATCH:
+        return passed(reply.outcome, reply.frames)
+    text = f"an Mcp-Name in base64 was {reply.outcome}; it must be decoded before it is compared"
+    return cited("failed", text, reply.frames, f"{_PAGE}#value-encoding")
 
 
 async def _case(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover")
     headers = streamable(context).headers(dumps(message))
-    found = await ask(context, message, [(name.swapcase(), value) for name, value in headers])
-    if found.is_served:
-        return passed(found.outcome, found.frames)
-    text = f"headers with names like mCP-pROTOCOL-vERSION were {found.outcome}; case must not matter"
-    return cited("failed", text, found.frames, f"{_PAGE}#case-sensitivity")
+    reply = await ask(context, message, [(name.swapcase(), value) for name, value in headers])
+    if reply.is_served:
+        return passed(reply.outcome, reply.frames)
+    text = f"headers with names like mCP-pROTOCOL-vERSION were {reply.outcome}; case must not matter"
+    return cited("failed", text, reply.frames, f"{_PAGE}#case-sensitivity")
 
 
 async def _no_param(context: ProbeContext) -> Conclusion:
@@ -150,38 +154,39 @@ async def _wrong_param(context: ProbeContext) -> Conclusion:
 
 
 def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
-    """A harmless request that refers to something by its name.
+    """Return the method and the params of a request that reads something by its name.
 
     Raises:
-        Skipped: the server has nothing of that kind.
+        Skipped: the server has nothing that can be read by its name.
     """
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
-        needs = [
-            one
-            for one in (arguments if isinstance(arguments, list) else ())
-            if isinstance(one, dict) and one.get("required") is True
-        ]
-        if isinstance(prompt.get("name"), str) and not needs:
+        needs_arguments = any(
+            isinstance(argument, dict) and argument.get("required") is True
+            for argument in (arguments if isinstance(arguments, list) else ())
+        )
+        if isinstance(prompt.get("name"), str) and not needs_arguments:
             return "prompts/get", {"name": prompt["name"]}
     for resource in context.inventory.resources:
         if isinstance(resource.get("uri"), str):
             return "resources/read", {"uri": resource["uri"]}
-    for name, arguments in to_call(context):
+    for name, arguments in allowed_calls(context):
         return "tools/call", {"name": name, "arguments": arguments}
     raise Skipped("there is no prompt, no resource and no tool that only reads")
 
 
 def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
-    """A call of a tool that requires an argument in a header: request, argument, name of the header."""
-    listed = streamable(context).server.mirrors
-    for name, arguments in to_call(context):
-        wanted = listed.get(name, Mirrors((), ()))
-        if wanted.headers and not wanted.faults:
-            path, header = wanted.headers[0]
-            schema = next(
-                (one.get("inputSchema") for one in context.inventory.tools if one.get("name") == name), None
-            )
+    """Return a call of a tool that requires an argument in a header.
+
+    The result is the request, the value of that argument, and the name of the header.
+    """
+    mirrors_of_tools = streamable(context).server.mirrors
+    for name, arguments in allowed_calls(context):
+        mirrors = mirrors_of_tools.get(name, Mirrors((), ()))
+        if mirrors.headers and not mirrors.faults:
+            path, header = mirrors.headers[0]
+            tools = context.inventory.tools
+            schema = next((tool.get("inputSchema") for tool in tools if tool.get("name") == name), None)
             value = argument(arguments, path)
             if value is None:
                 value = sample(_schema_at(schema, path))
@@ -192,6 +197,7 @@ def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
 
 
 def _schema_at(schema: JSON, path: Path) -> JSON:
+    """Return the schema of the property at ``path``."""
     for name in path:
         properties = schema.get("properties") if isinstance(schema, dict) else None
         schema = properties.get(name) if isinstance(properties, dict) else None
@@ -200,8 +206,8 @@ def _schema_at(schema: JSON, path: Path) -> JSON:
 
 def _set_argument(arguments: JSONObject, path: Path, value: JSON) -> None:
     for name in path[:-1]:
-        inner = arguments.setdefault(name, {})
-        arguments = inner if isinstance(inner, dict) else {}
+        member = arguments.setdefault(name, {})
+        arguments = member if isinstance(member, dict) else {}
     arguments[path[-1]] = value
 
 

@@ -1,12 +1,12 @@
 """Streamable HTTP itself: Accept headers, statuses, streams, resumption, origins.
 
-Some probes cover behaviour that the specification leaves open but that clients depend on: they accept every
-answer, and warn only of one that a client cannot handle.
+Some probes are about behaviour that the specification leaves open, but on which clients depend. These probes
+accept any answer that a client can handle, and warn of other answers.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -27,6 +27,9 @@ from mcpproxy.validate.raw_requests import (
 )
 from mcpproxy.validate.reaction import check_alive
 
+if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
+    from mcpproxy.validate.transports.exchange import ClientExchange
+
 STREAMABLE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have Streamable HTTP."""
 
@@ -34,7 +37,7 @@ FOREIGN: Final = "http://mcpproxy-validate.invalid"
 """An origin that no server can allow, because the name cannot exist (RFC 2606, section 2)."""
 
 _QUIET_S: Final = 0.5
-"""How long to read a resumed stream for events of another stream."""
+"""How long to read a resumed stream, to see whether it brings events of another stream."""
 
 
 async def _accept(context: ProbeContext) -> Conclusion:
@@ -46,15 +49,15 @@ async def _accept(context: ProbeContext) -> Conclusion:
         headers = with_headers(wire.headers(raw), "Accept")
         exchange = await post(context, raw, [*headers, ("Accept", accept)] if accept else headers)
         frames += exchange.evidence
-        asked = accept or "nothing"
+        accepted = accept or "nothing"
         if exchange.status >= 500:
             return warned(
-                f"a POST that accepts {asked} made the server fail with {exchange.status}; "
+                f"a POST that accepts {accepted} made the server fail with {exchange.status}; "
                 "no revision says what is right, but 406 would tell the client",
                 exchange.evidence,
             )
-        given = exchange.media_type if exchange.status < 300 else str(exchange.status)
-        outcomes.append(f"{asked}: {given or 'no type'}")
+        answer = exchange.media_type if exchange.status < 300 else str(exchange.status)
+        outcomes.append(f"{accepted}: {answer or 'no type'}")
     return passed("; ".join(outcomes), tuple(frames))
 
 
@@ -110,12 +113,11 @@ async def _foreign_origin(context: ProbeContext) -> Conclusion:
         return passed("refused with 403", exchange.evidence)
     if exchange.status < 400:
         text = f"a page of {FOREIGN} was served with {exchange.status}; any website could do the same"
-        found = context.violation("HTTP-019/R-087", text, exchange.evidence)
+        violation = context.violation("HTTP-019/R-087", text, exchange.evidence)
         if urlsplit(context.target.url).hostname in LOOPBACK:
-            return found
-        return Conclusion(
-            "warning", f"{text}, if it can reach it", exchange.evidence, found.rule, found.source
-        )
+            return violation
+        text = f"{text}, if it can reach it"
+        return Conclusion("warning", text, exchange.evidence, violation.rule, violation.source)
     if exchange.status in (401, 429) or context.revision not in since("2025-11-25"):
         return passed(f"refused with {exchange.status}", exchange.evidence)
     text = f"a page of {FOREIGN} was refused with {exchange.status}, not with 403"
@@ -127,26 +129,32 @@ async def _resume_stream(context: ProbeContext) -> Conclusion:
         await client.initialize()
         await client.initialized()
         wire = streamable(context, client)
-        raw = [dumps(client.request_object("ping", id=f"mcpproxy-resume-{name}")) for name in "ab"]
-        first, second = [await post(context, one, wire.headers(one)) for one in raw]
-        event = next((e.id for frame in first.frames if (e := frame.event) is not None and e.id), None)
-        if event is None:
+        pings = [dumps(client.request_object("ping", id=f"mcpproxy-resume-{name}")) for name in "ab"]
+        first, second = [await post(context, ping, wire.headers(ping)) for ping in pings]
+        events = (frame.event for frame in first.frames)
+        event_id = next((event.id for event in events if event is not None and event.id), None)
+        if event_id is None:
             raise Skipped("the events of its streams have no ids")
-        foreign = {one.id for one in responses_in(second.frames)}
-        again = await wire.server.read_stream(
-            [*wire.headers(), ("Last-Event-ID", event)],
-            lambda exchange: bool(foreign & {one.id for one in responses_in(exchange.frames)}),
+        second_ids = _response_ids(second)
+        resumed = await wire.server.read_stream(
+            [*wire.headers(), ("Last-Event-ID", event_id)],
+            lambda exchange: bool(second_ids & _response_ids(exchange)),
             _QUIET_S,
         )
-    if foreign & {one.id for one in responses_in(again.frames)}:
-        text = f"a stream that resumes after event {shown(event)} brought what belongs to another stream"
-        return context.violation("SSE-003/R-082", text, (*second.evidence, *again.evidence))
-    if again.status >= 300 or not again.is_stream:
-        return passed(f"events have ids, but no stream resumes after one ({again.status})", again.evidence)
-    brought = len(responses_in(again.frames))
-    return passed(
-        f"it resumes; {brought} {'answer' if brought == 1 else 'answers'} came again", again.evidence
-    )
+    if second_ids & _response_ids(resumed):
+        text = f"a stream that resumes after event {shown(event_id)} brought what belongs to another stream"
+        return context.violation("SSE-003/R-082", text, (*second.evidence, *resumed.evidence))
+    if resumed.status >= 300 or not resumed.is_stream:
+        return passed(
+            f"events have ids, but no stream resumes after one ({resumed.status})", resumed.evidence
+        )
+    total = len(responses_in(resumed.frames))
+    noun = "answer" if total == 1 else "answers"
+    return passed(f"it resumes; {total} {noun} came again", resumed.evidence)
+
+
+def _response_ids(exchange: "ClientExchange") -> set[object]:
+    return {response.id for response in responses_in(exchange.frames)}
 
 
 async def _dropped_connection(context: ProbeContext) -> Conclusion:
@@ -162,10 +170,10 @@ async def _sse_endpoint(context: ProbeContext) -> Conclusion:
     if wire.stream is None:
         raise Skipped("the server speaks Streamable HTTP")
     url = urljoin(context.target.url, wire.stream.endpoint)
-    here, there = urlsplit(context.target.url), urlsplit(url)
-    if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+    target, other = urlsplit(context.target.url), urlsplit(url)
+    if (target.scheme, target.netloc) != (other.scheme, other.netloc):
         text = (
-            f"messages are to go to another origin ({there.scheme}://{there.netloc}); no revision forbids "
+            f"messages are to go to another origin ({other.scheme}://{other.netloc}); no revision forbids "
             "it, but clients refuse to send them there"
         )
         return warned(text, wire.stream.evidence)

@@ -1,6 +1,6 @@
 """JSON-RPC itself: malformed messages, unknown methods, and ids of every kind.
 
-A server may refuse or ignore a malformed message; what matters is that it still runs afterwards.
+A server may refuse or ignore a malformed message; it must still run afterwards.
 
 Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic``) of each revision.
 """
@@ -24,7 +24,7 @@ from mcpproxy.validate.errors import Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.walk import to_call, walk_tools
+from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
 from mcpproxy.validate.reaction import JSON_RPC, check_alive, reaction
 
 _PARSE_ERROR: Final = -32700
@@ -38,7 +38,7 @@ FEATURES: Final = ("tools", "resources", "prompts")
 UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
 """A method that does not exist."""
 
-_BATCHING: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
+_BATCHING_PAGE: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
 
 _INCOMPLETE_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
     ("tools", "tools/call", {}),
@@ -46,8 +46,9 @@ _INCOMPLETE_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
     ("prompts", "prompts/get", {}),
     ("completions", "completion/complete", {}),
 )
-"""For a capability: a method, and params that lack a required member."""
+"""A capability, a method of that capability, and params for it that lack a required member."""
 
+# Name of a probe, description of an id, the id.
 _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
     ("id-zero", "the number 0", 0),
     ("id-negative", "a negative number", -42),
@@ -70,19 +71,19 @@ async def _unknown_method(context: ProbeContext) -> Conclusion:
 async def _unknown_notification(context: ProbeContext) -> Conclusion:
     what = "an unknown notification"
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/mcpproxy/no-such-notification"})
-    seen = await reaction(context, raw, what)
-    if seen.status >= 400:
-        return passed(f"refused with HTTP status {seen.status}", seen.frames)
-    if seen.answers:
-        return context.violation("RPC-015/R-017", f"{what} was {seen.outcome}", seen.frames)
-    return passed("ignored", seen.frames)
+    observed = await reaction(context, raw, what)
+    if observed.status >= 400:
+        return passed(f"refused with HTTP status {observed.status}", observed.frames)
+    if observed.answers:
+        return context.violation("RPC-015/R-017", f"{what} was {observed.outcome}", observed.frames)
+    return passed("ignored", observed.frames)
 
 
 async def _invalid_params(context: ProbeContext) -> Conclusion:
-    found = next((row for row in _INCOMPLETE_PARAMS if context.declares(row[0])), None)
-    if found is None:
+    row = next((row for row in _INCOMPLETE_PARAMS if context.declares(row[0])), None)
+    if row is None:
         raise Skipped("the server declares no feature whose requests have params")
-    _, method, params = found
+    _, method, params = row
     answer = await context.client.request(method, params)
     if answer.code == _INVALID_PARAMS:
         return passed(f"{method} with empty params was refused with -32602", answer.frames)
@@ -98,16 +99,18 @@ async def _invalid_params(context: ProbeContext) -> Conclusion:
 
 async def _malformed_json(context: ProbeContext) -> Conclusion:
     try:
-        seen = await reaction(context, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
+        observed = await reaction(context, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
     except ValidateError:
         context.stops_at_malformed_json = True
         raise
-    if seen.has_result:
-        return context.violation("PROTO-007/R-008", "malformed JSON was answered with a result", seen.frames)
-    if wrong := [code for code in seen.codes if code != _PARSE_ERROR]:
-        text = f"malformed JSON was refused with {shown(_as_json(wrong[0]))}, not with -32700"
-        return Conclusion("warning", text, seen.frames, source=JSON_RPC)
-    return passed(seen.outcome, seen.frames)
+    if observed.has_result:
+        return context.violation(
+            "PROTO-007/R-008", "malformed JSON was answered with a result", observed.frames
+        )
+    if unexpected_codes := [code for code in observed.codes if code != _PARSE_ERROR]:
+        text = f"malformed JSON was refused with {shown(_as_json(unexpected_codes[0]))}, not with -32700"
+        return Conclusion("warning", text, observed.frames, source=JSON_RPC)
+    return passed(observed.outcome, observed.frames)
 
 
 async def _invalid_request(context: ProbeContext) -> Conclusion:
@@ -121,55 +124,59 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
     frames: list[int] = []
     for what, form in forms:
-        seen = await reaction(context, dumps(form), what)
-        frames += seen.frames
-        if seen.has_result:
-            return context.violation("PROTO-007/R-008", f"{what} was answered with a result", seen.frames)
-        if wrong := [code for code in seen.codes if code not in (_INVALID_REQUEST, _PARSE_ERROR)]:
-            text = f"{what} was refused with {shown(_as_json(wrong[0]))}, not with -32600"
-            return Conclusion("warning", text, seen.frames, source=JSON_RPC)
-        outcomes.append(seen.outcome)
+        observed = await reaction(context, dumps(form), what)
+        frames += observed.frames
+        if observed.has_result:
+            return context.violation("PROTO-007/R-008", f"{what} was answered with a result", observed.frames)
+        if unexpected_codes := [
+            code for code in observed.codes if code not in (_INVALID_REQUEST, _PARSE_ERROR)
+        ]:
+            text = f"{what} was refused with {shown(_as_json(unexpected_codes[0]))}, not with -32600"
+            return Conclusion("warning", text, observed.frames, source=JSON_RPC)
+        outcomes.append(observed.outcome)
     return passed("; ".join(dict.fromkeys(outcomes)), tuple(frames))
 
 
 async def _batch(context: ProbeContext) -> Conclusion:
     client = context.client
     ids = (client.new_id(), client.new_id())
-    wanted: list[JSON] = [client.request_object("ping", id=id) for id in ids]
-    before = len(client.received)
+    batch: list[JSON] = [client.request_object("ping", id=id) for id in ids]
+    received_before = len(client.received)
     try:
-        seen = await reaction(context, dumps(wanted), "a batch of two pings")
+        observed = await reaction(context, dumps(batch), "a batch of two pings")
     except ValidateError as fault:
         return _batch_failure(str(fault), fault.frames)
-    answered = _results(client.received[before:], ids)
+    answered = _answered_ids(client.received[received_before:], ids)
     if answered == set(ids):
-        return passed("both requests in it were answered", seen.frames)
-    text = f"of a batch of two pings {len(answered)} were answered ({seen.outcome}); batches must be received"
-    return _batch_failure(text, seen.frames)
+        return passed("both requests in it were answered", observed.frames)
+    outcome = f"of a batch of two pings {len(answered)} were answered ({observed.outcome})"
+    text = f"{outcome}; batches must be received"
+    return _batch_failure(text, observed.frames)
 
 
 def _batch_failure(text: str, frames: tuple[int, ...]) -> Conclusion:
-    return Conclusion("failed", text, frames, source=_BATCHING)
+    return Conclusion("failed", text, frames, source=_BATCHING_PAGE)
 
 
-def _results(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
-    found: set[int] = set()
+def _answered_ids(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
+    """Return those of ``ids`` to which a response is in ``frames``."""
+    answered: set[int] = set()
     for frame in frames:
         message = frame.message
-        for one in message.items if isinstance(message, Batch) else (message,):
-            if isinstance(one, Response | ErrorResponse) and isinstance(one.id, int) and one.id in ids:
-                found.add(one.id)
-    return found
+        for single in message.items if isinstance(message, Batch) else (message,):
+            is_response = isinstance(single, Response | ErrorResponse)
+            if is_response and isinstance(single.id, int) and single.id in ids:
+                answered.add(single.id)
+    return answered
 
 
 def _with_id(name: str, id: RequestId) -> Run:
+    """Return the function of the probe ``name``, which sends a request with this id."""
+
     async def run(context: ProbeContext) -> Conclusion:
-        client = context.client
-        method = client.ping_method
-        answer = await client.request(method, id=id)
+        method = await answered_method(context)
+        answer = await context.client.request(method, id=id)
         if answer.is_error:
-            if (plain := await client.ping()).is_error:
-                raise Skipped(f"because {method} is refused under any id: {plain.refusal}")
             text = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
                 return warned(f"{text}; no sentence says how long an id may be", answer.frames)
@@ -182,20 +189,20 @@ def _with_id(name: str, id: RequestId) -> Run:
 async def _progress(context: ProbeContext) -> Conclusion:
     client = context.client
     if context.declares("tools"):
-        await walk_tools(context)
-    calls = to_call(context)
+        await ensure_tools_listed(context)
+    calls = allowed_calls(context)
     method = "tools/call" if calls else harmless_method(context)
     params: JSONObject = {"name": calls[0][0], "arguments": calls[0][1]} if calls else {}
-    before = len(client.unsolicited)
+    unsolicited_before = len(client.unsolicited)
     meta: JSONObject = {"progressToken": "mcpproxy-progress"}
     answer = await (context.call(*calls[0], _meta=meta) if calls else client.request(method, {"_meta": meta}))
     await check_alive(client, f"{method} with a progress token", *answer.frames)
     if answer.is_error:
-        if (plain := await client.request(method, params)).is_error:
-            raise Skipped(f"because {method} is refused without a token, too: {plain.refusal}")
+        if (plain_answer := await client.request(method, params)).is_error:
+            raise Skipped(f"because {method} is refused without a token, too: {plain_answer.refusal}")
         text = f"{method} with a progress token was refused: {answer.refusal}"
         return warned(f"{text}; progress is optional, but a token is lawful", answer.frames)
-    progress = [frame.seq for frame in client.unsolicited[before:] if _is_progress(frame)]
+    progress = [frame.seq for frame in client.unsolicited[unsolicited_before:] if _is_progress(frame)]
     if not progress:
         return passed(f"{method} with a token was answered, without progress", answer.frames)
     noun = count(len(progress), "progress notification")
@@ -203,10 +210,10 @@ async def _progress(context: ProbeContext) -> Conclusion:
 
 
 def harmless_method(context: ProbeContext) -> str:
-    """A method that changes nothing: a list method of a declared feature that has not failed so far.
+    """Return a method that changes nothing: a list method of a declared feature that has not failed so far.
 
     Raises:
-        Skipped: there is none.
+        Skipped: there is no such method.
     """
     declared = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
     for method in declared:
@@ -217,11 +224,23 @@ def harmless_method(context: ProbeContext) -> str:
     raise Skipped("the server declares nothing that could be listed")
 
 
-async def skip_if_always_refused(context: ProbeContext, method: str) -> None:
-    """After a refusal of ``method``, find out whether it is refused in an ordinary session, too.
+async def answered_method(context: ProbeContext) -> str:
+    """A method that the server answers with a result: the ping of its era, or a list if it refuses that.
 
     Raises:
-        Skipped: it is, so the refusal has nothing to do with what the probe did.
+        Skipped: there is none.
+    """
+    ping = context.client.ping_method
+    if ping in context.inventory.failures or (await context.client.ping()).is_error:
+        return harmless_method(context)
+    return ping
+
+
+async def skip_if_always_refused(context: ProbeContext, method: str) -> None:
+    """After a refusal of ``method``, find out whether the server refuses it in an ordinary session, too.
+
+    Raises:
+        Skipped: the server does, so the refusal was not a reaction to what the probe sent.
     """
     async with context.new_session("comparison", connected=True) as client:
         answer = await client.request(method)

@@ -1,7 +1,7 @@
-"""The handshake out of order: requests before it, a second handshake, requests during it, unknown versions.
+"""The handshake in the wrong order: requests before or during it, a second handshake, unknown versions.
 
-The specification says what clients must not do, and rarely how servers react. Most of these probes therefore
-accept any answer, and give a warning where the session does not work afterwards.
+The specification says what clients must not do here, but rarely how servers must react. So most of these
+probes accept any answer, and warn only if the session does not work afterwards.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -13,7 +13,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import HttpStatusError, Skipped
+from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
@@ -30,21 +30,24 @@ async def _early_request(context: ProbeContext) -> Conclusion:
     method = harmless_method(context)
     what = f"a {method} before initialize"
     async with context.new_session("early-request") as client:
-        early = await client.begin(method)
+        early_request = await client.begin(method)
         opened = await client.request("initialize", client.initialize_params())
         if opened.is_error:
             text = f"after {what} the session cannot be opened: {opened.refusal}"
-            return warned(f"{text}; no sentence forbids it", (early.seq, *opened.frames))
+            return warned(f"{text}; no sentence forbids it", (early_request.seq, *opened.frames))
         await client.initialized()
-        last = await check_alive(client, what, early.seq)
-        return _outcome_of_early(client, early, (opened.frame.seq, last))
+        ping_frame = await check_alive(client, what, early_request.seq)
+        return _outcome_of_early(client, early_request, (opened.frame.seq, ping_frame))
 
 
 async def _early_ping(context: ProbeContext) -> Conclusion:
     if failure := context.inventory.failures.get("ping"):
         raise Skipped(f"because {failure}")
     async with context.new_session("early-ping") as client:
-        answer = await client.ping()
+        try:
+            answer = await client.ping()
+        except (GoneError, TimedOutError) as fault:
+            return context.violation("LIFE-004/R-040", f"before initialize: {fault}", fault.frames)
         if answer.is_error:
             text = f"a ping before initialize was refused: {answer.refusal}"
             return context.violation("LIFE-004/R-040", text, answer.frames)
@@ -67,17 +70,19 @@ async def _uninitialized(context: ProbeContext) -> Conclusion:
     what = f"a {method} before notifications/initialized"
     async with context.new_session("uninitialized") as client:
         await client.initialize()
-        early = await client.begin(method)
-        await check_alive(client, what, early.seq)
+        early_request = await client.begin(method)
+        await check_alive(client, what, early_request.seq)
         opened = await client.initialized()
-        await check_alive(client, what, early.seq, opened)
-        later = await client.request(method)
-        if later.is_error:
+        await check_alive(client, what, early_request.seq, opened)
+        later_answer = await client.request(method)
+        if later_answer.is_error:
             await skip_if_always_refused(context, method)
-            text = f"{method} is refused even after notifications/initialized: {later.refusal}"
+            text = f"{method} is refused even after notifications/initialized: {later_answer.refusal}"
             source = context.spec_url("basic/lifecycle#operation")
-            return Conclusion("failed", text, (early.seq, opened, *later.frames), source=source)
-        return _outcome_of_early(client, early, (opened, *later.frames))
+            return Conclusion(
+                "failed", text, (early_request.seq, opened, *later_answer.frames), source=source
+            )
+        return _outcome_of_early(client, early_request, (opened, *later_answer.frames))
 
 
 async def _unsupported_version(context: ProbeContext) -> Conclusion:
@@ -102,14 +107,14 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
         return passed(f"the server offers {offered} instead", answer.frames)
 
 
-def _outcome_of_early(client: Client, early: Pending, frames: tuple[int, ...]) -> Conclusion:
-    """The conclusion for a request that came too early; ``frames`` show that the session continued."""
-    frame = answered(client, early)
+def _outcome_of_early(client: Client, early_request: Pending, frames: tuple[int, ...]) -> Conclusion:
+    """Return the conclusion on a request that came too early; ``frames`` show that the session continued."""
+    frame = answered(client, early_request)
     if frame is None:
-        return passed("not answered", (early.seq, *frames))
-    event = early.events.get_nowait()
+        return passed("not answered", (early_request.seq, *frames))
+    event = early_request.events.get_nowait()
     outcome = event.outcome if isinstance(event, Answer) else "not answered"
-    return passed(outcome, (early.seq, frame.seq, *frames))
+    return passed(outcome, (early_request.seq, frame.seq, *frames))
 
 
 PROBES: Final = (
@@ -127,7 +132,7 @@ PROBES: Final = (
         "lifecycle",
         "A ping is answered before there is a session.",
         _early_ping,
-        rules=("LIFE-004",),
+        rules=("LIFE-004", "RPC-008"),
         revisions=STATEFUL,
         transports=("stdio",),
         session=False,
@@ -150,6 +155,7 @@ PROBES: Final = (
         rules=("PROTO-005", "SEQ-003"),
         revisions=STATEFUL,
         session=False,
+        unlawful=True,  # the judge warns of it, too
     ),
     Probe(
         "unsupported-version",

@@ -11,10 +11,11 @@ from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import FEATURES, harmless_method
+from mcpproxy.validate.probes.jsonrpc import FEATURES, answered_method, harmless_method
 from mcpproxy.validate.reaction import answered, check_alive, reaction
 
 _AT_ONCE: Final = 50
+"""How many requests are sent at once."""
 _KIB: Final = 1 << 10
 _PADDING: Final = "mcpproxy.dev/padding"
 """A member of ``_meta`` without a meaning."""
@@ -26,14 +27,18 @@ _TOO_LARGE: Final = 413
 
 
 def _message_of_size(size: int, *, is_common: bool) -> Run:
-    """Send a message of about ``size`` bytes. With ``is_common``, a refusal is a warning."""
+    """Return the function of a probe that sends a message of about ``size`` bytes.
+
+    ``is_common`` says whether such messages are common: then a refusal is a warning.
+    """
 
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
         what = f"a message of {size // _KIB:,} KiB"
+        method = await answered_method(context)
         meta: JSON = {_PADDING: "x" * size}
         try:
-            answer = await client.request(client.ping_method, {"_meta": meta})
+            answer = await client.request(method, {"_meta": meta})
         except IdMismatchError as refusal:
             if not refusal.is_refusal_without_id:
                 raise
@@ -63,7 +68,8 @@ def _message_of_size(size: int, *, is_common: bool) -> Run:
 
 
 async def _separators(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request(context.client.ping_method, {"_meta": {_PADDING: _SEPARATORS}})
+    method = await answered_method(context)
+    answer = await context.client.request(method, {"_meta": {_PADDING: _SEPARATORS}})
     if answer.is_error:
         text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
         return warned(f"{text}; JSON allows it there", answer.frames)
@@ -77,19 +83,20 @@ async def _concurrent(context: ProbeContext) -> Conclusion:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + client.timeout_s
     answers: list[Answer] = []
-    for one in pending:
-        left_s = max(deadline - loop.time(), 0.01)
+    for request in pending:
+        remaining_s = max(deadline - loop.time(), 0.01)
         try:
-            answers.append(await client.answer(one, left_s))
+            answers.append(await client.answer(request, remaining_s))
         except TimedOutError as fault:
             text = (
                 f"of {_AT_ONCE} requests at once {len(answers)} were answered within {client.timeout_s:g} s"
             )
             raise TimedOutError(text, fault.frames) from None
-    for one, answer in zip(pending, answers, strict=True):
-        member = one.method.partition("/")[0] if one.method.endswith("/list") else ""
+    for request, answer in zip(pending, answers, strict=True):
+        member = request.method.partition("/")[0] if request.method.endswith("/list") else ""
         if not answer.is_error and member and member not in answer.members:
-            text = f"of {_AT_ONCE} requests at once, {one.method} (id {shown(one.id)}) got another's answer"
+            described = f"{request.method} (id {shown(request.id)})"
+            text = f"of {_AT_ONCE} requests at once, {described} got another's answer"
             return context.violation("PROTO-007/R-008", text, answer.frames)
     refused = [answer for answer in answers if answer.is_error]
     if refused:
@@ -106,24 +113,24 @@ async def _cancellation(context: ProbeContext) -> Conclusion:
     cancelled = await client.notify(
         "notifications/cancelled", {"requestId": pending.id, "reason": "validate"}
     )
-    last = await check_alive(client, "a cancellation", pending.seq, cancelled)
+    ping_frame = await check_alive(client, "a cancellation", pending.seq, cancelled)
     text = (
         "it came too late, the request was answered"
         if answered(client, pending)
         else "the request was not answered"
     )
-    return passed(text, (pending.seq, cancelled, last))
+    return passed(text, (pending.seq, cancelled, ping_frame))
 
 
 async def _cancel_unknown(context: ProbeContext) -> Conclusion:
     _skip_without_cancellation(context)
     params: JSON = {"requestId": "mcpproxy-no-such-request", "reason": "validate"}
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-    seen = await reaction(context, raw, "a cancellation of a request that was never sent")
-    if seen.answers:
-        text = f"a cancellation of a request that was never sent was {seen.outcome}"
-        return context.violation("RPC-015/R-017", text, seen.frames)
-    return passed("ignored", seen.frames)
+    observed = await reaction(context, raw, "a cancellation of a request that was never sent")
+    if observed.answers:
+        text = f"a cancellation of a request that was never sent was {observed.outcome}"
+        return context.violation("RPC-015/R-017", text, observed.frames)
+    return passed("ignored", observed.frames)
 
 
 def _skip_without_cancellation(context: ProbeContext) -> None:
@@ -132,10 +139,12 @@ def _skip_without_cancellation(context: ProbeContext) -> None:
 
 
 async def _methods_that_work(context: ProbeContext) -> list[str]:
-    """Methods whose results have different members, and which the server does not refuse."""
+    """Return methods that the server does not refuse, and whose results have different members."""
     client = context.client
-    lists = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
-    return [client.ping_method, *[one for one in lists if not (await client.request(one)).is_error]]
+    first = await answered_method(context)
+    methods = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
+    accepted = [method for method in methods if not (await client.request(method)).is_error]
+    return list(dict.fromkeys((first, *accepted)))
 
 
 PROBES: Final = (

@@ -1,7 +1,8 @@
 """Stateless requests with more than one answer: requests for input, and subscriptions.
 
-Only tools that may be called are called, and prompts and resources as in ``walk``. Requests for input are
-answered as by a host without a user; forms are filled in with values that fit their schema.
+A server can answer a request with a request for input; then the client repeats the request with the input.
+Only tools that may be called are called (``walk.allowed_calls``). Requests for input are answered as by a
+host without a user; forms are filled in with values that fit their schema.
 
 Sources: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr and
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
@@ -23,7 +24,7 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import FEATURES
-from mcpproxy.validate.probes.walk import to_call
+from mcpproxy.validate.probes.walk import allowed_calls
 from mcpproxy.validate.raw_requests import cited
 from mcpproxy.validate.sample import sample
 
@@ -32,68 +33,71 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _MISSING_CAPABILITY: Final = -32021
 _INVALID_PARAMS: Final = -32602
 _MAX_ROUNDS: Final = 5
-_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+_SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 
 async def _input_requests(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
-    """Every request that the server answers with a request for input: method, params, answer.
+    """Yield every request that the server answers with a request for input: method, params, answer.
 
     Raises:
-        Skipped: there is none.
+        Skipped: there is no such request.
     """
-    is_any = False
+    has_any = False
     async for method, params, answer in _harmless_answers(context):
         if answer.members.get("resultType") == "input_required":
-            is_any = True
+            has_any = True
             yield method, params, answer
-    if not is_any:
+    if not has_any:
         raise Skipped("nothing that may be called asks for input; name such a tool with --call NAME=JSON")
 
 
 async def _harmless_answers(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
-    """The answers of the tools that may be called, and of the first resources."""
-    for name, arguments in to_call(context):
+    """Call the tools that may be called, and read the first resources: yield method, params, answer."""
+    for name, arguments in allowed_calls(context):
         answer = await context.call(name, arguments)
         yield "tools/call", {"name": name, "arguments": arguments}, answer
-    for one in context.inventory.resources[:2]:
-        params: JSONObject = {"uri": one.get("uri")}
+    for resource in context.inventory.resources[:2]:
+        params: JSONObject = {"uri": resource.get("uri")}
         yield "resources/read", params, await context.client.request("resources/read", params)
 
 
-async def _input(context: ProbeContext) -> Conclusion:
+async def _complete_with_input(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
     frames: list[int] = []
     async for method, params, answer in _input_requests(context):
         frames += answer.frames
-        last, turns = answer, 0
-        while last.members.get("resultType") == "input_required" and turns < _MAX_ROUNDS:
-            turns += 1
-            last = await context.client.request(method, {**params, **_with_input(context.client, last)})
-            frames += last.frames
-        name = shown(params.get("name", params.get("uri")))
-        if last.is_error:
-            return warned(
-                f"{name} asked for input and refused it with {shown(last.code)}; no revision forbids it, "
-                "but what a form lets through should be taken",
-                last.frames,
+        last_answer, rounds = answer, 0
+        while last_answer.members.get("resultType") == "input_required" and rounds < _MAX_ROUNDS:
+            rounds += 1
+            last_answer = await context.client.request(
+                method, {**params, **_with_input(context.client, last_answer)}
             )
-        outcomes.append(f"{name} after {turns} {'round' if turns == 1 else 'rounds'}")
+            frames += last_answer.frames
+        name = shown(params.get("name", params.get("uri")))
+        if last_answer.is_error:
+            return warned(
+                f"{name} asked for input and refused it with {shown(last_answer.code)}; "
+                "no revision forbids it, but what a form lets through should be taken",
+                last_answer.frames,
+            )
+        outcomes.append(f"{name} after {rounds} {'round' if rounds == 1 else 'rounds'}")
     return passed(f"completed: {', '.join(outcomes)}", tuple(frames))
 
 
 def _with_input(client: Client, answer: Answer) -> JSONObject:
-    """The members to add to the repeated request: all requested input, and the request state."""
-    asked = answer.members.get("inputRequests")
-    found: JSONObject = {}
-    if isinstance(asked, dict):
-        found["inputResponses"] = {key: _reply(client, request) for key, request in asked.items()}
+    """Return the members to add to the repeated request: the requested input, and the request state."""
+    input_requests = answer.members.get("inputRequests")
+    members: JSONObject = {}
+    if isinstance(input_requests, dict):
+        members["inputResponses"] = {key: _reply(client, request) for key, request in input_requests.items()}
     if "requestState" in answer.members:
-        found["requestState"] = answer.members["requestState"]
-    return found
+        members["requestState"] = answer.members["requestState"]
+    return members
 
 
 def _reply(client: Client, request: JSON) -> JSON:
+    """Return our input for one request for input."""
     method = request.get("method") if isinstance(request, dict) else None
     params = request.get("params") if isinstance(request, dict) else None
     schema = params.get("requestedSchema") if isinstance(params, dict) else None
@@ -102,17 +106,17 @@ def _reply(client: Client, request: JSON) -> JSON:
     return client.replies.get(str(method), {})
 
 
-async def _undeclared(context: ProbeContext) -> Conclusion:
+async def _without_capabilities(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
     frames: list[int] = []
-    nothing: JSONObject = {CAPABILITIES_KEY: {}}
+    no_capabilities: JSONObject = {CAPABILITIES_KEY: {}}
     async for method, params, first in _input_requests(context):
-        if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
+        if not _has_input_requests(first):
             continue
-        answer = await context.client.request(method, {**params, "_meta": nothing})
+        answer = await context.client.request(method, {**params, "_meta": no_capabilities})
         frames += answer.frames
         name = shown(params.get("name", params.get("uri")))
-        if isinstance(again := answer.members.get("inputRequests"), dict) and again:
+        if _has_input_requests(answer):
             text = f"{name} asked for input of a kind that the request does not declare"
             return context.violation("MRTR-004/R-256", text, answer.frames)
         if answer.is_error and answer.code != _MISSING_CAPABILITY:
@@ -124,22 +128,27 @@ async def _undeclared(context: ProbeContext) -> Conclusion:
     return passed(", ".join(outcomes), tuple(frames))
 
 
-async def _incomplete(context: ProbeContext) -> Conclusion:
+async def _without_input(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
     async for method, params, first in _input_requests(context):
-        if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
+        if not _has_input_requests(first):
             continue
-        given = {**_with_input(context.client, first), "inputResponses": {}}
-        answer = await context.client.request(method, {**params, **given})
+        without_input = {**_with_input(context.client, first), "inputResponses": {}}
+        answer = await context.client.request(method, {**params, **without_input})
         name = shown(params.get("name", params.get("uri")))
         if answer.is_error:
             text = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
             return cited("warning", text, answer.frames, f"{_PAGE}#error-handling")
-        asks = answer.members.get("resultType") == "input_required"
-        outcomes.append(f"{name} {'asked again' if asks else 'needed none'}")
+        needs_input = answer.members.get("resultType") == "input_required"
+        outcomes.append(f"{name} {'asked again' if needs_input else 'needed none'}")
     if not outcomes:
         raise Skipped("nothing that may be called asks a client for anything")
     return passed(", ".join(outcomes))
+
+
+def _has_input_requests(answer: Answer) -> bool:
+    requests = answer.members.get("inputRequests")
+    return isinstance(requests, dict) and bool(requests)
 
 
 # Subscriptions
@@ -147,9 +156,9 @@ async def _incomplete(context: ProbeContext) -> Conclusion:
 
 async def _subscription(context: ProbeContext) -> Conclusion:
     client = context.client
-    async with _listening(context, client.new_id()) as (pending, acknowledgement):
+    async with _open_subscription(context, client.new_id()) as (pending, acknowledgement):
         if isinstance(acknowledgement, Answer):
-            return _unsubscribed(context, acknowledgement)
+            return _conclusion_without_subscription(context, acknowledgement)
         if acknowledgement is None:
             text = f"a subscription was not acknowledged within {client.timeout_s:g} s"
             return context.violation("SUB-003/R-245", text, (pending.seq,))
@@ -158,10 +167,10 @@ async def _subscription(context: ProbeContext) -> Conclusion:
 
 
 async def _two_subscriptions(context: ProbeContext) -> Conclusion:
-    async with _listening(context, context.client.new_id()) as (first, acknowledgement):
+    async with _open_subscription(context, context.client.new_id()) as (first, acknowledgement):
         if isinstance(acknowledgement, Answer):
-            return _unsubscribed(context, acknowledgement)
-        async with _listening(context, "mcpproxy-subscription") as (second, later):
+            return _conclusion_without_subscription(context, acknowledgement)
+        async with _open_subscription(context, "mcpproxy-subscription") as (second, later):
             if acknowledgement is None or not isinstance(later, Frame):
                 text = "of two subscriptions at once, one was not acknowledged under its id"
                 return context.violation("SUB-003/R-245", text, (first.seq, second.seq))
@@ -170,8 +179,8 @@ async def _two_subscriptions(context: ProbeContext) -> Conclusion:
     return passed("two side by side, each acknowledged under its id", frames)
 
 
-def _unsubscribed(context: ProbeContext, answer: Answer) -> Conclusion:
-    """The conclusion if the server answered at once, which ends a subscription."""
+def _conclusion_without_subscription(context: ProbeContext, answer: Answer) -> Conclusion:
+    """Return the conclusion if the server answered at once: a response ends a subscription."""
     if not answer.is_error:
         text = "subscriptions/listen was answered at once, without an acknowledgement"
         return context.violation("SUB-003/R-245", text, answer.frames)
@@ -184,17 +193,20 @@ def _unsubscribed(context: ProbeContext, answer: Answer) -> Conclusion:
 
 
 @asynccontextmanager
-async def _listening(
+async def _open_subscription(
     context: ProbeContext, id: RequestId
 ) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
-    """Open a subscription: the request, and its response or acknowledgement if any. It is cancelled."""
+    """Open a subscription, and cancel it at the end.
+
+    The value is the request, and its response or the frame that acknowledges it; ``None`` if neither arrives.
+    """
     client = context.client
-    wanted = _changes_to_ask_for(context)
-    before = len(client.unsolicited)
-    pending = await client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
+    changes = _changes_to_ask_for(context)
+    frames_before = len(client.unsolicited)
+    pending = await client.begin("subscriptions/listen", {"notifications": changes}, id=id)
     exchange = context.http_wire.last if client.wire.transport == "http" else None
     answering = asyncio.create_task(client.answer(pending))
-    acknowledging = asyncio.create_task(_acknowledgement(client, pending, before))
+    acknowledging = asyncio.create_task(_acknowledgement(client, pending, frames_before))
     try:
         await asyncio.wait((answering, acknowledging), return_when=asyncio.FIRST_COMPLETED)
         frame = acknowledging.result() if acknowledging.done() else None
@@ -214,22 +226,22 @@ async def _listening(
 
 
 def _changes_to_ask_for(context: ProbeContext) -> JSONObject:
-    """The changes that the server declares. A resource is asked for only if there is nothing else.
+    """Return the changes to subscribe to: lists that the server declares, or else a resource.
 
-    A server may refuse to follow one resource and still follow others, or lists.
+    Lists are preferred, because a server may refuse a subscription to one resource and accept others.
     """
     lists = [f"{feature}ListChanged" for feature in FEATURES if context.declares(f"{feature}.listChanged")]
-    uri = next((one.get("uri") for one in context.inventory.resources), None)
+    uri = next((resource.get("uri") for resource in context.inventory.resources), None)
     if not lists and context.declares("resources.subscribe") and isinstance(uri, str):
         return {"resourceSubscriptions": [uri]}
     return dict.fromkeys(lists or ["toolsListChanged"], True)
 
 
-async def _acknowledgement(client: Client, pending: Pending, before: int) -> Frame | None:
-    while frame := await client.next_unsolicited(client.timeout_s, before):
+async def _acknowledgement(client: Client, pending: Pending, frames_before: int) -> Frame | None:
+    while frame := await client.next_unsolicited(client.timeout_s, frames_before):
         if _acknowledges(frame, pending):
             return frame
-        before += 1
+        frames_before += 1
     return None
 
 
@@ -240,11 +252,12 @@ def _acknowledges(frame: Frame, pending: Pending) -> bool:
         return False
     params = message.params if isinstance(message.params, dict) else {}
     meta = params.get("_meta")
-    id = meta.get(_ID_KEY) if isinstance(meta, dict) else None
+    id = meta.get(_SUBSCRIPTION_ID_KEY) if isinstance(meta, dict) else None
     return id == pending.id or (bool(frame.exchange) and id is None)
 
 
 def _granted(frame: Frame) -> str:
+    """Return the names of the changes that an acknowledgement grants."""
     params = frame.message.params if isinstance(frame.message, Notification) else None
     granted = params.get("notifications") if isinstance(params, dict) else None
     names = [name for name, value in granted.items() if value] if isinstance(granted, dict) else []
@@ -256,7 +269,7 @@ PROBES: Final = (
         "input-required",
         "sequence",
         "A request that asks for input completes once it gets it.",
-        _input,
+        _complete_with_input,
         rules=("MRTR-001", "MRTR-002", "MRTR-003"),
         revisions=STATELESS,
     ),
@@ -264,7 +277,7 @@ PROBES: Final = (
         "input-undeclared",
         "sequence",
         "Input is asked for only in ways that the request declares.",
-        _undeclared,
+        _without_capabilities,
         rules=("MRTR-004", "PROTO-009"),
         revisions=STATELESS,
     ),
@@ -272,7 +285,7 @@ PROBES: Final = (
         "input-left-out",
         "sequence",
         "A request that does not get its input asks again.",
-        _incomplete,
+        _without_input,
         rules=(),
         revisions=STATELESS,
     ),

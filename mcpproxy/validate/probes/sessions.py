@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from mcpproxy.validate.transports.exchange import ClientExchange
     from mcpproxy.validate.transports.http_wire import HttpWire
 
-_ID: Final = "Mcp-Session-Id"
-_VERSION: Final = "MCP-Protocol-Version"
-_NO_VERSION: Final = "mcpproxy-no-version"
-"""A value that is not a revision, not even one unknown to us."""
+_SESSION_ID: Final = "Mcp-Session-Id"
+_VERSION_HEADER: Final = "MCP-Protocol-Version"
+_INVALID_VERSION: Final = "mcpproxy-no-version"
+"""A value that cannot be a revision."""
 
-_OTHER_REASONS: Final = (401, 403, 429)
+_OTHER_REFUSALS: Final = (401, 403, 429)
+"""Statuses with which a server may refuse any request, for a reason that is not the session."""
 _PAGE: Final = "basic/transports#protocol-version-header"
 
 
@@ -47,7 +48,7 @@ async def _session_id_missing(context: ProbeContext) -> Conclusion:
     exchange = await _request_with(context, context.client, id=None)
     if exchange.status < 300:
         return passed("served without a session id", exchange.evidence)
-    if exchange.status in (400, *_OTHER_REASONS):
+    if exchange.status in (400, *_OTHER_REFUSALS):
         return passed(f"refused with {exchange.status}", exchange.evidence)
     text = f"a request without session id was refused with {exchange.status}, not with 400"
     return context.violation("PROTO-010/R-092", text, exchange.evidence)
@@ -55,7 +56,7 @@ async def _session_id_missing(context: ProbeContext) -> Conclusion:
 
 async def _session_id_unknown(context: ProbeContext) -> Conclusion:
     exchange = await _request_with(context, context.client, id=str(uuid4()))
-    if exchange.status == 404 or exchange.status in _OTHER_REASONS:
+    if exchange.status == 404 or exchange.status in _OTHER_REFUSALS:
         return passed(f"refused with {exchange.status}", exchange.evidence)
     if exchange.status < 300:
         return warned(
@@ -72,74 +73,84 @@ async def _session_id_unknown(context: ProbeContext) -> Conclusion:
 
 async def _session_deleted(context: ProbeContext) -> Conclusion:
     async with context.new_session("session-deleted", connected=True) as client:
-        wire = _session(context, client)
+        wire = _wire_with_session_id(context, client)
         deletion = await post(context, b"", wire.headers(), method="DELETE")
         if deletion.status >= 300:
             wire.session_id = "" if deletion.status == 404 else wire.session_id
             raise Skipped(f"clients cannot end sessions ({deletion.status})")
-        after = await _request_with(context, client)
+        later_request = await _request_with(context, client)
         wire.session_id = ""
-    if after.status == 404:
-        return passed("its id gets 404 afterwards", after.evidence)
-    text = f"a session that was deleted is {raw_answer(after).outcome}, not refused with 404"
-    return context.violation("PROTO-010/R-093", text, (*deletion.evidence, *after.evidence))
+    if later_request.status == 404:
+        return passed("its id gets 404 afterwards", later_request.evidence)
+    text = f"a session that was deleted is {raw_answer(later_request).outcome}, not refused with 404"
+    return context.violation("PROTO-010/R-093", text, (*deletion.evidence, *later_request.evidence))
 
 
 async def _version_invalid(context: ProbeContext) -> Conclusion:
-    exchange = await _request_with(context, context.client, version=_NO_VERSION)
-    if exchange.status == 400 or exchange.status in _OTHER_REASONS:
+    exchange = await _request_with(context, context.client, version=_INVALID_VERSION)
+    if exchange.status == 400 or exchange.status in _OTHER_REFUSALS:
         return passed(f"refused with {exchange.status}", exchange.evidence)
-    text = f"{_VERSION}: {_NO_VERSION} was {raw_answer(exchange).outcome}, not refused with 400"
+    text = f"{_VERSION_HEADER}: {_INVALID_VERSION} was {raw_answer(exchange).outcome}, not refused with 400"
     return context.violation("PROTO-008/R-098", text, exchange.evidence)
 
 
 async def _version_missing(context: ProbeContext) -> Conclusion:
     exchange = await _request_with(context, context.client, version=None)
-    if exchange.status < 300 or exchange.status in _OTHER_REASONS:
+    if exchange.status < 300 or exchange.status in _OTHER_REFUSALS:
         return passed(f"answered with {exchange.status}", exchange.evidence)
-    text = (
-        f"a request without {_VERSION} was refused with {exchange.status}; it should be taken as 2025-03-26"
-    )
+    refused = f"a request without {_VERSION_HEADER} was refused with {exchange.status}"
+    text = f"{refused}; it should be taken as 2025-03-26"
     return cited("warning", text, exchange.evidence, f"{context.revision}/{_PAGE}")
 
 
 async def _request_with(
     context: ProbeContext, client: "Client", *, id: str | None = "", version: str | None = ""
 ) -> "ClientExchange":
-    """A harmless request with another session id or version, or with none; an empty one stays as it is."""
-    wire = streamable(context, client) if id == "" else _session(context, client)
+    """Send a harmless request with another session id or version.
+
+    ``None`` leaves out the header; an empty text leaves the header as it is.
+    """
+    wire = streamable(context, client) if id == "" else _wire_with_session_id(context, client)
     raw = dumps(harmless_request(client))
     headers = wire.headers(raw)
-    for name, value in ((_ID, id), (_VERSION, version)):
+    for name, value in ((_SESSION_ID, id), (_VERSION_HEADER, version)):
         if value != "":
             headers = [*with_headers(headers, name), *([(name, value)] if value is not None else [])]
     return await post(context, raw, headers)
 
 
-def _session(context: ProbeContext, client: "Client") -> "HttpWire":
+def _wire_with_session_id(context: ProbeContext, client: "Client") -> "HttpWire":
+    """Return the connection of ``client``.
+
+    Raises:
+        Skipped: its session has no id.
+    """
     wire = streamable(context, client)
     if not wire.session_id:
         raise Skipped("the server has no session ids")
     return wire
 
 
-def _row(name: str, what: str, run: Run, rules: tuple[str, ...], first: str = "2025-03-26") -> Probe:
-    revisions = STATEFUL[STATEFUL.index(first) :]
+def _row(name: str, what: str, run: Run, rules: tuple[str, ...], since: str = "2025-03-26") -> Probe:
+    """Return the row of a probe that runs in the revisions with a handshake from ``since`` on."""
+    revisions = STATEFUL[STATEFUL.index(since) :]
     return Probe(name, "transport", what, run, rules=rules, revisions=revisions, transports=("http",))
 
 
-_SESSION: Final = ("PROTO-010",)
+_SESSION_RULES: Final = ("PROTO-010",)
 
 PROBES: Final = (
-    _row("session-id", "Session ids are visible ASCII, and no two are the same.", _session_id, _SESSION),
+    _row(
+        "session-id", "Session ids are visible ASCII, and no two are the same.", _session_id, _SESSION_RULES
+    ),
     _row(
         "session-id-missing",
         "A request without its session id is refused with 400.",
         _session_id_missing,
-        _SESSION,
+        _SESSION_RULES,
     ),
     _row("session-id-unknown", "An unknown session id is refused with 404.", _session_id_unknown, ()),
-    _row("session-deleted", "A session that was deleted is over: 404.", _session_deleted, _SESSION),
+    _row("session-deleted", "A session that was deleted is over: 404.", _session_deleted, _SESSION_RULES),
     _row(
         "version-header-invalid",
         "An invalid MCP-Protocol-Version is refused with 400.",

@@ -1,4 +1,4 @@
-"""Stateless requests: their metadata, and the messages of older clients.
+"""Stateless requests: their metadata, and the messages of clients with a handshake (the older era).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
@@ -35,11 +35,13 @@ NO_VERSION: Final = "1900-01-01"
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
 _HTTP_PAGE: Final = "2026-07-28/basic/transports/streamable-http"
+# Methods that only older revisions have, each with params.
 _REMOVED_METHODS: Final[tuple[tuple[str, JSONObject], ...]] = (
     ("ping", {}),
     ("logging/setLevel", {"level": "info"}),
     ("resources/subscribe", {"uri": "mcpproxy-nowhere://nothing"}),
 )
+# A capability, and a list method of that capability.
 _LISTS: Final = (
     ("tools", "tools/list"),
     ("resources", "resources/list"),
@@ -49,12 +51,12 @@ _LISTS: Final = (
 
 
 async def _discover(context: ProbeContext) -> Conclusion:
-    found = await ask(context, context.client.request_object("server/discover"))
-    if not found.is_served:
-        return context.violation("DISC-001/R-221", f"server/discover was {found.outcome}", found.frames)
-    versions = found.result.get("supportedVersions")
-    listed = ", ".join(str(one) for one in versions) if isinstance(versions, list) else "nothing"
-    return passed(f"it lists {listed}", found.frames)
+    reply = await ask(context, context.client.request_object("server/discover"))
+    if not reply.is_served:
+        return context.violation("DISC-001/R-221", f"server/discover was {reply.outcome}", reply.frames)
+    versions = reply.result.get("supportedVersions")
+    listed = ", ".join(map(str, versions)) if isinstance(versions, list) else "nothing"
+    return passed(f"it lists {listed}", reply.frames)
 
 
 async def _first_request(context: ProbeContext) -> Conclusion:
@@ -69,17 +71,19 @@ async def _first_request(context: ProbeContext) -> Conclusion:
 
 
 async def _no_capabilities(context: ProbeContext) -> Conclusion:
-    found = await ask(context, _without_meta(context, CAPABILITIES_KEY))
-    return _incomplete(context, found, "a request without clientCapabilities")
+    reply = await ask(context, _without_meta(context, CAPABILITIES_KEY))
+    return _incomplete(context, reply, "a request without clientCapabilities")
 
 
 async def _no_version(context: ProbeContext) -> Conclusion:
-    found = await ask(context, _without_meta(context, VERSION_KEY))
-    is_unclear = not found.status and not found.is_served and found.code != _INVALID_PARAMS
-    if is_unclear and await speaks_both_eras(context):  # over HTTP the header tells the era
-        await context.close_session()  # on stdio the process may now be in the older era
-        return passed(f"{found.outcome}, as a message of the older era may be", found.frames)
-    return _incomplete(context, found, "a request without protocolVersion")
+    reply = await ask(context, _without_meta(context, VERSION_KEY))
+    is_unclear = not reply.status and not reply.is_served and reply.code != _INVALID_PARAMS
+    # On stdio a server of both eras can take this for a message of the older era; over HTTP a header names
+    # the era.
+    if is_unclear and await speaks_both_eras(context):
+        await context.close_session()  # the process may now be in the older era
+        return passed(f"{reply.outcome}, as a message of the older era may be", reply.frames)
+    return _incomplete(context, reply, "a request without protocolVersion")
 
 
 def _without_meta(context: ProbeContext, key: str) -> JSONObject:
@@ -88,43 +92,43 @@ def _without_meta(context: ProbeContext, key: str) -> JSONObject:
     return {**message, "params": {"_meta": meta}}
 
 
-def _incomplete(context: ProbeContext, found: RawAnswer, what: str) -> Conclusion:
-    if found.code == _INVALID_PARAMS and found.status in (0, 400):
-        return passed(found.outcome, found.frames)
-    wanted = "400 and -32602" if found.status else "-32602"
-    return context.violation(
-        "STAT-002/R-211", f"{what} was {found.outcome}, not refused with {wanted}", found.frames
-    )
+def _incomplete(context: ProbeContext, reply: RawAnswer, what: str) -> Conclusion:
+    """Return the conclusion on a request with incomplete metadata, which the server must refuse."""
+    if reply.code == _INVALID_PARAMS and reply.status in (0, 400):
+        return passed(reply.outcome, reply.frames)
+    expected = "400 and -32602" if reply.status else "-32602"
+    text = f"{what} was {reply.outcome}, not refused with {expected}"
+    return context.violation("STAT-002/R-211", text, reply.frames)
 
 
 async def _unsupported(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover", {"_meta": {VERSION_KEY: NO_VERSION}})
-    found = await ask(context, message)
-    if found.code == UNSUPPORTED:
-        return passed(found.outcome, found.frames)
-    text = f"version {NO_VERSION} was {found.outcome}, not refused with -32022"
-    return context.violation("PROTO-008/R-219", text, found.frames)
+    reply = await ask(context, message)
+    if reply.code == UNSUPPORTED:
+        return passed(reply.outcome, reply.frames)
+    text = f"version {NO_VERSION} was {reply.outcome}, not refused with -32022"
+    return context.violation("PROTO-008/R-219", text, reply.frames)
 
 
 async def _unknown_status(context: ProbeContext) -> Conclusion:
     streamable(context)
-    found = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
-    if found.status == 404 and found.code == _METHOD_NOT_FOUND:
-        return passed(found.outcome, found.frames)
-    text = f"an unknown method was {found.outcome}, not refused with 404 and -32601"
-    return context.violation("ERR-002/R-218", text, found.frames)
+    reply = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
+    if reply.status == 404 and reply.code == _METHOD_NOT_FOUND:
+        return passed(reply.outcome, reply.frames)
+    text = f"an unknown method was {reply.outcome}, not refused with 404 and -32601"
+    return context.violation("ERR-002/R-218", text, reply.frames)
 
 
 async def _removed_methods(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
     frames: list[int] = []
     for method, params in _REMOVED_METHODS:
-        found = await ask(context, context.client.request_object(method, params))
-        frames += found.frames
-        outcomes.append(f"{method} {found.outcome}")
-        if not found.is_served and found.code != _METHOD_NOT_FOUND:
-            text = f"{method}, which {context.revision} does not have, was {found.outcome}, not with -32601"
-            return context.violation("ERR-002/R-218", text, found.frames)
+        reply = await ask(context, context.client.request_object(method, params))
+        frames += reply.frames
+        outcomes.append(f"{method} {reply.outcome}")
+        if not reply.is_served and reply.code != _METHOD_NOT_FOUND:
+            text = f"{method}, which {context.revision} does not have, was {reply.outcome}, not with -32601"
+            return context.violation("ERR-002/R-218", text, reply.frames)
     return passed("; ".join(outcomes), tuple(frames))
 
 
@@ -136,11 +140,11 @@ async def _session_header(context: ProbeContext) -> Conclusion:
     if exchange.header("mcp-session-id") is not None:
         text = "a stateless request was answered with a session id"
         return context.violation("PROTO-010/R-241", text, exchange.evidence)
-    found = raw_answer(exchange)
-    if found.is_served or await speaks_both_eras(context):
-        return passed(found.outcome, found.frames)
-    text = f"a request with a session id of older clients was {found.outcome}; it should be ignored"
-    return cited("warning", text, found.frames, f"{_HTTP_PAGE}#earlier-streamable-http-revisions")
+    reply = raw_answer(exchange)
+    if reply.is_served or await speaks_both_eras(context):
+        return passed(reply.outcome, reply.frames)
+    text = f"a request with a session id of older clients was {reply.outcome}; it should be ignored"
+    return cited("warning", text, reply.frames, f"{_HTTP_PAGE}#earlier-streamable-http-revisions")
 
 
 async def _retired_http_methods(context: ProbeContext) -> Conclusion:
@@ -180,46 +184,47 @@ async def _both_eras(context: ProbeContext) -> Conclusion:
     if not await speaks_both_eras(context):
         raise Skipped("the server speaks one era")
     async with context.new_session("both-eras", connected=True, revision=STATEFUL[-1]) as older:
-        found = await ask(context, context.client.request_object("server/discover"))
+        reply = await ask(context, context.client.request_object("server/discover"))
         try:
             answer = await older.ping()
         except ValidateError as fault:
             text = f"a session of {older.revision} was lost beside a request of {context.revision}: {fault}"
             return Conclusion("failed", text, fault.frames)
-    if not found.is_served:
-        text = f"a request of {context.revision} beside a session of {older.revision} was {found.outcome}"
+    if not reply.is_served:
+        text = f"a request of {context.revision} beside a session of {older.revision} was {reply.outcome}"
         return cited(
-            "failed", text, found.frames, f"{context.revision}/basic/versioning#compatibility-matrix"
+            "failed", text, reply.frames, f"{context.revision}/basic/versioning#compatibility-matrix"
         )
-    return passed(f"{older.revision} and {context.revision} side by side", (*found.frames, *answer.frames))
+    return passed(f"{older.revision} and {context.revision} side by side", (*reply.frames, *answer.frames))
 
 
 async def _result_type(context: ProbeContext) -> Conclusion:
-    number = 0
+    results = 0
     async for method, answer in _cacheable_results(context):
         if not isinstance(answer.members.get("resultType"), str):
             text = f"the result of {method} has no resultType"
             return context.violation("STAT-004/R-213", text, answer.frames)
-        number += 1
-    if not number:
+        results += 1
+    if not results:
         raise Skipped("because the server refuses all requests that this could be seen in")
-    return passed(f"{count(number, 'result')} with a resultType")
+    return passed(f"{count(results, 'result')} with a resultType")
 
 
 async def _caching_hints(context: ProbeContext) -> Conclusion:
-    number = 0
+    results = 0
     async for method, answer in _cacheable_results(context):
         if answer.members.get("resultType", "complete") == "complete":
-            number += 1
+            results += 1
             if fault := _hint_fault(answer.members):
                 text = f"the result of {method} has {fault}"
                 return context.violation("CACHE-001/R-263", text, answer.frames)
-    if not number:
+    if not results:
         raise Skipped("because the server refuses all requests whose results could be cached")
-    return passed(f"{count(number, 'result')} with ttlMs and cacheScope")
+    return passed(f"{count(results, 'result')} with ttlMs and cacheScope")
 
 
 def _hint_fault(result: JSONObject) -> str:
+    """Return which caching hint of a result is wrong; empty if both are right."""
     ttl_ms, scope = result.get("ttlMs"), result.get("cacheScope")
     if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int | float) or ttl_ms < 0 or ttl_ms != int(ttl_ms):
         return f"ttlMs {shown(ttl_ms)}" if "ttlMs" in result else "no ttlMs"
@@ -229,12 +234,12 @@ def _hint_fault(result: JSONObject) -> str:
 
 
 async def _cacheable_results(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
-    """Send every request whose result can be cached, if the server has the feature: method and result."""
-    wanted: list[tuple[str, JSONObject]] = [("server/discover", {})]
-    wanted += [(method, {}) for needed, method in _LISTS if context.declares(needed)]
+    """Send a request of every kind whose result can be cached; yield each method and its result."""
+    requests: list[tuple[str, JSONObject]] = [("server/discover", {})]
+    requests += [(method, {}) for capability, method in _LISTS if context.declares(capability)]
     if context.inventory.resources:
-        wanted.append(("resources/read", {"uri": context.inventory.resources[0].get("uri")}))
-    for method, params in wanted:
+        requests.append(("resources/read", {"uri": context.inventory.resources[0].get("uri")}))
+    for method, params in requests:
         answer = await context.client.request(method, params)
         if not answer.is_error:
             yield method, answer

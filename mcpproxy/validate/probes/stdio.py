@@ -1,7 +1,7 @@
-"""A server as a process: its stdout, how it reads stdin, how it exits, and what a restart changes.
+"""A server as a process: its stdout, how it reads stdin, how it exits, and what changes with a restart.
 
-Source: the pages on transports (``basic/transports``, from 2026-07-28 on ``basic/transports/stdio``), and on
-the shutdown of the older revisions ``basic/lifecycle``.
+Source: the pages on transports (``basic/transports``, from 2026-07-28 on ``basic/transports/stdio``); for the
+shutdown, in older revisions, the page ``basic/lifecycle``.
 """
 
 import asyncio
@@ -17,24 +17,25 @@ from mcpproxy.validate.errors import GoneError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
-from mcpproxy.validate.probes.walk import listed
+from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD, answered_method
+from mcpproxy.validate.probes.walk import list_items
 from mcpproxy.validate.transports.stdio_wire import StdioWire
 
-_PROMPT_S: Final = 5.0
-"""A server that exits later than this after stdin is closed or SIGTERM did not exit promptly."""
+_EXIT_LIMIT_S: Final = 5.0
+"""How long a server may take to exit after its stdin was closed, or after SIGTERM."""
 
 _PAUSE_S: Final = 0.002
-"""The pause between two pieces, so that the server reads them separately."""
+"""The pause between two pieces of a message, so that the server reads them separately."""
 
 _AT_ONCE: Final = 5
+"""How many messages are sent in one write."""
 
-_STRAY: Final = ("STDIO-001", "STDIO-002")
-"""The rules on what does not belong on stdout."""
+_STDOUT_RULES: Final = ("STDIO-001", "STDIO-002")
+"""The rules about output that does not belong on stdout."""
 
 
 async def _stdout(context: ProbeContext) -> Conclusion:
-    """Provoke output of all kinds; the judge finds what does not belong on stdout."""
+    """Provoke output of all kinds; the judge reports output that does not belong on stdout."""
     async with context.new_session("stdout", connected=True) as client:
         wire = _wire(client)
         await client.request(UNKNOWN_METHOD)
@@ -43,11 +44,11 @@ async def _stdout(context: ProbeContext) -> Conclusion:
         malformed = 0
         if not context.stops_at_malformed_json:
             malformed = await client.send(b'{"jsonrpc":"2.0","method":')
-            with suppress(GoneError, TimedOutError):  # The probe ``malformed-json`` is about that.
+            with suppress(GoneError, TimedOutError):  # the probe ``malformed-json`` reports that
                 await client.ping()
         await client.close()
     for finding in wire.recording.findings:
-        if malformed and finding.rule in _STRAY and finding.frame > malformed:
+        if malformed and finding.rule in _STDOUT_RULES and finding.frame > malformed:
             text = f"after a malformed line (frame {malformed}): {finding.message}"
             frames = (finding.frame, malformed)
             status, source = STATUS_OF[finding.severity], finding.source
@@ -58,14 +59,14 @@ async def _stdout(context: ProbeContext) -> Conclusion:
 
 async def _split_writes(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
+    method = await answered_method(context)
     id = client.new_id()
-    method = client.ping_method
-    # The pieces end inside a name, an escape sequence, and a three-byte character. The last one contains the
-    # line feed and what completes the JSON: a server may answer without waiting for the line feed.
+    # The pieces end inside a name, an escape sequence, and a three-byte character. The last piece contains
+    # the end of the JSON and the line feed, because a server may answer without waiting for the line feed.
     params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
     raw = dumps(client.request_object(method, params, id)) + b"\n"
-    inside = [*range(0, len(raw) - 2, max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1]
-    ends = [*sorted(set(inside) - {0}), len(raw)]
+    splits = [*range(0, len(raw) - 2, max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1]
+    ends = [*sorted(set(splits) - {0}), len(raw)]
     pending = client.expect(id, method)
     start = 0
     async with wire.write_lock:
@@ -86,11 +87,11 @@ async def _messages_in_one_write(context: ProbeContext) -> Conclusion:
     pending = [client.expect(id, method) for id in ids]
     lines = [dumps(client.request_object(method, id=id)) + b"\n" for id in ids]
     async with wire.write_lock:
-        first = wire.recording.seq + 1
+        first_seq = wire.recording.seq + 1
         await wire.write(b"".join(lines))
-    for number, one in enumerate(pending):
-        one.seq = first + number
-    answers = [await client.answer(one) for one in pending]
+    for seq, request in enumerate(pending, first_seq):
+        request.seq = seq
+    answers = [await client.answer(request) for request in pending]
     frames = tuple(frame for answer in answers for frame in answer.frames)
     return passed(f"{_AT_ONCE} messages in one write, {len(answers)} answers", frames)
 
@@ -101,15 +102,15 @@ async def _stdin_eof(context: ProbeContext) -> Conclusion:
         started = time.monotonic()
         wire.close_stdin()
         limit_s = _limit_s(context)
-        if not await wire.ended(limit_s):
+        if not await wire.wait_for_exit(limit_s):
             await wire.kill()
             text = f"the server was still running {limit_s:g} s after its stdin was closed"
             if client.is_stateless:
                 return context.violation("STDIO-005/R-061", text)
             return warned(f"{text}; {context.revision} leaves it to the host to end it")
-        took_s = time.monotonic() - started
+        duration_s = time.monotonic() - started
         await client.close()
-    return _judge_exit(wire.exit_code, took_s, "its stdin was closed")
+    return _judge_exit(wire.exit_code, duration_s, "its stdin was closed")
 
 
 async def _sigterm(context: ProbeContext) -> Conclusion:
@@ -120,19 +121,19 @@ async def _sigterm(context: ProbeContext) -> Conclusion:
         started = time.monotonic()
         wire.signal(signal.SIGTERM)
         limit_s = _limit_s(context)
-        if not await wire.ended(limit_s):
+        if not await wire.wait_for_exit(limit_s):
             await wire.kill()
             return warned(f"the server was still running {limit_s:g} s after SIGTERM; it can only be killed")
-        took_s = time.monotonic() - started
+        duration_s = time.monotonic() - started
         await client.close()
     code = wire.exit_code
     how = "by the signal" if code == -signal.SIGTERM else f"with exit code {code}"
-    return passed(f"it ended {how} after {took_s * 1e3:.0f} ms")
+    return passed(f"it ended {how} after {duration_s * 1e3:.0f} ms")
 
 
-def _judge_exit(code: int | None, took_s: float, after: str) -> Conclusion:
+def _judge_exit(code: int | None, duration_s: float, after: str) -> Conclusion:
     if code == 0:
-        return passed(f"it ended with exit code 0 after {took_s * 1e3:.0f} ms")
+        return passed(f"it ended with exit code 0 after {duration_s * 1e3:.0f} ms")
     how = f"with exit code {code}" if code is None or code > 0 else f"by signal {-code}"
     return warned(
         f"when {after}, it ended {how}; no sentence forbids it, but supervisors take it for a crash"
@@ -141,7 +142,7 @@ def _judge_exit(code: int | None, took_s: float, after: str) -> Conclusion:
 
 async def _restart(context: ProbeContext) -> Conclusion:
     method = "tools/list"
-    first = await listed(context, method)
+    first = await list_items(context, method)
     async with context.new_session("restart", connected=True) as client:
         second = await client.list(method)
         if first != second:
@@ -158,19 +159,20 @@ async def _restart(context: ProbeContext) -> Conclusion:
 
 
 def _difference(first: list[JSONObject], second: list[JSONObject]) -> str:
-    names, others = ([str(tool.get("name")) for tool in tools] for tools in (first, second))
-    if missing := [name for name in names if name not in others]:
+    """Describe the difference between two lists of tools."""
+    names, second_names = ([str(tool.get("name")) for tool in tools] for tools in (first, second))
+    if missing := [name for name in names if name not in second_names]:
         return f"{', '.join(missing[:5])} is not there"
-    if more := [name for name in others if name not in names]:
+    if more := [name for name in second_names if name not in names]:
         return f"{', '.join(more[:5])} is new"
-    if names != others:
+    if names != second_names:
         return "they come in another order"
-    changed = [name for name, one, other in zip(names, first, second, strict=True) if one != other]
+    changed = [name for name, old, new in zip(names, first, second, strict=True) if old != new]
     return f"{', '.join(changed[:5])} is defined otherwise"
 
 
 def _limit_s(context: ProbeContext) -> float:
-    return min(_PROMPT_S, context.options.timeout_s)
+    return min(_EXIT_LIMIT_S, context.options.timeout_s)
 
 
 def _wire(client: Client) -> StdioWire:
@@ -199,7 +201,7 @@ PROBES: Final = (
         "transport",
         "Stdout carries messages and nothing else, whatever happens; logs go to stderr.",
         _stdout,
-        rules=_STRAY,
+        rules=_STDOUT_RULES,
         transports=("stdio",),
         session=False,
         unlawful=True,

@@ -1,6 +1,6 @@
 """Calls that a server should refuse: of unknown tools, and with arguments that do not fit the schema.
 
-Only the tools that ``walk`` may call are called.
+Only tools that may be called are called (``walk.allowed_calls``).
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
 """
@@ -14,7 +14,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.walk import to_call, walk_tools
+from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
 
 _UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
 
@@ -26,7 +26,7 @@ _WRONG_VALUES: Final[dict[str, JSON]] = {
     "array": "no array",
     "object": "no object",
 }
-"""For each type a value of another type that lenient parsers do not accept either."""
+"""Type of an argument -> a value of another type, which lenient parsers do not accept either."""
 
 
 async def _unknown_tool(context: ProbeContext) -> Conclusion:
@@ -40,28 +40,29 @@ async def _unknown_tool(context: ProbeContext) -> Conclusion:
 
 
 async def _missing_argument(context: ProbeContext) -> Conclusion:
-    await walk_tools(context)
-    for name, arguments in to_call(context):
+    await ensure_tools_listed(context)
+    for name, arguments in allowed_calls(context):
         for left_out in _required(context, name):
-            given: JSONObject = {key: value for key, value in arguments.items() if key != left_out}
+            incomplete: JSONObject = {key: value for key, value in arguments.items() if key != left_out}
             text = f"{shown(name)} without its required argument {shown(left_out)}"
-            return await _refused_call(context, name, given, text)
+            return await _refused_call(context, name, incomplete, text)
     raise Skipped("no tool that may be called has a required argument")
 
 
 async def _wrong_argument_type(context: ProbeContext) -> Conclusion:
-    await walk_tools(context)
-    for name, arguments in to_call(context):
+    await ensure_tools_listed(context)
+    for name, arguments in allowed_calls(context):
         for argument, schema in _properties(context, name).items():
-            kind = schema.get("type") if isinstance(schema, dict) else None
-            if isinstance(kind, str) and kind in _WRONG_VALUES:
-                given: JSONObject = {**arguments, argument: _WRONG_VALUES[kind]}
-                text = f"{shown(name)} with {shown(argument)} that is no {kind}"
-                return await _refused_call(context, name, given, text)
+            schema_type = schema.get("type") if isinstance(schema, dict) else None
+            if isinstance(schema_type, str) and schema_type in _WRONG_VALUES:
+                wrong: JSONObject = {**arguments, argument: _WRONG_VALUES[schema_type]}
+                text = f"{shown(name)} with {shown(argument)} that is no {schema_type}"
+                return await _refused_call(context, name, wrong, text)
     raise Skipped("no tool that may be called has an argument of a plain type")
 
 
 async def _refused_call(context: ProbeContext, name: str, arguments: JSONObject, text: str) -> Conclusion:
+    """Call a tool with wrong arguments, which it should refuse; ``text`` describes the call for the user."""
     answer = await context.call(name, arguments)
     if answer.is_error:
         return passed(f"{text} was refused with {shown(answer.code)}", answer.frames)
@@ -83,7 +84,7 @@ async def _same_tools_again(context: ProbeContext) -> Conclusion:
 
 def _required(context: ProbeContext, name: str) -> list[str]:
     required = _schema(context, name).get("required")
-    return [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
 
 
 def _properties(context: ProbeContext, name: str) -> JSONObject:
@@ -92,7 +93,7 @@ def _properties(context: ProbeContext, name: str) -> JSONObject:
 
 
 def _schema(context: ProbeContext, name: str) -> JSONObject:
-    tool = next((one for one in context.inventory.tools if one.get("name") == name), None)
+    tool = next((tool for tool in context.inventory.tools if tool.get("name") == name), None)
     schema = tool.get("inputSchema") if tool is not None else None
     return schema if isinstance(schema, dict) else {}
 

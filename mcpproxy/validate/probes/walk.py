@@ -1,6 +1,6 @@
-"""What a correct client does: lists and reads everything that a server offers, without side effects.
+"""The requests of a correct client: the handshake, then lists and reads of everything that a server offers.
 
-Tools are called only if they declare ``readOnlyHint``, or where the user says so.
+A tool is called only if it declares ``readOnlyHint``, or if the user asks for it.
 """
 
 import re
@@ -46,24 +46,24 @@ async def _connect(context: ProbeContext) -> Conclusion:
 
 async def _handshake(context: ProbeContext) -> Conclusion:
     client = context.client
-    wanted = client.revision
+    requested = client.revision
     try:
         answer = await client.connect()
     except ValidateError as failure:
-        # A server of the other era may refuse in any way.
-        kinds = (UnsupportedVersionError, RefusedError, HttpStatusError)
-        is_unseen = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
-        context.is_revision_refused = is_unseen or isinstance(failure, kinds)
+        # A server that does not support the revision may refuse it in any of these ways.
+        refusals = (UnsupportedVersionError, RefusedError, HttpStatusError)
+        has_seen_nothing = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
+        context.is_revision_refused = has_seen_nothing or isinstance(failure, refusals)
         context.open_failure = f"there is no session: {failure}"
-        if is_unseen and not context.is_optional:
+        if has_seen_nothing and not context.is_optional:
             await _check_presence(context, failure)
         raise
     context.server = client.server
-    if client.revision != wanted and context.is_exact:
+    if client.revision != requested and context.is_exact:
         context.is_revision_refused = True
-        context.open_failure = f"the server does not speak {wanted}"
+        context.open_failure = f"the server does not speak {requested}"
         raise UnsupportedVersionError(
-            f"asked for {wanted}, the server offers {client.revision}", answer.frames, (client.revision,)
+            f"asked for {requested}, the server offers {client.revision}", answer.frames, (client.revision,)
         )
     context.revision = client.revision
     info = context.server_info
@@ -76,7 +76,7 @@ async def _check_presence(context: ProbeContext, failure: ValidateError) -> None
     """Find out why there is nothing to test, if the handshake failed and nothing was received.
 
     Raises:
-        CouldNotStartError: there is no server, or none that lets us in.
+        CouldNotStartError: there is no server, or the server refuses us.
     """
     if not context.target.url:
         raise CouldNotStartError(f"{context.target.name}: {failure}", failure.frames) from None
@@ -90,14 +90,14 @@ async def _check_calls(context: ProbeContext) -> None:
     """Check that the server has the tools that ``--call`` names.
 
     Raises:
-        UsageError: it has not.
+        UsageError: the server does not have one of them.
     """
     if not context.options.calls:
         return
     if not context.declares("tools"):
         raise UsageError("--call", "the server declares no tools", "leave it out")
     try:
-        await walk_tools(context)
+        await ensure_tools_listed(context)
     except ValidateError:
         return  # ``list-tools`` reports it
     names = [str(tool.get("name")) for tool in context.inventory.tools]
@@ -137,7 +137,10 @@ async def _list_prompts(context: ProbeContext) -> Conclusion:
 
 
 async def _list(context: ProbeContext, method: str, noun: str, items: list[JSONObject]) -> Conclusion:
-    """Fetch a list into ``items``. To refuse it is lawful, but the declared feature is of no use then."""
+    """Request a list and store its entries in ``items``.
+
+    A refusal is allowed, but gives a warning, because the declared feature cannot be used without its list.
+    """
     try:
         items[:] = await context.client.list(method)
     except RefusedError as refusal:
@@ -149,12 +152,12 @@ async def _list(context: ProbeContext, method: str, noun: str, items: list[JSONO
     return passed(_counted(items, noun))
 
 
-async def listed(context: ProbeContext, method: str) -> list[JSONObject]:
-    """All items of a list of the server.
+async def list_items(context: ProbeContext, method: str) -> list[JSONObject]:
+    """Return all items of a list of the server; ``method`` is a list method, such as ``tools/list``.
 
     Raises:
-        Skipped: an earlier probe could not fetch it.
-        ValidateError: it cannot be fetched.
+        Skipped: an earlier request for the list failed.
+        ValidateError: the request fails.
     """
     if failure := context.inventory.failures.get(method):
         raise Skipped(f"because {failure}")
@@ -165,68 +168,77 @@ async def listed(context: ProbeContext, method: str) -> list[JSONObject]:
         raise
 
 
-async def walk_tools(context: ProbeContext) -> None:
-    """List the tools, unless that was done before.
+async def ensure_tools_listed(context: ProbeContext) -> None:
+    """List the tools, unless they are in the inventory.
 
     Raises:
-        As ``listed``.
+        As ``list_items``.
     """
-    context.inventory.tools = context.inventory.tools or await listed(context, "tools/list")
+    context.inventory.tools = context.inventory.tools or await list_items(context, "tools/list")
 
 
-async def walk_resources(context: ProbeContext) -> None:
-    """List the resources and their templates; otherwise as ``walk_tools``."""
+async def ensure_resources_listed(context: ProbeContext) -> None:
+    """List the resources and their templates, unless they are in the inventory.
+
+    Raises:
+        As ``list_items``.
+    """
     inventory = context.inventory
-    inventory.resources = inventory.resources or await listed(context, "resources/list")
+    inventory.resources = inventory.resources or await list_items(context, "resources/list")
     with suppress(RefusedError, Skipped):  # not every server has templates
-        inventory.templates = inventory.templates or await listed(context, "resources/templates/list")
+        inventory.templates = inventory.templates or await list_items(context, "resources/templates/list")
 
 
-async def walk_prompts(context: ProbeContext) -> None:
-    """As ``walk_tools``, for prompts."""
-    context.inventory.prompts = context.inventory.prompts or await listed(context, "prompts/list")
+async def ensure_prompts_listed(context: ProbeContext) -> None:
+    """List the prompts, unless they are in the inventory.
+
+    Raises:
+        As ``list_items``.
+    """
+    context.inventory.prompts = context.inventory.prompts or await list_items(context, "prompts/list")
 
 
 async def _call_tools(context: ProbeContext) -> Conclusion:
-    await walk_tools(context)
-    calls = to_call(context)
+    await ensure_tools_listed(context)
+    calls = allowed_calls(context)
     if not calls:
         raise Skipped("no tool declares readOnlyHint; name one with --call NAME=JSON, or --call-all")
     frames: list[int] = []
-    text: list[str] = []
+    outcomes: list[str] = []
     for name, arguments in calls:
         answer = await context.call(name, arguments)
         frames += answer.frames
         if answer.is_error:
-            text.append(f"{name} refused ({shown(answer.code)})")
+            outcomes.append(f"{name} refused ({shown(answer.code)})")
         elif answer.members.get("isError") is True:
-            text.append(f"{name} failed (isError)")
+            outcomes.append(f"{name} failed (isError)")
         else:
-            text.append(name)
-    return passed(f"called {', '.join(text)}", tuple(frames))
+            outcomes.append(name)
+    return passed(f"called {', '.join(outcomes)}", tuple(frames))
 
 
-def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
-    """The tools that may be called, with arguments: read-only ones, and those that the user named.
+def allowed_calls(context: ProbeContext) -> list[tuple[str, JSONObject]]:
+    """Return the tools that may be called, each with arguments.
 
-    Those that did not answer in time are left out.
+    These are read-only tools, and tools that the user named. Tools that did not answer in time are left out.
     """
-    named = list(context.options.calls)
+    calls = list(context.options.calls)
     for tool in context.inventory.tools:
         name = tool.get("name")
         annotations = tool.get("annotations")
         is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-        wanted = context.options.calls_all or (is_harmless and len(named) < _MAX_ITEMS)
-        if isinstance(name, str) and wanted and all(name != given for given, _ in named):
+        is_allowed = context.options.calls_all or (is_harmless and len(calls) < _MAX_ITEMS)
+        if isinstance(name, str) and is_allowed and all(name != other for other, _ in calls):
             arguments = sample(tool.get("inputSchema"))
             if isinstance(arguments, dict):
-                named.append((name, arguments))
-    return [call for call in named if call[0] not in context.slow_tools]
+                calls.append((name, arguments))
+    return [call for call in calls if call[0] not in context.slow_tools]
 
 
 async def _read_resources(context: ProbeContext) -> Conclusion:
-    await walk_resources(context)
-    uris = [uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)][:_MAX_ITEMS]
+    await ensure_resources_listed(context)
+    resources = context.inventory.resources
+    uris = [uri for resource in resources if isinstance(uri := resource.get("uri"), str)][:_MAX_ITEMS]
     if not uris:
         raise Skipped("there are no resources")
     frames: list[int] = []
@@ -239,8 +251,9 @@ async def _read_resources(context: ProbeContext) -> Conclusion:
 
 
 async def _get_prompts(context: ProbeContext) -> Conclusion:
-    await walk_prompts(context)
-    prompts = [one for one in context.inventory.prompts if isinstance(one.get("name"), str)][:_MAX_ITEMS]
+    await ensure_prompts_listed(context)
+    all_prompts = context.inventory.prompts
+    prompts = [prompt for prompt in all_prompts if isinstance(prompt.get("name"), str)][:_MAX_ITEMS]
     if not prompts:
         raise Skipped("there are no prompts")
     frames: list[int] = []
@@ -256,19 +269,22 @@ async def _get_prompts(context: ProbeContext) -> Conclusion:
 
 
 def _prompt_arguments(prompt: JSONObject) -> JSONObject:
+    """Return a value for each required argument of a prompt."""
     arguments = prompt.get("arguments")
-    found: JSONObject = {}
-    for one in arguments if isinstance(arguments, list) else ():
-        if isinstance(one, dict) and isinstance(name := one.get("name"), str) and one.get("required") is True:
-            found[name] = "example"
-    return found
+    values: JSONObject = {}
+    for argument in arguments if isinstance(arguments, list) else ():
+        if isinstance(argument, dict) and argument.get("required") is True:
+            name = argument.get("name")
+            if isinstance(name, str):
+                values[name] = "example"
+    return values
 
 
 async def _complete(context: ProbeContext) -> Conclusion:
-    found = await _completable(context)
-    if found is None:
+    completable = await _completable(context)
+    if completable is None:
         raise Skipped("no prompt and no resource template has an argument that could be completed")
-    reference, argument = found
+    reference, argument = completable
     params: JSON = {"ref": reference, "argument": {"name": argument, "value": ""}}
     answer = await context.client.request("completion/complete", params)
     if answer.is_error:
@@ -278,16 +294,16 @@ async def _complete(context: ProbeContext) -> Conclusion:
 
 
 async def _completable(context: ProbeContext) -> tuple[JSONObject, str] | None:
-    """A reference to a prompt or a resource template, and the name of an argument of it."""
+    """Return a reference to a prompt or a resource template, and the name of one of its arguments."""
     if context.declares("prompts"):
-        await walk_prompts(context)
+        await ensure_prompts_listed(context)
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
-        for one in arguments if isinstance(arguments, list) else ():
-            if isinstance(one, dict) and isinstance(name := one.get("name"), str):
+        for argument in arguments if isinstance(arguments, list) else ():
+            if isinstance(argument, dict) and isinstance(name := argument.get("name"), str):
                 return {"type": "ref/prompt", "name": prompt["name"]}, name
     if context.declares("resources"):
-        await walk_resources(context)
+        await ensure_resources_listed(context)
     for template in context.inventory.templates:
         if isinstance(uri := template.get("uriTemplate"), str) and (variable := _VARIABLE.search(uri)):
             return {"type": "ref/resource", "uri": uri}, variable[1]
@@ -302,12 +318,14 @@ async def _set_log_level(context: ProbeContext) -> Conclusion:
 
 
 def _counted(items: list[JSONObject], noun: str) -> str:
+    """Return the number of items and the names of the first: ``2 tools: echo, add``."""
     names = [str(item.get("name", item.get("uri", "?"))) for item in items]
-    listed = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
-    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{listed}"
+    first_names = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{first_names}"
 
 
-_REFUSED: Final = ("RPC-010",)
+_LIST_RULES: Final = ("RPC-010",)
+"""The rules that a server breaks if it refuses to list what it declares."""
 
 ALWAYS: Final = (
     Probe("connect", "connection", "The server starts, or can be reached.", _connect, session=False),
@@ -323,14 +341,14 @@ ALWAYS: Final = (
 PROBES: Final = (
     *ALWAYS,
     Probe("ping", "lifecycle", "ping is answered.", _ping, rules=("LIFE-004",), revisions=STATEFUL),
-    Probe("list-tools", "tools", "tools/list, all pages.", _list_tools, _REFUSED, needs=("tools",)),
+    Probe("list-tools", "tools", "tools/list, all pages.", _list_tools, _LIST_RULES, needs=("tools",)),
     Probe("call-tools", "tools", "Tools that only read are called.", _call_tools, needs=("tools",)),
     Probe(
         "list-resources",
         "resources",
         "resources/list, all pages.",
         _list_resources,
-        _REFUSED,
+        _LIST_RULES,
         needs=("resources",),
     ),
     Probe(
@@ -338,13 +356,15 @@ PROBES: Final = (
         "resources",
         "resources/templates/list, all pages.",
         _list_templates,
-        _REFUSED,
+        _LIST_RULES,
         needs=("resources",),
     ),
     Probe(
         "read-resources", "resources", "A listed resource can be read.", _read_resources, needs=("resources",)
     ),
-    Probe("list-prompts", "prompts", "prompts/list, all pages.", _list_prompts, _REFUSED, needs=("prompts",)),
+    Probe(
+        "list-prompts", "prompts", "prompts/list, all pages.", _list_prompts, _LIST_RULES, needs=("prompts",)
+    ),
     Probe("get-prompts", "prompts", "A listed prompt can be fetched.", _get_prompts, needs=("prompts",)),
     Probe("complete", "completion", "An argument is completed.", _complete, needs=("completions",)),
     Probe(

@@ -14,12 +14,12 @@ _RETRY_S: Final = 1.0
 
 
 class Listener(Protocol):
-    """The MCP session that receives the frames of an exchange."""
+    """The MCP session to which an exchange belongs, and which receives its frames."""
 
     session_id: str
 
     def on_frame(self, frame: Frame) -> None:
-        """The server sent ``frame``."""
+        """Process a frame that the server sent."""
         ...
 
 
@@ -27,8 +27,9 @@ class Listener(Protocol):
 class ClientExchange:
     """One exchange as it is recorded. ``number`` and ``status`` are 0 until they are known.
 
-    ``seq`` is the frame number of our message, or of the request head if there is no body. ``frames`` are the
-    server's frames, ``heads`` the numbers of both heads. ``failure`` says why the exchange did not complete.
+    ``wire`` is the MCP session to which the exchange belongs, if any. ``seq`` is the frame number of our
+    message, or of the request head if there is no body. ``frames`` are the server's frames, and ``heads`` are
+    the numbers of the two heads. ``failure`` says why the exchange did not complete.
     """
 
     wire: "Listener | None" = None
@@ -43,21 +44,21 @@ class ClientExchange:
     failure: str = ""
     is_cut: bool = False
     endpoint: str = ""
-    """The URL for messages from an ``endpoint`` event, which only HTTP+SSE has."""
+    """With HTTP+SSE, the URL for our messages, which the server sends in an ``endpoint`` event."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the head of the response arrives or the exchange fails."""
     progressed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with every frame of the server and at the end; ``wait_until`` clears it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_request_recorded: bool = False
-    """Whether the body of our request was recorded, so that it was written as a whole."""
+    """Whether the body of our request was recorded. It is recorded when all of it was sent."""
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
     _early_frames: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=SseFramer)
 
     def header(self, name: str) -> str | None:
-        """The value of the first header of that name."""
+        """Return the value of the first header of that name."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
     @property
@@ -76,7 +77,7 @@ class ClientExchange:
         return b"".join(frame.raw for frame in self.frames)
 
     def begin(self, status: int, headers: Headers) -> None:
-        """Take the head of the response, with the credentials that the recording masks."""
+        """Process the head of the response. Unlike in the recording, credentials are not masked in it."""
         self.status, self.headers = status, headers
         if self.wire is not None and (id := self.header("mcp-session-id")):
             self.wire.session_id = id
@@ -86,14 +87,17 @@ class ClientExchange:
             self.on_frame(frame)
 
     def on_frame(self, frame: Frame) -> None:
-        """Take a frame of the server; frames before the head wait until it arrives."""
+        """Process a frame of the server. Frames that are recorded before ``begin`` wait until then."""
         if not self.started.is_set():
             self._early_frames.append(frame)
         elif self.wire is not None:
             self.wire.on_frame(frame)
 
-    def read(self, chunk: bytes) -> None:
-        """Take a chunk of the body, for the ``endpoint`` event: the recording masks the session id in it."""
+    def find_endpoint(self, chunk: bytes) -> None:
+        """Look for an ``endpoint`` event in a chunk of the body.
+
+        In the recording its session id is masked.
+        """
         if self.endpoint or not self.is_stream:
             return
         for block in self._framer.feed(chunk, 0):
@@ -102,7 +106,7 @@ class ClientExchange:
                 self.progressed.set()
 
     async def wait_until(self, is_enough: Callable[[], bool]) -> None:
-        """Wait until ``is_enough``, or until the exchange has ended."""
+        """Wait until ``is_enough`` returns true, or until the exchange has ended."""
         while not is_enough() and not self.ended.is_set():
             self.progressed.clear()
             await self.progressed.wait()
@@ -110,4 +114,5 @@ class ClientExchange:
     @property
     def evidence(self) -> tuple[int, ...]:
         """The numbers of all its heads and frames, for evidence."""
-        return tuple(sorted({*self.heads, *([self.seq] if self.seq else []), *(f.seq for f in self.frames)}))
+        frames = (frame.seq for frame in self.frames)
+        return tuple(sorted({*self.heads, *([self.seq] if self.seq else []), *frames}))

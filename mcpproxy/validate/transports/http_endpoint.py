@@ -1,7 +1,8 @@
 """The HTTP endpoint under test, with all connections to it; every byte is recorded.
 
-The bytes are copied where a connection is read and written, beneath the HTTP library, so that the recording
-holds what was really sent. They are assembled into heads, bodies and events as in a recording of the proxy.
+The bytes are copied where a connection is read and written, below the HTTP library. So the recording contains
+the bytes that were really sent. They are assembled into heads, bodies and events as in a recording of the
+proxy.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exch
 class HttpEndpoint:
     """The endpoint at ``url``, and the connections to it. ``headers`` are sent with every request.
 
-    ``mirrors`` holds the listed tools that require arguments in headers, by name.
+    ``mirrors`` maps the name of a listed tool to the arguments that the tool requires in headers.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class HttpEndpoint:
         self.headers: Final = tuple(headers)
         self.mirrors: Final[dict[str, Mirrors]] = {}
         self.is_http_sse = False
-        """Whether the server has turned out to speak only HTTP+SSE."""
+        """Whether a session found out that the server supports only HTTP+SSE."""
         self._exchanges: Final[dict[int, ClientExchange]] = {}
-        start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
-        self._assembly: Final = HttpAssembly(json.dumps(start).encode())
-        self._connections = 0
+        options = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
+        self._assembly: Final = HttpAssembly(json.dumps(options).encode())
+        self._last_connection = 0
         context = tls_context(insecure=insecure) if url.startswith("https:") else None
         self._pool: Final = httpcore.AsyncConnectionPool(
             ssl_context=context, max_connections=None, network_backend=_RecordingBackend(self)
@@ -69,11 +70,11 @@ class HttpEndpoint:
         is_enough: Callable[[ClientExchange], bool] | None = None,
         is_anonymous: bool = False,
     ) -> ClientExchange:
-        """Run one exchange to its end, with just these headers (and ``Host`` and ``Content-Length``).
+        """Run one exchange to its end, with exactly these headers (and ``Host`` and ``Content-Length``).
 
-        ``until_head`` returns with the head of the response and drops the rest; ``is_enough`` returns as soon
-        as it is true of the exchange. ``is_anonymous`` leaves out the headers that are sent with every
-        request.
+        With ``until_head`` the exchange is stopped when the head of the response has arrived; with
+        ``is_enough`` it is stopped when that function returns true. ``is_anonymous`` leaves out the headers
+        that are sent with every request.
 
         Raises:
             GoneError: the server cannot be reached, or ended the exchange early.
@@ -97,14 +98,17 @@ class HttpEndpoint:
         return exchange
 
     async def read_stream(
-        self, headers: Headers, is_enough: Callable[[ClientExchange], bool], for_s: float
+        self, headers: Headers, is_enough: Callable[[ClientExchange], bool], limit_s: float
     ) -> ClientExchange:
-        """GET a stream, and read it until ``is_enough``, until its end, or for ``for_s`` seconds."""
+        """GET a stream.
+
+        Read it until ``is_enough`` returns true, until its end, or for ``limit_s`` seconds.
+        """
         exchange = ClientExchange()
         task = self.start(exchange, "GET", headers)
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(for_s):
+                async with asyncio.timeout(limit_s):
                     await exchange.wait_until(lambda: is_enough(exchange))
         finally:
             task.cancel()
@@ -112,7 +116,7 @@ class HttpEndpoint:
         return exchange
 
     async def post_and_drop(self, headers: Headers, body: bytes) -> ClientExchange:
-        """POST, and close the connection before reading a response."""
+        """Send a POST, and close the connection before reading a response."""
         exchange = ClientExchange()
         task = self.start(exchange, "POST", headers, body)
         waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.ended)]
@@ -172,7 +176,7 @@ class HttpEndpoint:
                     [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers],
                 )
                 async for chunk in response.aiter_stream():
-                    exchange.read(chunk)
+                    exchange.find_endpoint(chunk)
         except httpcore.ConnectError as fault:
             exchange.failure = f"cannot be reached ({fault})"
         except httpcore.ConnectTimeout:
@@ -201,14 +205,14 @@ class HttpEndpoint:
     # Recording the connections
 
     def record_connection(self, host: str, port: int) -> int:
-        """Record a new connection; its number."""
-        self._connections += 1
+        """Record a new connection, and return its number."""
+        self._last_connection += 1
         peers = {"client": "validate", "upstream": f"{host}:{port}"}
-        self.record_bytes(journal.CONNECT, json.dumps(peers).encode(), self._connections)
-        return self._connections
+        self.record_bytes(journal.CONNECT, json.dumps(peers).encode(), self._last_connection)
+        return self._last_connection
 
     def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
-        """Record some bytes, or the end of one direction."""
+        """Record bytes of a connection, or the end of one direction; ``kind`` is a kind of journal record."""
         for event in self._assembly.take(kind, payload, self.recording.now_ns(), connection):
             self.recording.record(event)
 
@@ -248,7 +252,7 @@ class HttpEndpoint:
 
 
 class _RecordingBackend(httpcore.AsyncNetworkBackend):
-    """Connects as usual, and records every connection."""
+    """Opens connections as the HTTP library does, and records them."""
 
     def __init__(self, server: HttpEndpoint) -> None:
         self._server: Final = server
@@ -270,7 +274,7 @@ class _RecordingBackend(httpcore.AsyncNetworkBackend):
 
 
 class _RecordedStream(httpcore.AsyncNetworkStream):
-    """A connection whose bytes are recorded as they are read and written; with TLS, the plain text."""
+    """A connection whose bytes are recorded when they are read and written; with TLS, the decrypted bytes."""
 
     def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpEndpoint, number: int) -> None:
         self._inner: Final = inner

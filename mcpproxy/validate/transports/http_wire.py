@@ -1,6 +1,6 @@
 """One MCP session over HTTP: the headers of a correct client, and the streams of the session.
 
-It uses Streamable HTTP or, if the server has nothing else, HTTP+SSE of 2024-11-05.
+The session uses Streamable HTTP. If the server supports only HTTP+SSE of 2024-11-05, the session uses that.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ _NAME_MEMBERS: Final = ("name", "uri", "taskId")
 
 
 class HttpWire:
-    """One MCP session with ``server``.
+    """One MCP session with the endpoint ``server``.
 
-    ``session_id`` and ``version`` are sent in its headers once they are known. With HTTP+SSE, ``stream`` is
-    the stream that carries every server message.
+    ``session_id`` and ``version`` are sent in headers when they are known. With HTTP+SSE, ``stream`` is the
+    stream on which the server sends all messages.
     """
 
     transport = "http"
@@ -68,13 +68,13 @@ class HttpWire:
         """Send nothing yet: the first message shows whether the server can be reached.
 
         Raises:
-            GoneError: the server speaks HTTP+SSE, and does not open another stream.
+            GoneError: the server uses HTTP+SSE, and does not open another stream.
         """
         if self.server.is_http_sse and not await self.fall_back(CONNECT_S):
             raise GoneError("the server did not begin another stream with an endpoint event")
 
     async def fall_back(self, timeout_s: float) -> bool:
-        """Switch to HTTP+SSE if a GET opens such a stream; whether it does."""
+        """Switch to HTTP+SSE if a GET opens a stream of that transport; return whether it does."""
         stream = ClientExchange(self)
         self._streaming = self.server.create_task(self._stream(stream))
         with suppress(TimeoutError):
@@ -88,31 +88,31 @@ class HttpWire:
         return False
 
     def headers(self, raw: bytes = b"") -> list[tuple[str, str]]:
-        """The headers that a correct client sends with the message ``raw``, or without a body."""
+        """Return the headers that a correct client sends with the message ``raw``, or without a body."""
         accept = "application/json, text/event-stream" if raw else "text/event-stream"
-        found = [("Accept", accept)]
+        headers = [("Accept", accept)]
         if raw:
-            found.append(("Content-Type", "application/json"))
+            headers.append(("Content-Type", "application/json"))
         if self.session_id:
-            found.append(("Mcp-Session-Id", self.session_id))
+            headers.append(("Mcp-Session-Id", self.session_id))
         message = parse(raw) if raw else None
-        said = message if isinstance(message, Request | Notification) else None
-        params = said.params if said else None
+        call = message if isinstance(message, Request | Notification) else None
+        params = call.params if call else None
         version = _text_at(params, "_meta", VERSION_KEY) or self.version
         if version:
-            found.append(("MCP-Protocol-Version", str(version)))
-        if said and (version in STATELESS or _text_at(params, "_meta", VERSION_KEY)):
-            found.append(("Mcp-Method", said.method))
+            headers.append(("MCP-Protocol-Version", str(version)))
+        if call and (version in STATELESS or _text_at(params, "_meta", VERSION_KEY)):
+            headers.append(("Mcp-Method", call.method))
             name = next(
                 (name for key in _NAME_MEMBERS if isinstance(name := _text_at(params, key), str)), None
             )
             if name is not None:
-                found.append(("Mcp-Name", encoded_name(name)))
-            found += self._mirrored(said)
-        return found
+                headers.append(("Mcp-Name", encoded_name(name)))
+            headers += self._argument_headers(call)
+        return headers
 
     async def send(self, raw: bytes) -> int:
-        """POST one message; the number of its frame, as soon as it is known.
+        """Send one message in a POST. Return the number of its frame, as soon as the message is sent.
 
         Raises:
             GoneError: the server cannot be reached.
@@ -120,7 +120,7 @@ class HttpWire:
         return (await self.post(raw, self.headers(raw))).seq
 
     async def post(self, raw: bytes, headers: Headers) -> ClientExchange:
-        """POST a message with just these headers, and return as soon as it is sent.
+        """Send a message in a POST with exactly these headers, and return as soon as it is sent.
 
         Raises:
             GoneError: the server cannot be reached.
@@ -155,12 +155,12 @@ class HttpWire:
             )
 
     def abandon(self, exchange: ClientExchange) -> None:
-        """Close the connection of a POST without reading the rest of its response."""
+        """Close the connection of a POST before its response is complete."""
         if task := self._posts.get(exchange):
             task.cancel()
 
     def on_frame(self, frame: Frame) -> None:
-        """Take a frame of the server; note the tools in it that require arguments in headers."""
+        """Process a frame of the server, and note the tools in it that require arguments in headers."""
         if ANNOTATION.encode() in frame.raw and isinstance(message := frame.message, Response):
             tools = message.result.get("tools") if isinstance(message.result, dict) else None
             for tool in tools if isinstance(tools, list) else ():
@@ -175,21 +175,22 @@ class HttpWire:
             with suppress(GoneError, TimedOutError):
                 await self.server.exchange("DELETE", self.headers(), timeout_s=_CLOSE_S)
 
-    def _mirrored(self, request: Request | Notification) -> list[tuple[str, str]]:
-        """The headers for the arguments of a call that its tool requires in headers."""
+    def _argument_headers(self, request: Request | Notification) -> list[tuple[str, str]]:
+        """Return the headers with those arguments of a call that its tool requires in headers."""
         params = None if isinstance(request.params, Absent) else request.params
         if request.method != "tools/call" or not isinstance(params, dict):
             return []
-        wanted = self.server.mirrors.get(str(params.get("name")))
-        found: list[tuple[str, str]] = []
-        for path, header in wanted.headers if wanted else ():
+        mirrors = self.server.mirrors.get(str(params.get("name")))
+        headers: list[tuple[str, str]] = []
+        for path, header in mirrors.headers if mirrors else ():
             value = argument(params.get("arguments"), path)
             if isinstance(value, bool | int | str):
                 text = str(value).lower() if isinstance(value, bool) else str(value)
-                found.append((f"Mcp-Param-{header}", encoded_name(text)))
-        return found
+                headers.append((f"Mcp-Param-{header}", encoded_name(text)))
+        return headers
 
     async def _stream(self, stream: ClientExchange) -> None:
+        """Read the stream of HTTP+SSE to its end."""
         await self.server.run(stream, "GET", self.headers(), b"")
         if self.stream is stream:
             self.on_event(ServerLost(f"it {stream.failure or 'ended the stream of the session'}"))
@@ -201,6 +202,7 @@ class HttpWire:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
+        """Run a POST to its end. If its stream ends before the responses, resume the stream."""
         url = urljoin(self.server.url, self.stream.endpoint) if self.stream else ""
         await self.server.run(exchange, "POST", headers, raw, url=url)
         if exchange.failure and not exchange.number:
@@ -214,15 +216,15 @@ class HttpWire:
             if unanswered <= 0 or not latest.last_id or not latest.is_stream:
                 break
             await asyncio.sleep(latest.retry_s)
-            more = ClientExchange(self, last_id=latest.last_id)
-            await self.server.run(more, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
-            unanswered -= _count_answers(more.frames)
-            latest = more
+            resumed = ClientExchange(self, last_id=latest.last_id)
+            await self.server.run(resumed, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
+            unanswered -= _count_answers(resumed.frames)
+            latest = resumed
         self.on_event(RequestEnded(exchange.seq, exchange.status, exchange.failure))
 
 
 def _ignore(event: WireEvent) -> None:
-    """The handler until a connection sets its own."""
+    """Do nothing: the handler of events until a connection sets another one."""
 
 
 def _count_requests(raw: bytes) -> int:
@@ -232,12 +234,12 @@ def _count_requests(raw: bytes) -> int:
 
 
 def _count_answers(frames: Iterable[Frame]) -> int:
-    found = 0
+    total = 0
     for frame in frames:
         message = frame.message
         singles = message.items if isinstance(message, Batch) else (message,)
-        found += sum(isinstance(single, Response | ErrorResponse) for single in singles)
-    return found
+        total += sum(isinstance(single, Response | ErrorResponse) for single in singles)
+    return total
 
 
 def _text_at(value: object, *path: str) -> JSON:

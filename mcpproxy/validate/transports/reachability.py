@@ -1,6 +1,6 @@
-"""Finds out why there is no MCP server to test: nothing listens, TLS on one side only, or a wrong path.
+"""Finds out why there is no MCP server to test: nothing listens, a wrong path, or TLS on one side only.
 
-Each reason is one sentence with a next step. It is not a verdict on the server, of which nothing was seen.
+Each reason is one sentence with a next step. The reason is not a verdict on the server.
 """
 
 import asyncio
@@ -15,15 +15,17 @@ from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, Valida
 CONNECT_S: Final = 10.0
 
 _NO_ENDPOINT: Final = (301, 302, 303, 307, 308, 404, 405, 410, 421, 501)
+"""HTTP statuses that mean that there is no MCP server at the path."""
 _UNAUTHORIZED: Final = (401, 403, 407)
 _UNAVAILABLE: Final = (429, 502, 503, 504)
 
 
 async def check_reachable(url: str, *, insecure: bool = False) -> None:
-    """Check that something listens at ``url``, and that it speaks TLS if the scheme is ``https``.
+    """Check that a server listens at ``url``, and that it uses TLS if the scheme is ``https``.
 
     Raises:
-        CouldNotStartError: it does not, or its certificate is not trusted and not ``insecure``.
+        CouldNotStartError: no server listens, it does not use TLS, or its certificate is not trusted. With
+        ``insecure`` any certificate is accepted.
     """
     host, port, is_tls = _address(url)
     try:
@@ -40,7 +42,10 @@ async def check_reachable(url: str, *, insecure: bool = False) -> None:
 
 
 async def why_no_server(url: str, fault: ValidateError) -> str:
-    """Why there is no MCP server at ``url``, given how the first request failed; empty if there may be."""
+    """Return why there is no MCP server at ``url``, or an empty text if there may be one.
+
+    ``fault`` is the failure of the first request.
+    """
     host, port, is_tls = _address(url)
     status = fault.status if isinstance(fault, HttpStatusError) else 0
     if not is_tls and status in (0, 400) and await _speaks_tls(host, port):
@@ -55,7 +60,7 @@ async def why_no_server(url: str, fault: ValidateError) -> str:
 
 
 def tls_context(*, insecure: bool) -> ssl.SSLContext:
-    """The TLS settings of our client; ``insecure`` accepts any certificate."""
+    """Return the TLS settings of our client; ``insecure`` accepts any certificate."""
     context = ssl.create_default_context()
     if insecure:
         context.check_hostname = False
@@ -80,7 +85,7 @@ async def _connect(host: str, port: int, context: ssl.SSLContext | None) -> None
 
 
 def _address(url: str) -> tuple[str, int, bool]:
-    """The host, the port, and whether the scheme is ``https``."""
+    """Return the host, the port, and whether the scheme is ``https``."""
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
     return parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls

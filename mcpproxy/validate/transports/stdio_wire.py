@@ -1,7 +1,7 @@
-"""A server on stdio under test: a child process, every line of which is recorded.
+"""A server on stdio under test: a child process whose lines are all recorded.
 
-It runs in its own process group, so that nothing that it starts outlives the test. The caller decides every
-byte that is sent. Its stderr is recorded and not shown.
+The server runs in a process group of its own, so that every process that it starts can be ended with it. The
+caller decides every byte that is sent. The stderr of the server is recorded and not shown.
 """
 
 import asyncio
@@ -28,27 +28,32 @@ _MAX_BYTES: Final = 256 << 20
 """A server that sends more than this in one session is killed."""
 
 _LINE_BYTES: Final = 16 << 20
-"""The longest line that is parsed. A line that would take more than ``BUDGET_BYTES`` is not parsed either."""
+"""The longest line that is parsed. A line whose parsed form needs more than ``BUDGET_BYTES`` of memory is not
+parsed either."""
 
 _LAST_STDERR_S: Final = 0.5
+"""How long to wait for the end of stderr after the server has exited."""
 _SHOWN_BYTES: Final = 200
+"""How much of a line of stderr is shown as the reason of an exit."""
 _STDERR_BYTES: Final = 1 << 20
+"""The longest line of stderr that is recorded in one piece."""
 
 _COMPLAINT: Final = re.compile(rb"(?i)(?=\S).*(error|exception|panic|fatal|failed|cannot)")
-"""A line of stderr that says why a program ends. Indented ones are parts of a stack trace."""
+"""Matches a line of stderr that says why a program ends. An indented line is part of a stack trace."""
 
 GRACE_S: Final = 2.0
 """How long a server may take to exit after its stdin was closed, and again after SIGTERM."""
 
 SHORT_GRACE_S: Final = 0.1
-"""The same after its stdin was closed, for a server known to ignore that."""
+"""How long a server may take to exit after its stdin was closed, if it did not react to that before."""
 
 
 class StdioWire:
-    """Runs ``command`` with ``env`` added to our environment. ``stderr_bytes`` counts its stderr.
+    """Runs ``command`` with ``env`` added to our environment.
 
-    ``exit_code`` is set when it has ended, negative for a signal. ``grace_s`` is how long it may take to exit
-    after its stdin was closed; ``outlived_stdin`` says that it took longer.
+    ``stderr_bytes`` is the length of its stderr so far. ``exit_code`` is set when the server has ended, and
+    is negative for a signal. ``grace_s`` is how long the server may take to exit after its stdin was closed;
+    ``outlived_stdin`` says whether it took longer.
     """
 
     transport = "stdio"
@@ -75,7 +80,7 @@ class StdioWire:
         self.grace_s: Final = grace_s
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
-        self._input_framer: Final = LineFramer()  # by us
+        self._input_framer: Final = LineFramer()  # splits our bytes into lines
         self._is_open = False
         self._lost_because = ""
         self._last_stderr = b""
@@ -92,7 +97,7 @@ class StdioWire:
         """Start the command.
 
         Raises:
-            CouldNotStartError: it cannot be started.
+            CouldNotStartError: the command cannot be started.
         """
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -113,11 +118,11 @@ class StdioWire:
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
     async def fall_back(self, timeout_s: float) -> bool:  # noqa: ARG002 # the signature of Wire
-        """There is only one form of stdio."""
+        """Return false: stdio has no older form."""
         return False
 
     async def send(self, raw: bytes) -> int:
-        """Send a line; the number of its frame.
+        """Send a line, and return the number of its frame.
 
         Raises:
             GoneError: the server has exited, or has closed its stdin.
@@ -129,9 +134,9 @@ class StdioWire:
         """Do nothing: stdout is always read."""
 
     async def write(self, data: bytes) -> int:
-        """Send just these bytes, part of a line or several lines; the number of the last frame.
+        """Send exactly these bytes, a part of a line or several lines. Return the number of the last frame.
 
-        They are recorded before the server can answer them.
+        The bytes are recorded before they are sent, and so before the server can answer.
 
         Raises:
             GoneError: the server has exited, or has closed its stdin.
@@ -149,7 +154,8 @@ class StdioWire:
             process.stdin.write(data)
             await process.stdin.drain()
         except (ConnectionError, BrokenPipeError):
-            await asyncio.wait(self._tasks[:1], timeout=GRACE_S)  # If it has ended, that is the reason.
+            # If the server has ended, the reader of stdout finds out why.
+            await asyncio.wait(self._tasks[:1], timeout=GRACE_S)
             raise GoneError(self._lost_because or "the server does not read its stdin any more") from None
         return seq
 
@@ -165,18 +171,18 @@ class StdioWire:
         process.stdin.close()
 
     def signal(self, number: int) -> None:
-        """Send the server (alone, not what it started) a signal."""
+        """Send a signal to the server, but not to the processes that it started."""
         if self._process is not None and self._process.returncode is None:
             self.recording.record(Signal(signal.Signals(number).name, self.recording.now_ns()))
             with suppress(ProcessLookupError):
                 # ``Process.send_signal`` may take the exit code away from asyncio, which then reports 255.
                 os.kill(self._process.pid, number)
 
-    async def ended(self, within_s: float) -> bool:
-        """Wait for the server to exit; whether it has within ``within_s`` seconds."""
+    async def wait_for_exit(self, limit_s: float) -> bool:
+        """Wait for the server to exit; return whether it has exited within ``limit_s`` seconds."""
         assert self._process is not None
         with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(limit_s):
                 await self._process.wait()
         return self._process.returncode is not None
 
@@ -187,22 +193,24 @@ class StdioWire:
             return
         try:
             self.close_stdin()
-            if not await self.ended(self.grace_s):
+            if not await self.wait_for_exit(self.grace_s):
                 self.outlived_stdin = True
                 self.signal(signal.SIGTERM)
-                await self.ended(GRACE_S)
+                await self.wait_for_exit(GRACE_S)
         finally:
             await self._end(process)
 
     async def kill(self) -> None:
-        """Kill it at once."""
+        """Kill the server at once."""
         if self._process is not None:
             await self._end(self._process)
 
     async def _end(self, process: Process) -> None:
+        """Kill the process group, read the last output, and complete the recording."""
         _kill_all(process)
         self.exit_code = await process.wait()
-        # Its last output may still be in the pipe; but a detached grandchild may keep stdout open.
+        # The last output may still be in the pipe. The wait is limited, because a process that the server
+        # started may have left the group and keep stdout open.
         await asyncio.wait(self._tasks, timeout=0.5)
         for task in self._tasks:
             task.cancel()
@@ -233,12 +241,12 @@ class StdioWire:
             if self._lost_because:
                 _kill_all(process)
                 break
-            await asyncio.sleep(0)  # let other tasks run while a server floods us
+            await asyncio.sleep(0)  # so that other tasks run, even if the server sends without a pause
         for raw, at_ns, terminated, continues in framer.end():
             self._record_frame(SERVER, raw, at_ns, terminated, continues)
         self.recording.record(Eof(SERVER, self.recording.now_ns()))
         if not self._lost_because:
-            await self.ended(GRACE_S)
+            await self.wait_for_exit(GRACE_S)
             if process.returncode:  # the last line of stderr usually says why
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
             self._lost_because = _exit_text(process.returncode, self._complaint or self._last_stderr)
@@ -246,7 +254,7 @@ class StdioWire:
         self.on_event(ServerLost(self._lost_because))
 
     def _record_in_pieces(self, frame: Frame) -> None:
-        """Record a line that is not to be parsed."""
+        """Record a line that is too large to be parsed."""
         for piece in in_pieces(frame, at_least=2):
             self.recording.record_frame(piece)
 
@@ -278,7 +286,7 @@ class StdioWire:
 
 
 def _too_large(raw: bytes, continues: bool) -> str:
-    """Why a line is too large to be parsed, as a clause; empty if it is not."""
+    """Return why a line is too large to be parsed, as a clause; empty if the line can be parsed."""
     if continues:
         return f"it sent a line of more than {_LINE_BYTES >> 20} MiB"
     if Budget().cost(raw) is None:
@@ -287,11 +295,11 @@ def _too_large(raw: bytes, continues: bool) -> str:
 
 
 def _ignore(event: WireEvent) -> None:
-    """The handler until a connection sets its own."""
+    """Do nothing: the handler of events until a connection sets another one."""
 
 
 def _exit_text(code: int | None, stderr: bytes) -> str:
-    """How the process ended, as a clause. ``stderr`` is the line of its stderr that says best why."""
+    """Return how the process ended, as a clause. ``stderr`` is the line of stderr that explains the end."""
     if code is None:
         return "it closed its stdout and runs on"
     if code == 0:
@@ -306,14 +314,14 @@ def _exit_text(code: int | None, stderr: bytes) -> str:
 
 
 async def _pipe_closed(stdin: asyncio.StreamWriter | None) -> None:
-    """Wait until stdin is closed. Otherwise some asyncio of 3.11 prints a traceback for a broken pipe."""
+    """Wait until stdin is closed. Without this wait, Python 3.11 can print a traceback for a broken pipe."""
     if stdin is not None:
         with suppress(OSError):
             await stdin.wait_closed()
 
 
 def _kill_all(process: Process) -> None:
-    """Kill the process and everything in its process group, if still running."""
+    """Kill the process and all processes in its process group that still run."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()

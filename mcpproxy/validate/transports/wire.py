@@ -17,7 +17,10 @@ class FrameReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestEnded:
-    """The exchange of frame ``seq`` has ended, over HTTP with ``status``; no response will come any more."""
+    """The HTTP exchange of our frame ``seq`` has ended with ``status``; there will be no response.
+
+    ``why`` says how the exchange failed; it is empty if it did not fail.
+    """
 
     seq: int
     status: int
@@ -26,7 +29,7 @@ class RequestEnded:
 
 @dataclass(frozen=True, slots=True)
 class ServerLost:
-    """The server is gone. ``why`` is a clause about it: "it ended with exit code 3"."""
+    """The server is gone. ``why`` is the reason as a clause, such as "it ended with exit code 3"."""
 
     why: str
 
@@ -56,11 +59,11 @@ class Wire(Protocol):
         ...
 
     async def fall_back(self, timeout_s: float) -> bool:
-        """Switch to the older form of the transport if the server has one; whether it has."""
+        """Switch to the older form of the transport, and return whether the server supports it."""
         ...
 
     async def send(self, raw: bytes) -> int:
-        """Send one message, valid or not; the number of its frame.
+        """Send one message, valid or not, and return the number of its frame.
 
         Raises:
             GoneError: the server is gone.
@@ -72,5 +75,5 @@ class Wire(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session in the order that the transport requires, and release everything."""
+        """End the session in the order that the transport requires, and close everything."""
         ...

@@ -1,0 +1,108 @@
+"""A recording as one HTML file: the page of ``mcpproxy ui`` with the recording in it.
+
+The file needs neither a server nor a network, and it cannot load anything: its policy allows only the scripts
+and the style that it contains. One block has the rows of the list. Other blocks have what belongs to the
+calls, ``PER_CHUNK`` calls each. A block is JSON, compressed with gzip; it is unpacked when it is looked at.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from gzip import compress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.ui import app, json_rows
+from mcpproxy.view.view import View
+
+PER_CHUNK: Final = 250
+
+_IMPORT: Final = re.compile(
+    r"(from |import\(|import\(/\*\* @type \{any\} \*/ \()" + r'"\./(?:vendor/)?([\w.-]+\.js)"'
+)
+"""The beginning of an import, and the name of the module."""
+
+
+def pieces(view: View, entry: JSONObject) -> Iterator[str]:
+    """Yield the text of the file. ``entry`` is the recording as the page's list of recordings has it."""
+    modules = {path.name: path for path in (*app.STATIC.glob("*.js"), *(app.STATIC / "vendor").glob("*.js"))}
+    scripts = {name: _script(path) for name, path in modules.items()}
+    imports = json.dumps({"imports": {f"page/{name}": _data(text) for name, text in scripts.items()}})
+    start = 'import "page/app.js";'
+    style = "".join(_text(app.STATIC / name) for name in ("style.css", "vendor/uplot.css"))
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src data: {_hash(imports)} {_hash(start)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+    yield (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n<title>mcpproxy</title>\n'
+        f"<style>{style}</style>\n"
+        f'<script type="importmap">{imports}</script>\n</head>\n<body>\n<div id="app"></div>\n'
+    )
+    count = view.count()
+    chunks = -(-count // PER_CHUNK)
+    yield _block("recording", _whole(view, entry, chunks))
+    for chunk in range(chunks):
+        first = chunk * PER_CHUNK + 1
+        numbers = range(first, min(first + PER_CHUNK, count + 1))
+        yield _block(f"chunk-{chunk}", [json_rows.detail(view.parts(number)) for number in numbers])
+    yield f'<script type="module">{start}</script>\n</body>\n</html>\n'
+
+
+def _whole(view: View, entry: JSONObject, chunks: int) -> JSONObject:
+    """Return what the page asks for at once: everything but what belongs to single calls."""
+    sessions = view.sessions
+    rules: dict[int, list[JSON]] = {}
+    for found in view.findings():
+        rules.setdefault(found.row, []).append(found.finding.rule)
+    names = {session.number: session.name for session in sessions}
+    calls: list[JSON] = []
+    for start in range(0, view.count(), json_rows.WINDOW):
+        for call in view.calls(None, start, json_rows.WINDOW):
+            more = {"rules": rules.get(call.number, []), "session_name": names.get(call.session, "")}
+            calls.append({**json_rows.call(call), **more})
+    return {
+        "summary": {**json_rows.summary(view, entry), "running": False, "may_send": False},
+        "calls": calls,
+        "findings": json_rows.findings(view),
+        "tools": json_rows.tools(view),
+        "stats": json_rows.stats(view),
+        "per_chunk": PER_CHUNK,
+        "chunks": chunks,
+    }
+
+
+def _block(id: str, value: JSON) -> str:
+    packed = b64encode(compress(json.dumps(value, separators=(",", ":")).encode("utf-8", "replace"))).decode()
+    return f'<script type="application/octet-stream" id="{id}">{packed}</script>\n'
+
+
+def _script(path: Path) -> str:
+    """Return a module that imports the others by the names of the import map."""
+    return _IMPORT.sub(lambda found: f'{found[1]}"page/{found[2]}"', _text(path))
+
+
+def _data(script: str) -> str:
+    return "data:text/javascript;base64," + b64encode(script.encode()).decode()
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

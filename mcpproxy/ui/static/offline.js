@@ -1,0 +1,137 @@
+// @ts-check
+/** The answers of the server, from the recording that an exported page contains. */
+import { parseFilter, passes } from "./offline_filter.js";
+
+/** @typedef {import("./offline_filter.js").OfflineCall} OfflineCall */
+
+const SPANS = 1500;
+const POINTS = 20_000;
+
+/** @param {string} id of the element that holds it @returns {Promise<any>} */
+async function unpacked(id) {
+  const text = /** @type {HTMLElement} */ (document.getElementById(id)).textContent ?? "";
+  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+/** @type {Promise<{summary: any, calls: OfflineCall[], findings: any, tools: any, stats: any, per_chunk: number, chunks: number}>} */
+const recording = unpacked("recording");
+/** @type {Map<number, Promise<any[]>>} */
+const chunks = new Map();
+/** @type {Map<string, OfflineCall[]>} */
+const filtered = new Map();
+
+/** @param {number} number */
+function chunk(number) {
+  const kept = chunks.get(number) ?? unpacked(`chunk-${number}`);
+  chunks.delete(number);
+  chunks.set(number, kept);
+  for (const oldest of [...chunks.keys()].slice(0, Math.max(0, chunks.size - 8))) chunks.delete(oldest);
+  return kept;
+}
+
+/**
+ * @param {string} filter
+ * @param {(progress: {done: number, total: number, found: number}) => void} [onProgress]
+ * @param {() => boolean} [isCancelled]
+ */
+async function select(filter, onProgress, isCancelled) {
+  const { calls, per_chunk, chunks: count } = await recording;
+  const known = filtered.get(filter);
+  if (known) return known;
+  const terms = parseFilter(filter);
+  let found = terms.length ? calls.filter((call) => passes(terms, call)) : calls;
+  for (const term of terms.filter((one) => one.key === "text")) {
+    const words = term.values.map((value) => value.toLowerCase());
+    const left = new Set(found.map((call) => call.number));
+    const having = new Set();
+    for (let number = 0; number < count; number += 1) {
+      if (isCancelled?.()) return [];
+      onProgress?.({ done: number, total: count, found: having.size });
+      const first = number * per_chunk + 1;
+      if (![...left].some((row) => row >= first && row < first + per_chunk)) continue;
+      for (const detail of await chunk(number)) {
+        const texts = detail.parts.filter((/** @type {any} */ part) => !part.row || part.row === detail.call.number).map((/** @type {any} */ part) => `${part.text ?? ""} ${part.fields.flat().join(" ")}`.toLowerCase());
+        if (words.some((word) => texts.some((/** @type {string} */ text) => text.includes(word)))) having.add(detail.call.number);
+      }
+    }
+    found = found.filter((call) => having.has(call.number) !== term.negated);
+  }
+  filtered.set(filter, found);
+  return found;
+}
+
+/**
+ * @param {string} path
+ * @param {Record<string, any>} query
+ * @returns {Promise<any>}
+ */
+export async function answer(path, query) {
+  const { summary, calls, findings, tools, stats, per_chunk } = await recording;
+  const [, , kind, , what, number, more] = path.split("/");
+  if (path === "/api/recordings") return { recordings: [summary.recording], runs: [] };
+  if (kind !== "recordings") throw new Error("This page holds one recording; mcpproxy ui shows and compares more.");
+  if (!what) return summary;
+  if (what === "findings") return findings;
+  if (what === "tools") return tools;
+  if (what === "stats") return stats;
+  if (what === "calls" && number) {
+    const row = Number(number);
+    const detail = (await chunk(Math.floor((row - 1) / per_chunk)))[(row - 1) % per_chunk];
+    if (!detail) throw new Error(`There is no call ${number}.`);
+    if (more !== "copy") return detail;
+    if (query.form !== "json") throw new Error("A command needs the recording itself.");
+    const wanted = detail.parts.filter((/** @type {any} */ part) => part.role === "request" || part.role === "answer");
+    return { text: wanted.map((/** @type {any} */ part) => part.text).join("\n") };
+  }
+  const found = await select(query.filter ?? "");
+  if (what === "calls") return { start: query.start, rows: found.slice(query.start, query.start + query.limit) };
+  if (what === "position") {
+    const position = query.call ? found.findIndex((call) => call.number === query.call) : -1;
+    return { total: found.length, position: position < 0 ? null : position };
+  }
+  if (what === "latencies") {
+    const answered = found.filter((call) => call.latency_ms !== null);
+    const step = Math.ceil(answered.length / POINTS) || 1;
+    const shown = step === 1 ? answered : slowest(answered, step);
+    return { total: answered.length, row: shown.map((call) => call.number), at_ms: shown.map((call) => call.started_ms), latency_ms: shown.map((call) => call.latency_ms) };
+  }
+  if (what === "spans") {
+    /** @param {OfflineCall} call */
+    const length = (call) => call.latency_ms ?? call.waited_ms ?? 0;
+    const open = found.filter((call) => call.started_ms <= query.to && call.started_ms + length(call) >= query.from);
+    const longest = open.length > SPANS ? [...open].sort((left, right) => length(right) - length(left)).slice(0, SPANS) : open;
+    return { total: open.length, rows: longest.sort((left, right) => left.started_ms - right.started_ms) };
+  }
+  throw new Error(`There is no ${path} in an exported page (${calls.length} calls).`);
+}
+
+/** @param {OfflineCall[]} calls @param {number} step */
+function slowest(calls, step) {
+  const shown = [];
+  for (let index = 0; index < calls.length; index += step) {
+    shown.push(calls.slice(index, index + step).reduce((left, right) => ((right.latency_ms ?? 0) > (left.latency_ms ?? 0) ? right : left)));
+  }
+  return shown;
+}
+
+/**
+ * The only stream that an exported page has is that of a search.
+ *
+ * @param {string} path
+ * @param {Record<string, any>} query
+ * @param {Record<string, (data: any) => void>} handlers
+ */
+export function subscribe(path, query, handlers) {
+  let isCancelled = false;
+  if (path.endsWith("/search")) {
+    select(query.filter, (progress) => isCancelled || handlers.progress?.(progress), () => isCancelled).then(
+      () => isCancelled || handlers.end?.(null),
+      () => isCancelled || handlers.failed?.(null),
+    );
+  }
+  return () => {
+    isCancelled = true;
+  };
+}
