@@ -41,7 +41,10 @@ _KINDS: Final = {
 
 
 def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None = None) -> Line:
-    """Return a call in ``width`` columns. ``digits`` is for the number, ``waited_ns`` for a call that waits."""
+    """Return a call in ``width`` columns.
+
+    ``digits`` is the width of the number; ``waited_ns`` is for a call that is still waiting.
+    """
     is_wide = width >= WIDE
     mark, tone = MARKS[call.outcome]
     left = [Span(f"{call.number:>{digits}} ", "dim"), Span(f"{mark} ", tone)]
@@ -81,7 +84,7 @@ def title(call: Call, *, full: bool = True) -> str:
 
 
 def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
-    """Return in words how a call ended, and their tone; no words for a call that was answered as it should."""
+    """Return in words how a call ended, and their tone; no words for one that was answered as it should."""
     match call.outcome:
         case Outcome.TOOL_ERROR:
             return "tool error", "bad"

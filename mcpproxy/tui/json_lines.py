@@ -85,7 +85,7 @@ def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> I
             continue
         if not line:
             line.append(Span(" " * _column(depth, indent)))
-        joins = token == "," and (inline_depth >= 0 or depth == 1 and _fits(tokens, number, line, width))
+        joins = token == "," and (inline_depth >= 0 or (depth == 1 and _fits(tokens, number, line, width)))
         line += _token_spans(token, following, spaced=joins)
         if token in _OPENING:
             depth += 1

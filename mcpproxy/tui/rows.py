@@ -11,7 +11,10 @@ _KEPT: Final = 2000
 
 
 class CallRows:
-    """Calls by their place in the list. ``filter`` is what the user wrote, ``session`` a number or ``None``."""
+    """Calls by their place in the list.
+
+    ``filter`` is what the user wrote; ``session`` is the number of the chosen session, if one is.
+    """
 
     def __init__(self, view: View) -> None:
         self.view: Final = view

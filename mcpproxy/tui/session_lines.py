@@ -91,7 +91,7 @@ def server_name(entry: RecordingEntry) -> str:
 
 
 def _clock(started_ns: int, today: str, *, both: bool) -> str:
-    """Return when a recording began, in UTC as everywhere in mcpproxy: ``10:20``, on another day ``21 Nov``."""
+    """Return when a recording began, in UTC as everywhere: ``10:20``, on another day ``21 Nov``."""
     if not started_ns:
         return "--:--"
     began = datetime.fromtimestamp(started_ns // 1_000_000_000, UTC)

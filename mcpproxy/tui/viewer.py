@@ -1,7 +1,7 @@
 """``mcpproxy tui``: the panes together, the keys, and what happens while a recording grows.
 
-A ``View`` is used on the event loop alone, in short steps, except while it is opened: reading a large recording
-takes seconds, so that runs in a thread, which hands over the view when it is complete.
+A ``View`` is used on the event loop alone, in short steps, except while it is opened: reading a large
+recording takes seconds, so that runs in a thread, which hands over the view when it is complete.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from mcpproxy.base.style import count, size
+from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Frame
 from mcpproxy.tui.call_lines import heading
@@ -101,6 +102,9 @@ class Viewer(App[None]):
         """The path of the recording that is open, or that is being opened."""
         self._rows: CallRows | None = None
         self._opening: Progress | None = None
+        self._is_opening = True
+        self.ticks = 0
+        """How often was looked for what is new."""
         self._search: Worker[None] | None = None
         self._detail_timer: Timer | None = None
         self._is_raw = False
@@ -113,7 +117,12 @@ class Viewer(App[None]):
     def is_settled(self) -> bool:
         """Whether what was chosen is on the screen: nothing is being opened, searched or laid out."""
         waits = self._detail_timer is not None or self._search is not None
-        return not waits and (self._rows is not None or not self._opened)
+        return not waits and (self._rows is not None or not self._is_opening)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the cursor goes to new calls as they come."""
+        return self._follows
 
     # The screen
 
@@ -196,9 +205,9 @@ class Viewer(App[None]):
         text = f" Calls {shown:,}" + (f" of {every:,}" if rows.is_filtered else "")
         spans = [Span(text)]
         if rows.session is not None:
-            spans.append(Span(f"  session {rows.view.sessions[rows.session].name}", "info"))
+            spans.append(Span(f"  session {visible(rows.view.session_name(rows.session))}", "info"))
         if rows.filter:
-            spans.append(Span(f"  {rows.filter.text}", "info"))
+            spans.append(Span(f"  {visible(rows.filter.text)}", "info"))
         if self._follows and rows.view.running:
             spans.append(Span("  following", "good"))
         return tuple(spans)
@@ -227,6 +236,7 @@ class Viewer(App[None]):
         self._show_sessions()
         items = self.sessions.items
         if not items:
+            self._is_opening = False
             wrap = "record one with mcpproxy -- SERVER"
             self.calls.message = f"Nothing recorded yet in {self._path}: {wrap}"
             self.detail.show(lambda _: [(Span(self.calls.message),)])
@@ -256,7 +266,7 @@ class Viewer(App[None]):
 
     def _open(self, path: str) -> None:
         """Open a recording in a thread and show its calls."""
-        self._opened, self._opening = path, None
+        self._opened, self._opening, self._is_opening = path, None, True
         self._close()
         self.calls.show(None)
         self.sessions.go_to(self.sessions.index_of(path), tell=False)
@@ -277,6 +287,7 @@ class Viewer(App[None]):
 
     def _not_opened(self, path: str, fault: str) -> None:
         if path == self._opened:
+            self._is_opening = False
             entry = next((entry for entry in self._entries if entry.path == path), None)
             if entry is not None and entry.state == "starting":
                 self._opened = ""  # the next look tries again
@@ -287,7 +298,7 @@ class Viewer(App[None]):
         if path != self._opened:  # another one was chosen in the meantime
             view.close()
             return
-        self._rows = CallRows(view)
+        self._rows, self._is_opening = CallRows(view), False
         self._follows = (self._follows and view.running) or view.running
         self.calls.show(self._rows)
         if self._follows:
@@ -308,6 +319,7 @@ class Viewer(App[None]):
 
     def _tick(self) -> None:
         """Take in what was recorded since the last time, and draw the timers of waiting calls."""
+        self.ticks += 1
         rows = self._rows
         if rows is None:
             self._draw_bars()
@@ -368,6 +380,9 @@ class Viewer(App[None]):
             self._apply(self._rows.filter, number)
 
     def _show_detail(self, *, stay: bool = False) -> None:
+        if self._detail_timer is not None:
+            self._detail_timer.stop()
+            self._detail_timer = None
         rows, item, call = self._rows, self.sessions.chosen, self.calls.chosen
         if self.focused is self.sessions or call is None:
             if item is not None:

@@ -1,7 +1,7 @@
 """A recording of 100,000 calls in the terminal view: its first rows, and how long a key takes.
 
-The command runs in a terminal of its own. A key counts from the byte that is written until the screen shows what
-it was pressed for, as a user would see it.
+The command runs in a terminal of its own. A key counts from the byte that is written until the screen shows
+what it was pressed for, as a user would see it.
 """
 
 import fcntl
