@@ -40,7 +40,7 @@ class CallRows:
     def refresh(self) -> int:
         """Take in what was recorded; return the first row that is new or has changed, 0 if none is."""
         found = self.view.refresh()
-        if found.rebuilt:
+        if found.rebuilt or not found.running:  # what waited does not any more
             self._kept.clear()
         elif found.first:
             for place in [place for place, call in self._kept.items() if call.number >= found.first]:

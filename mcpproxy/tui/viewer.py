@@ -31,7 +31,7 @@ from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, s
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view import folder
 from mcpproxy.view.calls import Progress, Role
-from mcpproxy.view.filter import Filter, FilterError, parse_filter
+from mcpproxy.view.filter import EXAMPLE, Filter, FilterError, parse_filter
 from mcpproxy.view.folder import RecordingEntry
 from mcpproxy.view.view import View, open_view
 
@@ -97,6 +97,16 @@ class Viewer(App[None]):
     def __init__(self, path: str) -> None:
         super().__init__()
         self._path: Final = path
+        self.sessions: Final = SessionPane("sessions")
+        self.calls: Final = CallPane("calls")
+        self.detail: Final = DetailPane("detail")
+        titles = ("sessions-title", "calls-title", "detail-title")
+        self._bars: Final = {id: Bar(id) for id in ("head", "columns", "status", *titles)}
+        # What is looked up by its name is looked for on the screen that is on top.
+        self._body: Final = Vertical(id="body")
+        self._left: Final = Vertical(id="left")
+        self._bottom: Final = Vertical(id="bottom")
+        self._field: Final = Input(id="filter", placeholder=EXAMPLE)
         self._entries: list[RecordingEntry] = []
         self._opened = ""
         """The path of the recording that is open, or that is being opened."""
@@ -128,40 +138,25 @@ class Viewer(App[None]):
 
     def compose(self) -> ComposeResult:
         """Return the panes."""
-        yield Bar("head")
-        with Vertical(id="body"):
+        yield self.bar("head")
+        with self._body:
             with Horizontal(id="top"):
-                with Vertical(id="left"):
-                    yield _title("sessions-title")
-                    yield SessionPane("sessions")
+                with self._left:
+                    yield self.bar("sessions-title")
+                    yield self.sessions
                 with Vertical(id="right"):
-                    yield _title("calls-title")
-                    yield Bar("columns")
-                    yield CallPane("calls")
-            with Vertical(id="bottom"):
-                yield _title("detail-title")
-                yield DetailPane("detail")
-        yield Input(id="filter", placeholder='tool:search* status:error latency:>2s -from:server "text"')
-        yield Bar("status")
-
-    @property
-    def sessions(self) -> SessionPane:
-        """The recordings."""
-        return self.query_one("#sessions", SessionPane)
-
-    @property
-    def calls(self) -> CallPane:
-        """The calls of the open recording."""
-        return self.query_one("#calls", CallPane)
-
-    @property
-    def detail(self) -> DetailPane:
-        """The text about what is chosen."""
-        return self.query_one("#detail", DetailPane)
+                    yield self.bar("calls-title")
+                    yield self.bar("columns")
+                    yield self.calls
+            with self._bottom:
+                yield self.bar("detail-title")
+                yield self.detail
+        yield self._field
+        yield self.bar("status")
 
     def bar(self, id: str) -> Bar:
         """Return one of the lines around the panes."""
-        return self.query_one(f"#{id}", Bar)
+        return self._bars[id]
 
     async def on_mount(self) -> None:
         """Begin: find the recordings, open the latest, and look again from time to time."""
@@ -174,8 +169,8 @@ class Viewer(App[None]):
     def on_resize(self, event: Resize) -> None:
         """Give the panes the shares that fit the window."""
         is_wide = event.size.width >= _NARROW
-        self.query_one("#left").set_class(is_wide, "wide")
-        self.query_one("#bottom").set_class(event.size.height >= 40, "wide")
+        self._left.set_class(is_wide, "wide")
+        self._bottom.set_class(event.size.height >= 40, "wide")
         self.call_after_refresh(self._draw_bars)
 
     def _draw_bars(self) -> None:
@@ -261,7 +256,7 @@ class Viewer(App[None]):
         sessions = self._rows.view.sessions if self._rows else ()
         items = session_items(self._entries, self._opened, sessions)
         self.sessions.show(items)
-        self.query_one("#left").set_class(len(items) < 2 and not os.path.isdir(self._path), "alone")
+        self._left.set_class(len(items) < 2 and not os.path.isdir(self._path), "alone")
         self._draw_bars()
 
     def _open(self, path: str) -> None:
@@ -332,11 +327,12 @@ class Viewer(App[None]):
             self._say(str(fault), "bad")
             return
         chosen = self.calls.chosen
-        if first:
-            self.calls.grown(follow=self._follows)
         if first or not rows.view.running:
+            self.calls.grown(follow=self._follows)
             self._show_sessions()
-        if chosen and ((first and first <= chosen.number) or rows.waited_ns(chosen) is not None):
+        if chosen and (
+            (first and first <= chosen.number) or not rows.view.running or rows.waited_ns(chosen) is not None
+        ):
             self._show_detail(stay=True)
         self.calls.draw_waiting()
         self._draw_bars()
@@ -358,7 +354,7 @@ class Viewer(App[None]):
             self._choose_session(self.sessions.chosen)
             self.calls.focus()
         else:
-            self.query_one("#body").add_class("zoomed")
+            self._body.add_class("zoomed")
             self.detail.focus()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
@@ -444,7 +440,7 @@ class Viewer(App[None]):
             self._apply(wanted, self._rows.session)
 
     def _close_filter(self) -> None:
-        self.query_one("#filter", Input).remove_class("open")
+        self._field.remove_class("open")
         self.calls.focus()
         self._message = ()
         self._draw_bars()
@@ -453,15 +449,15 @@ class Viewer(App[None]):
 
     def action_filter(self) -> None:
         """Write a filter."""
-        field = self.query_one("#filter", Input)
+        field = self._field
         field.add_class("open")
         field.value = self._rows.filter.text if self._rows else ""
         field.focus()
 
     def action_leave(self) -> None:
         """Close what was opened last, clear the filter, or go to the pane before."""
-        body = self.query_one("#body")
-        if self.query_one("#filter").has_class("open"):
+        body = self._body
+        if self._field.has_class("open"):
             self._close_filter()
         elif self._search is not None:
             self._search.cancel()
@@ -473,7 +469,7 @@ class Viewer(App[None]):
             self._apply(parse_filter(""), self._rows.session)
         elif self._rows is not None and self._rows.session is not None:
             self._apply(self._rows.filter, None)
-        elif not self.query_one("#left").has_class("alone"):
+        elif not self._left.has_class("alone"):
             self.sessions.focus()
 
     def action_session(self, step: int) -> None:
@@ -526,12 +522,6 @@ class Viewer(App[None]):
     def action_help(self) -> None:
         """Show the keys."""
         self.push_screen(HelpScreen())
-
-
-def _title(id: str) -> Bar:
-    bar = Bar(id)
-    bar.add_class("title")
-    return bar
 
 
 def _hints() -> Line:
