@@ -362,7 +362,7 @@ class Viewer(App[None]):
         del event
         for pane in (self.sessions, self.calls, self.detail):
             self.bar(f"{pane.id}-title").set_class(pane.has_focus, "focused")
-        self._show_detail(stay=self.focused is self.detail)
+        self._show_detail(stay=self.detail.has_focus)
         self._draw_bars()
 
     def _choose_session(self, item: SessionItem | None) -> None:
@@ -380,7 +380,7 @@ class Viewer(App[None]):
             self._detail_timer.stop()
             self._detail_timer = None
         rows, item, call = self._rows, self.sessions.chosen, self.calls.chosen
-        if self.focused is self.sessions or call is None:
+        if self.sessions.has_focus or call is None:
             if item is not None:
                 view = rows.view if rows and item.entry.path == self._opened else None
                 lines = list(overview_lines(item, view))
@@ -462,7 +462,7 @@ class Viewer(App[None]):
         elif self._search is not None:
             self._search.cancel()
             self._say("the search was stopped")
-        elif body.has_class("zoomed") or self.focused is self.detail:
+        elif body.has_class("zoomed") or self.detail.has_focus:
             body.remove_class("zoomed")
             self.calls.focus()
         elif self._rows is not None and self._rows.filter:
