@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from mcpproxy.tui.call_lines import call_line
+from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.line_panes import CursorPane, LinePane
-from mcpproxy.tui.rows import CallRows
 from mcpproxy.tui.session_lines import SessionItem, session_line
 from mcpproxy.tui.spans import Line, Span, wrapped
 from mcpproxy.view.calls import Call

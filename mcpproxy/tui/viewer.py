@@ -22,11 +22,11 @@ from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Frame
 from mcpproxy.tui.call_lines import heading
+from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.detail_lines import detail_lines
 from mcpproxy.tui.help_screen import HelpScreen
 from mcpproxy.tui.line_panes import TONE_CSS, Bar, CursorPane
 from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
-from mcpproxy.tui.rows import CallRows
 from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_items
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view import folder
