@@ -62,6 +62,11 @@ class Terminal:
         os.write(self._fd, keys)
         return (self.shows(text) - began) * 1e3
 
+    def used_ms(self) -> float:
+        """Return the processor time of the command until now."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e3
+
     def end(self) -> None:
         """Quit."""
         os.write(self._fd, b"q")
@@ -107,7 +112,9 @@ def measure(path: str, calls: int, environment: dict[str, str]) -> dict[str, flo
     found["start of the command until the first rows, ms"] = (terminal.shows(b"item 3 of") - began) * 1e3
     began_at = found["start of the command until the first rows, ms"]
     found["of that beside the index, ms"] = began_at - indexed_ms
+    used_ms = found["of processor time until the first rows, ms"] = terminal.used_ms()
     steps = [terminal.pressed(b"j", b"search%d" % (number % TOOLS)) for number in range(1, KEYS + 1)]
+    found["j, processor time of a key, ms"] = (terminal.used_ms() - used_ms) / KEYS
     found["j, p50, ms"] = sorted(steps)[KEYS // 2]
     found["j, the longest, ms"] = max(steps)
     ends = [
