@@ -42,6 +42,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("pytest_plugin", "the fixtures"),
     ("demo", "a small client and server to watch"),
     ("ui", "recordings in a browser"),
+    ("tui", "recordings in the terminal, to move about in"),
     ("export", "a recording as a file to send"),
     ("cli", "one command in each file"),
 )

@@ -28,6 +28,7 @@ COMMANDS = {
     "Read": {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
+        "tui": ("mcpproxy.cli.commands.tui", "recordings in the terminal: sessions, calls, details, live"),
         "ui": ("mcpproxy.cli.commands.ui", "recordings in the browser: calls, timing, findings, live"),
         "stats": ("mcpproxy.cli.commands.stats", "counts, latencies, sizes and tokens per tool and method"),
     },

@@ -164,6 +164,8 @@ class Detail:
     findings: tuple[FoundRule, ...]
     inner: tuple[int, ...]
     """The rows of the requests that belong to it."""
+    left_out: int = 0
+    """How many records in the middle were left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,8 +232,10 @@ class View:
 
     # One row
 
-    def parts(self, number: int) -> Detail:
+    def parts(self, number: int, limit: int | None = None) -> Detail:
         """Return everything that belongs to a row.
+
+        With ``limit``, of more records than that those in the middle are left out.
 
         Raises:
             IndexError: there is no such row.
@@ -242,10 +244,14 @@ class View:
         columns = self.columns
         inner = details.places(columns.parent, number)
         parts: list[Part] = []
-        for line in details.lines_of(columns, number, inner):
+        lines, left_out = details.lines_of(columns, number, inner), 0
+        if limit is not None and len(lines) > limit:
+            left_out = len(lines) - limit
+            lines[limit // 2 : limit // 2 + left_out] = []
+        for line in lines:
             parts += details.part(columns, self._reader, number, line)
         found = tuple(details.found_rule(f, row) for f, row in self._findings() if row == number)
-        return Detail(call, tuple(parts), found, tuple(inner))
+        return Detail(call, tuple(parts), found, tuple(inner), left_out)
 
     def raw(self, seq: int) -> bytes:
         """Return the bytes of a frame as they passed, with those of its event around them.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tests.benchmarks import bounds, compare, host_files, http, judge, offline, replay, start, stdio, view
+from tests.benchmarks import bounds, compare, host_files, http, judge, offline, replay, start, stdio, tui, view
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 
@@ -22,6 +22,7 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "offline": offline.run,
     "replay": replay.run,
     "view": view.run,
+    "tui": tui.run,
     "bounds": bounds.run,
     "compare": compare.run,
     "hosts": host_files.run,

@@ -1,0 +1,1 @@
+"""Recordings in the terminal: sessions, their calls, and what belongs to a call."""

@@ -1,0 +1,137 @@
+"""A call as one line: what was called, how it ended and how long that took, in the columns that there are."""
+
+from typing import Final
+
+from mcpproxy.base.style import duration
+from mcpproxy.session.frame import Severity
+from mcpproxy.tui.spans import Line, Span, Tone, cut, padded, width_of
+from mcpproxy.view.calls import Call, Kind, Outcome
+
+WIDE: Final = 100
+"""From this width on a line has the time of the call, and methods are written in full."""
+
+SLOW_NS: Final = 1_000_000_000
+
+MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
+    Outcome.OK: ("✓", "good"),
+    Outcome.TOOL_ERROR: ("✗", "bad"),
+    Outcome.RPC_ERROR: ("✗", "bad"),
+    Outcome.HTTP_ERROR: ("✗", "bad"),
+    Outcome.INPUT_REQUIRED: ("↻", "info"),
+    Outcome.NO_ANSWER: ("…", "warning"),
+    Outcome.CANCELLED: ("⊘", "warning"),
+    Outcome.REFUSED: ("⊗", "bad"),
+    Outcome.NONE: ("·", "dim"),
+}
+
+SEVERITY_MARKS: Final[dict[Severity, tuple[str, Tone]]] = {
+    "error": ("✗", "bad"),
+    "warning": ("▲", "warning"),
+    "info": ("i", "info"),
+}
+
+_KINDS: Final = {
+    Kind.ANSWER: "answer to no request",
+    Kind.NOTIFICATION: "notification",
+    Kind.NOT_A_MESSAGE: "not a message",
+    Kind.EXCHANGE: "http",
+    Kind.STDERR: "stderr",
+    Kind.GAP: "gap",
+}
+
+
+def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None = None) -> Line:
+    """Return a call in ``width`` columns.
+
+    ``digits`` is the width of the number; ``waited_ns`` is for a call that is still waiting.
+    """
+    is_wide = width >= WIDE
+    mark, tone = MARKS[call.outcome]
+    left = [Span(f"{call.number:>{digits}} ", "dim"), Span(f"{mark} ", tone)]
+    if is_wide:
+        left.insert(1, Span(f"{offset(call.started_ns):>9} ", "dim"))
+    right = [*_finding_spans(call), Span(" "), _time_span(call, waited_ns)]
+    room = width - sum(width_of(span.text) for span in (*left, *right))
+    middle = _middle(call, room, full=is_wide, waits=waited_ns is not None)
+    space = Span(" " * max(room - sum(width_of(span.text) for span in middle), 0))
+    return (*left, *middle, space, *right)
+
+
+def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
+    """Return direction, name, arguments and result in at most ``room`` columns."""
+    direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
+    words, tone = outcome_words(call, waits=waits)
+    result = ": ".join(filter(None, (words, call.result)))
+    result = f" ⇒ {result}" if result else ""
+    arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""
+    room -= len(direction)
+    # The name has the room that it needs, but for some of what else there is.
+    rest = min(width_of(arguments) + width_of(result), 24)
+    name = cut(title(call, full=full), max(room * 3 // 5, room - rest))
+    room -= width_of(name)
+    if width_of(arguments) + width_of(result) > room:
+        arguments = cut(arguments, max(room // 2, room - width_of(result)))
+        result = cut(result, room - width_of(arguments))
+    spans = (Span(direction, "dim"), Span(name, "strong"), Span(arguments, "dim"), Span(result, tone))
+    return tuple(span for span in spans if span.text)
+
+
+def title(call: Call, *, full: bool = True) -> str:
+    """Return the method of a call and what it is about; a tool's name alone unless ``full``."""
+    if call.target and call.method == "tools/call" and not full:
+        return call.target
+    return " ".join(filter(None, (call.method or _KINDS.get(call.kind, ""), call.target)))
+
+
+def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
+    """Return in words how a call ended, and their tone; no words for one that was answered as it should."""
+    match call.outcome:
+        case Outcome.TOOL_ERROR:
+            return "tool error", "bad"
+        case Outcome.RPC_ERROR:
+            return f"error {'' if call.error_code is None else call.error_code}".strip(), "bad"
+        case Outcome.HTTP_ERROR:
+            return "HTTP error", "bad"
+        case Outcome.NO_ANSWER:
+            return "waiting" if waits else "no answer", "warning"
+        case Outcome.CANCELLED:
+            return "cancelled", "warning"
+        case Outcome.REFUSED:
+            return "refused by mcpproxy", "bad"
+        case Outcome.INPUT_REQUIRED:
+            return "asks for more input", "info"
+        case Outcome.OK | Outcome.NONE:
+            return "", "plain"
+
+
+def _finding_spans(call: Call) -> list[Span]:
+    if call.severity is None:
+        return []
+    mark, tone = SEVERITY_MARKS[call.severity]
+    return [Span(f" {mark}{call.findings}", tone)]
+
+
+def _time_span(call: Call, waited_ns: int | None) -> Span:
+    if waited_ns is not None or call.outcome is Outcome.NO_ANSWER:
+        return Span(f"{duration(waited_ns or call.waited_ns or 0):>7}", "warning")
+    ns = call.waited_ns if call.latency_ns is None else call.latency_ns
+    if ns is None:
+        return Span(" " * 7)
+    return Span(f"{duration(ns):>7}", "warning" if ns >= SLOW_NS else "dim")
+
+
+def offset(ns: int) -> str:
+    """Return a time since the start of the recording: ``12.345``, ``3:12.3``, ``1:03:12``."""
+    seconds = ns / 1e9
+    if seconds < 60:
+        return f"{seconds:.3f}"
+    minutes, rest = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes:.0f}:{rest:04.1f}"
+    return f"{minutes // 60:.0f}:{minutes % 60:02.0f}:{rest:02.0f}"
+
+
+def heading(width: int, digits: int) -> Line:
+    """Return the names of the columns."""
+    left = f"{'#':>{digits}} " + (f"{'time':>9} " if width >= WIDE else "")
+    return (Span(padded(f"{left}  call, arguments ⇒ answer", width - 8), "dim"), Span("    took", "dim"))

@@ -1,0 +1,126 @@
+"""Everything that belongs to a call, as lines: findings with their sentences first, then what was sent."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.style import count, decoded, duration, size
+from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.protocol.jsonrpc import Malformed
+from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Sender, Stderr
+from mcpproxy.tui.call_lines import MARKS, SEVERITY_MARKS, offset, outcome_words, title
+from mcpproxy.tui.json_lines import json_lines
+from mcpproxy.tui.spans import Line, Span
+from mcpproxy.view.calls import Call, Detail, FoundRule, Kind, Outcome, Part, Role
+
+SHOWN_BYTES: Final = 100_000
+"""How much of one message is laid out."""
+
+_WHOLE: Final = frozenset(
+    {Role.REQUEST, Role.ANSWER, Role.INNER_REQUEST, Role.INNER_ANSWER, Role.OTHER, Role.CANCEL}
+)
+"""The roles whose messages are shown whole; of others there is a line."""
+
+_INDENT: Final = 2
+
+
+def detail_lines(
+    detail: Detail, width: int, *, raw: bool = False, waited_ns: int | None = None
+) -> Iterator[Line]:
+    """Yield a call with everything that belongs to it.
+
+    With ``raw`` every message has its bytes as they passed, and every head of HTTP its fields.
+    """
+    call = detail.call
+    yield _facts(call, waited_ns)
+    for found in detail.findings:
+        yield from finding_lines(found)
+    is_alone = len(detail.parts) == 1
+    for number, part in enumerate(detail.parts):
+        if detail.left_out and number == len(detail.parts) // 2:
+            yield (Span(f"… {count(detail.left_out, 'more record')} …", "warning"),)
+        yield from _part(part, call, width, raw=raw, whole=is_alone or part.role in _WHOLE)
+
+
+def _facts(call: Call, waited_ns: int | None) -> Line:
+    words, tone = outcome_words(call, waits=waited_ns is not None)
+    mark, mark_tone = MARKS[call.outcome]
+    facts: list[str] = []
+    if call.outcome is Outcome.NO_ANSWER:
+        facts.append(f"for {duration(waited_ns or call.waited_ns or 0)}")
+    elif call.latency_ns is not None:
+        facts.append(duration(call.latency_ns))
+    if call.id:
+        facts.append(f"id {call.id}")
+    facts.append(f"at {offset(call.started_ns)} s")
+    sent = size(call.request_bytes)
+    facts.append(f"{sent} → {size(call.answer_bytes)}" if call.answer else sent)
+    if call.parent:
+        facts.append(f"within call {call.parent}")
+    spans = [Span(f"{mark} ", mark_tone), Span(title(call), "strong"), Span("  ")]
+    spans.append(Span(words or ("ok" if call.outcome is Outcome.OK else str(call.kind)), tone))
+    return (*spans, Span(f"  {'  '.join(facts)}", "dim"))
+
+
+def finding_lines(found: FoundRule, *, indent: int = 0) -> Iterator[Line]:
+    """Yield a finding: what was found, the sentence of the specification, and what to do instead."""
+    finding, space = found.finding, " " * indent
+    mark, tone = SEVERITY_MARKS[finding.severity]
+    rule = " ".join(filter(None, (visible(finding.rule), found.name)))
+    where = f"  frame {finding.frame}" if finding.frame else "  the whole session"
+    yield (Span(f"{space}{mark} {finding.severity} ", tone), Span(rule, "strong"), Span(where, "dim"))
+    yield (Span(f"{space}  "), Span(visible(finding.message), tone))
+    for name, text in (
+        ("The specification: ", found.sentence),
+        ("The rule: ", "" if found.sentence else found.summary),
+        ("Instead: ", found.instead),
+        ("", found.link),
+    ):
+        if text:
+            yield (Span(f"{space}  "), Span(name, "dim"), Span(visible(text), "plain" if name else "dim"))
+
+
+def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iterator[Line]:
+    record = part.record
+    sender: Sender | None = record.sender if isinstance(record, Frame) else None
+    arrow = {"client": "→", "server": "←", None: "·"}[sender]
+    wait_ns = part.at_ns - call.started_ns
+    when = f"+{duration(wait_ns)}" if wait_ns > 0 else f"{offset(part.at_ns)} s"
+    frame = "" if part.seq is None else f"  frame {part.seq}"
+    role = str(call.kind) if part.role is Role.MESSAGE and call.kind is not Kind.REQUEST else str(part.role)
+    head = (Span(f"{arrow} {role}", "info"), Span(f"{frame}  {when}", "dim"))
+    if not (raw or whole):
+        yield (*head, Span("  "), Span(part.summary))
+        return
+    match record:
+        case Frame():
+            inner = f"  call {part.row}" if part.row != call.number else ""
+            yield (*head, Span(inner, "dim"))
+            yield from message_lines(record, width, raw=raw)
+        case RequestHead() | ResponseHead():
+            yield (*head, Span("  "), Span(part.summary))
+            for name, value in record.headers if raw else ():
+                yield (
+                    Span(" " * _INDENT),
+                    Span(visible(name), "key"),
+                    Span(": "),
+                    Span(visible(value), "text"),
+                )
+        case Stderr(raw=said):
+            yield (*head, Span("  "), Span(decoded(said[:SHOWN_BYTES])))
+        case _:
+            yield (*head, Span("  "), Span(part.summary))
+
+
+def message_lines(frame: Frame, width: int, *, raw: bool = False) -> Iterator[Line]:
+    """Yield a message laid out for reading; its bytes, if it is not one or with ``raw``."""
+    shown = frame.raw[:SHOWN_BYTES]
+    is_json = not raw and not isinstance(frame.message, Malformed)
+    text = shown.decode("utf-8", "replace" if is_json else "backslashreplace")
+    laid_out = json_lines(text, width, _INDENT) if is_json else None
+    if laid_out is not None:
+        yield from laid_out
+    else:
+        for line in visible_lines(text.rstrip("\n")).split("\n"):
+            yield (Span(" " * _INDENT), Span(line, "text"))
+    if (rest := len(frame.raw) - len(shown)) > 0:
+        yield (Span(f"{' ' * _INDENT}… {size(rest)} more, not shown here", "warning"),)

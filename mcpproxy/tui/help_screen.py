@@ -1,0 +1,70 @@
+"""The keys, and the language of the filter."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from mcpproxy.tui.panes import DetailPane
+from mcpproxy.tui.spans import Line, Span
+from mcpproxy.view.filter import EXAMPLE, KEYS, STATUS
+
+KEYS_HELP: Final = (
+    ("j k  ↓ ↑", "next, previous"),
+    ("Ctrl+D Ctrl+U  PgDn PgUp", "down, up by half a page, by a page"),
+    ("g G  Home End", "first, last"),
+    ("Tab  Shift+Tab", "next, previous pane"),
+    ("Enter", "open: the calls of a session, the detail of a call"),
+    ("Esc", "back: close, clear the filter, previous pane"),
+    ("[ ]", "previous, next session"),
+    ("/", "filter"),
+    ("f", "follow: go to new calls, and to the next recording when this one has ended"),
+    ("p", "pause: nothing changes until it is pressed again"),
+    ("r", "the bytes of messages as they passed, and the fields of HTTP; again: laid out"),
+    ("y", "copy the request and its answer as JSON"),
+    ("t", "next theme"),
+    ("?", "this help"),
+    ("q", "quit"),
+)
+
+MARKS_HELP: Final = (
+    ("✓ ✗ …", "answered, failed, no answer"),
+    ("⊘ ⊗ ↻", "cancelled, refused by mcpproxy, asks for more input"),
+    ("→ ← ↳", "from the client, from the server, within another call"),
+    ("✗1 ▲1 i1", "findings, after the worst: error, warning, note"),
+    ("● ○ ◑", "session running, ended, cut"),
+    ("┌ │ └", "recordings of one client"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """The help; a key closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter", "dismiss", "close", show=False)
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Return the text."""
+        yield DetailPane("help")
+
+    def on_mount(self) -> None:
+        """Show it."""
+        self.query_one(DetailPane).show(help_lines)
+
+
+def help_lines(width: int) -> Iterator[Line]:
+    """Yield the help."""
+    del width
+    for title, rows in (("Keys", KEYS_HELP), ("Marks", MARKS_HELP)):
+        yield (Span(title, "strong"),)
+        for key, what in rows:
+            yield (Span(f"  {key:<26}", "key"), Span(what))
+        yield ()
+    yield (Span("Filter", "strong"),)
+    yield (Span("  for example "), Span(EXAMPLE, "text"))
+    yield (Span("  terms       ", "dim"), Span(" ".join(f"{key}:" for key in KEYS)))
+    yield (Span("  status      ", "dim"), Span(" ".join(STATUS)))
+    yield (Span("  - negates, a comma means or, * and ? stand for any characters"),)

@@ -1,0 +1,151 @@
+"""The three panes: the recordings, the calls of one, and the detail of what is chosen."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+
+from mcpproxy.tui.call_lines import call_line
+from mcpproxy.tui.call_rows import CallRows
+from mcpproxy.tui.line_panes import CursorPane, LinePane
+from mcpproxy.tui.session_lines import SessionItem, session_line
+from mcpproxy.tui.spans import Line, Span, wrapped
+from mcpproxy.view.calls import Call
+
+MOST_LINES = 20_000
+"""How many lines the detail of a call has at most."""
+
+
+class SessionPane(CursorPane):
+    """The recordings of a folder, and the sessions of the one that is open."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.items: list[SessionItem] = []
+
+    @property
+    def total(self) -> int:
+        """The number of items."""
+        return len(self.items)
+
+    def line(self, index: int, width: int) -> Line:
+        """Return an item in ``width`` columns."""
+        return session_line(self.items[index], width, f"{datetime.now(UTC):%Y-%m-%d}")
+
+    @property
+    def chosen(self) -> SessionItem | None:
+        """The item under the cursor."""
+        return self.items[self.cursor] if self.cursor < len(self.items) else None
+
+    def show(self, items: list[SessionItem]) -> None:
+        """Show other items, with the cursor on the one that it is on now."""
+        was = self.chosen
+        if items != self.items:
+            self.items = items
+            if was is not None:
+                self.go_to(self.index_of(was.entry.path, was.session and was.session.number), tell=False)
+            self.resized()
+
+    def index_of(self, path: str, session: int | None = None) -> int:
+        """Return where a recording, or one session of it, is; the first one if it is not there."""
+        for index, item in enumerate(self.items):
+            if item.entry.path == path and (item.session and item.session.number) == session:
+                return index
+        return 0
+
+
+class CallPane(CursorPane):
+    """The calls that pass the filter. ``rows`` is ``None`` while no recording is open."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.rows: CallRows | None = None
+        self.total_rows = 0
+        self.message = ""
+        """What is shown if there are no calls."""
+
+    @property
+    def total(self) -> int:
+        """The number of calls, as of the last refresh."""
+        return self.total_rows
+
+    @property
+    def digits(self) -> int:
+        """How many digits the number of a call has at most."""
+        return max(len(str(self.rows.view.count())), 3) if self.rows else 3
+
+    def line(self, index: int, width: int) -> Line:
+        """Return a call in ``width`` columns."""
+        assert self.rows is not None
+        call = self.rows.call(index)
+        return call_line(call, width, digits=self.digits, waited_ns=self.rows.waited_ns(call))
+
+    @property
+    def chosen(self) -> Call | None:
+        """The call under the cursor."""
+        return self.rows.call(self.cursor) if self.rows and self.cursor < self.total else None
+
+    def show(self, rows: CallRows | None, number: int = 0) -> None:
+        """Show these rows, with the cursor on the call of this number or the next one."""
+        self.rows = rows
+        self.total_rows = rows.count if rows else 0
+        self.resized()
+        self.go_to(rows.place(number) if rows and number else 0, tell=False)
+
+    def grown(self, *, follow: bool) -> None:
+        """Take in new rows; with ``follow`` go to the last one."""
+        assert self.rows is not None
+        chosen = self.rows.call(self.cursor).number if self.cursor < min(self.total, self.rows.count) else 0
+        self.total_rows = self.rows.count
+        self.resized()
+        if follow:
+            self.go_to(self.total - 1)
+        elif chosen:
+            self.go_to(self.rows.place(chosen), tell=False)
+
+    def draw_waiting(self) -> None:
+        """Draw the visible calls that wait again: their timers go on."""
+        if self.rows is None:
+            return
+        top = self.scroll_offset.y
+        for index in range(top, min(top + self.size.height, self.total)):
+            if self.rows.waited_ns(self.rows.call(index)) is not None:
+                self.refresh_line(index)
+
+
+class DetailPane(LinePane):
+    """Text about what is chosen."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._make: Callable[[int], Iterable[Line]] = lambda _: ()
+        self._lines: list[Line] = []
+
+    @property
+    def total(self) -> int:
+        """The number of lines."""
+        return len(self._lines)
+
+    def line(self, index: int, width: int) -> Line:
+        """Return a line; they were laid out for the width of the pane."""
+        del width
+        return self._lines[index]
+
+    def show(self, make: Callable[[int], Iterable[Line]], *, stay: bool = False) -> None:
+        """Show the lines that ``make`` gives for a width, from the first one unless ``stay``."""
+        self._make = make
+        self.resized()
+        if not stay:
+            self.scroll_to(y=0, animate=False)
+
+    def resized(self) -> None:
+        """Lay the lines out for the width that there is."""
+        width = max(self.columns, 20)
+        self._lines = list(_bounded(each for line in self._make(width) for each in wrapped(line, width)))
+        super().resized()
+
+
+def _bounded(lines: Iterator[Line]) -> Iterator[Line]:
+    for number, line in enumerate(lines):
+        if number == MOST_LINES:
+            yield (Span("… more, not shown here", "warning"),)
+            return
+        yield line

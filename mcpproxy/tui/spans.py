@@ -1,0 +1,95 @@
+"""Lines of text in tones, before they have colours: cut to a width, or wrapped at it.
+
+Texts are plain: nothing in them is markup. Whoever makes a span from recorded text passes it through
+``visible`` first, so a span has no control characters. Widths are columns of the terminal: some characters
+take two.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+Tone: TypeAlias = Literal["plain", "dim", "strong", "good", "bad", "warning", "info", "key", "text", "number"]
+"""What a text is; the theme says how it looks."""
+
+TONES: Final[tuple[Tone, ...]] = get_args(Tone)
+
+
+class Span(NamedTuple):
+    """A text in a tone."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+Line: TypeAlias = tuple[Span, ...]
+
+ELLIPSIS: Final = "…"
+
+
+def width_of(text: str) -> int:
+    """Return how many columns a text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def line_width(line: Iterable[Span]) -> int:
+    """Return how many columns a line takes."""
+    return sum(width_of(span.text) for span in line)
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text in at most ``width`` columns, with a mark where it was cut."""
+    if width_of(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    return set_cell_size(text, width - 1).rstrip() + ELLIPSIS
+
+
+def fitted(line: Iterable[Span], width: int) -> Line:
+    """Return a line in at most ``width`` columns."""
+    spans: list[Span] = []
+    for span in line:
+        taken = width_of(span.text)
+        if taken > width:
+            spans.append(Span(cut(span.text, width), span.tone))
+            break
+        spans.append(span)
+        width -= taken
+    return tuple(spans)
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """Return a text in exactly ``width`` columns."""
+    text = cut(text, width)
+    space = " " * (width - width_of(text))
+    return space + text if right else text + space
+
+
+def wrapped(line: Line, width: int) -> Iterator[Line]:
+    """Yield a line in pieces of at most ``width`` columns; the later ones are indented as the first is."""
+    if line_width(line) <= width:
+        yield line
+        return
+    first = line[0].text if line else ""
+    indent = min(len(first) - len(first.lstrip(" ")), width // 2)
+    piece: list[Span] = []
+    room = width
+    for text, tone in line:
+        at = 0
+        while width_of(rest := text[at : at + 2 * room + 1]) > room:
+            head = _head(rest, room)
+            yield (*piece, Span(head, tone))
+            at += len(head)
+            piece, room = [Span(" " * indent)], width - indent
+        piece.append(Span(rest, tone))
+        room -= width_of(rest)
+    yield tuple(piece)
+
+
+def _head(text: str, room: int) -> str:
+    """Return the beginning of a text that fits, up to the end of a word unless that is far away."""
+    head = chop_cells(text, room)[0] if room else ""
+    end = head.rfind(" ") + 1
+    return head[:end] if end > len(head) * 2 // 3 else head

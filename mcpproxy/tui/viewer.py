@@ -1,0 +1,531 @@
+"""``mcpproxy tui``: the panes together, the keys, and what happens while a recording grows.
+
+A ``View`` is used on the event loop alone, in short steps, except while it is opened: reading a large
+recording takes seconds, so that runs in a thread, which hands over the view when it is complete.
+"""
+
+import asyncio
+import os
+from functools import partial
+from typing import ClassVar, Final
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import DescendantFocus, Key, Resize
+from textual.timer import Timer
+from textual.widgets import Input
+from textual.worker import Worker
+
+from mcpproxy.base.style import count, size
+from mcpproxy.base.visible import visible
+from mcpproxy.errors import McpProxyError
+from mcpproxy.session.frame import Frame
+from mcpproxy.tui.call_lines import heading
+from mcpproxy.tui.call_rows import CallRows
+from mcpproxy.tui.detail_lines import detail_lines
+from mcpproxy.tui.help_screen import HelpScreen
+from mcpproxy.tui.line_panes import TONE_CSS, Bar, CursorPane
+from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
+from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_items
+from mcpproxy.tui.spans import Line, Span
+from mcpproxy.view import folder
+from mcpproxy.view.calls import Progress, Role
+from mcpproxy.view.filter import EXAMPLE, Filter, FilterError, parse_filter
+from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.view import View, open_view
+
+THEMES: Final = ("textual-dark", "textual-light", "gruvbox", "nord", "solarized-light", "ansi-dark")
+
+_TICK_S: Final = 0.25
+_FOLDER_S: Final = 1.0
+_DETAIL_S: Final = 0.05
+"""How long the cursor rests on a call before its detail is read."""
+_MOST_RECORDS: Final = 400
+_MOST_COPIED: Final = 1 << 20
+"""Terminals take no more than this from a program into the clipboard, many of them less."""
+
+_NARROW: Final = 100
+_HINTS: Final = (
+    ("/", "filter"), ("Enter", "open"), ("Tab", "pane"), ("f", "follow"), ("p", "pause"),
+    ("y", "copy"), ("?", "help"), ("q", "quit"),
+)  # fmt: skip
+
+
+class Viewer(App[None]):
+    """The recordings in a folder, or one recording. ``path`` is a folder or a file."""
+
+    ENABLE_COMMAND_PALETTE: ClassVar[bool] = False
+    CSS: ClassVar[str] = (
+        """
+    Screen { layout: vertical; }
+    #head, #status { height: 1; background: $panel; }
+    #top { height: 1fr; }
+    #left { width: 24; background: $surface; }
+    #left.wide { width: 36; }
+    #left.alone { display: none; }
+    #bottom { height: 1fr; }
+    #bottom.wide { height: 45%; }
+    Vertical > Bar { height: 1; background: $boost; }
+    Vertical > Bar.focused { background: $primary-muted; text-style: bold; }
+    LinePane { scrollbar-size-vertical: 1; overflow-x: hidden; overflow-y: auto; height: 1fr; }
+    .zoomed #top { display: none; }
+    #filter { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
+    #filter.open { display: block; }
+    HelpScreen { align: center middle; }
+    #help { width: 90%; max-width: 92; height: 90%; max-height: 40; padding: 0 1; background: $surface; }
+    CursorPane .tone--cursor { background: $boost; }
+    CursorPane:focus .tone--cursor { background: $primary-muted; }
+    """
+        + TONE_CSS
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
+        Binding("slash", "filter", "filter"),
+        Binding("question_mark", "help", "help"),
+        Binding("escape", "leave", "back", show=False),
+        Binding("left_square_bracket", "session(-1)", "previous session"),
+        Binding("right_square_bracket", "session(1)", "next session"),
+        Binding("f", "follow", "follow"),
+        Binding("p", "pause", "pause"),
+        Binding("r", "raw", "raw"),
+        Binding("y", "copy", "copy"),
+        Binding("t", "theme", "theme"),
+    ]
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path: Final = path
+        self.sessions: Final = SessionPane("sessions")
+        self.calls: Final = CallPane("calls")
+        self.detail: Final = DetailPane("detail")
+        titles = ("sessions-title", "calls-title", "detail-title")
+        self._bars: Final = {id: Bar(id) for id in ("head", "columns", "status", *titles)}
+        # What is looked up by its name is looked for on the screen that is on top.
+        self._body: Final = Vertical(id="body")
+        self._left: Final = Vertical(id="left")
+        self._bottom: Final = Vertical(id="bottom")
+        self._field: Final = Input(id="filter", placeholder=EXAMPLE)
+        self._entries: list[RecordingEntry] = []
+        self._opened = ""
+        """The path of the recording that is open, or that is being opened."""
+        self._rows: CallRows | None = None
+        self._opening: Progress | None = None
+        self._is_opening = True
+        self.ticks = 0
+        """How often was looked for what is new."""
+        self._search: Worker[None] | None = None
+        self._detail_timer: Timer | None = None
+        self._is_raw = False
+        self._is_paused = False
+        self._follows = True
+        self._message: Line = ()
+        self._head: Line = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what was chosen is on the screen: nothing is being opened, searched or laid out."""
+        waits = self._detail_timer is not None or self._search is not None
+        return not waits and (self._rows is not None or not self._is_opening)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the cursor goes to new calls as they come."""
+        return self._follows
+
+    # The screen
+
+    def compose(self) -> ComposeResult:
+        """Return the panes."""
+        yield self.bar("head")
+        with self._body:
+            with Horizontal(id="top"):
+                with self._left:
+                    yield self.bar("sessions-title")
+                    yield self.sessions
+                with Vertical(id="right"):
+                    yield self.bar("calls-title")
+                    yield self.bar("columns")
+                    yield self.calls
+            with self._bottom:
+                yield self.bar("detail-title")
+                yield self.detail
+        yield self._field
+        yield self.bar("status")
+
+    def bar(self, id: str) -> Bar:
+        """Return one of the lines around the panes."""
+        return self._bars[id]
+
+    async def on_mount(self) -> None:
+        """Begin: find the recordings, open the latest, and look again from time to time."""
+        self.calls.focus()
+        self.set_interval(_TICK_S, self._tick)
+        if os.path.isdir(self._path):
+            self.set_interval(_FOLDER_S, self._look_into_folder)
+        await self._look_into_folder()
+
+    def on_resize(self, event: Resize) -> None:
+        """Give the panes the shares that fit the window."""
+        is_wide = event.size.width >= _NARROW
+        self._left.set_class(is_wide, "wide")
+        self._bottom.set_class(event.size.height >= 40, "wide")
+        self.call_after_refresh(self._draw_bars)
+
+    def _draw_bars(self) -> None:
+        rows = self._rows
+        head: list[Span] = [Span(" paused ", "warning")] if self._is_paused else []
+        if rows is not None:
+            head += [Span(" ● ", "good") if rows.view.running else Span(" "), *self._head]
+        self.bar("head").show(head)
+        self.bar("sessions-title").show([Span(f" Sessions {len(self.sessions.items)}")])
+        self.bar("calls-title").show(self._calls_title())
+        chosen = self.calls.chosen
+        name = f" Call {chosen.number}" if chosen and not self.sessions.has_focus else " Recording"
+        self.bar("detail-title").show(
+            [Span(name), Span("  bytes as they passed" if self._is_raw else "", "dim")]
+        )
+        self.bar("columns").show(heading(self.calls.columns, self.calls.digits))
+        self.bar("status").show(self._message or _hints())
+
+    def _calls_title(self) -> Line:
+        rows = self._rows
+        if rows is None:
+            share = self._opening
+            if share is None or not share.total_bytes:
+                return (Span(" Calls"),)
+            return (Span(f" Calls  reading, {share.done_bytes * 100 // share.total_bytes} %", "warning"),)
+        shown, every = self.calls.total, rows.view.count()
+        text = f" Calls {shown:,}" + (f" of {every:,}" if rows.is_filtered else "")
+        spans = [Span(text)]
+        if rows.session is not None:
+            spans.append(Span(f"  session {visible(rows.view.session_name(rows.session))}", "info"))
+        if rows.filter:
+            spans.append(Span(f"  {visible(rows.filter.text)}", "info"))
+        if self._follows and rows.view.running:
+            spans.append(Span("  following", "good"))
+        return tuple(spans)
+
+    def _say(self, text: str, tone: str = "plain") -> None:
+        self._message = (Span(f" {text}", "bad" if tone == "bad" else "plain"),)
+        self._draw_bars()
+
+    def on_key(self, event: Key) -> None:
+        """Take a message away when a key is pressed."""
+        del event
+        if self._message:
+            self._message = ()
+            self._draw_bars()
+
+    # Recordings
+
+    async def _look_into_folder(self) -> None:
+        if self._is_paused:
+            return
+        try:
+            self._entries = await asyncio.to_thread(self._found)
+        except OSError as error:
+            self._say(f"{self._path}: {(error.strerror or str(error)).lower()}", "bad")
+            return
+        self._show_sessions()
+        items = self.sessions.items
+        if not items:
+            self._is_opening = False
+            wrap = "record one with mcpproxy -- SERVER"
+            self.calls.message = f"Nothing recorded yet in {self._path}: {wrap}"
+            self.detail.show(lambda _: [(Span(self.calls.message),)])
+        elif not self._opened:
+            self._open(items[0].entry.path)
+        elif self._goes_on():
+            running = [entry for entry in self._entries if entry.running]
+            if running:
+                self._open(running[-1].path)
+
+    def _goes_on(self) -> bool:
+        """Whether the open recording has ended, and the next one is to be opened."""
+        return self._follows and self._rows is not None and not self._rows.view.running
+
+    def _found(self) -> list[RecordingEntry]:
+        if os.path.isdir(self._path):
+            return folder.recordings(self._path)
+        return [folder.recording(self._path)]
+
+    def _show_sessions(self) -> None:
+        self._head = head_line(self._rows.view) if self._rows else ()
+        sessions = self._rows.view.sessions if self._rows else ()
+        items = session_items(self._entries, self._opened, sessions)
+        self.sessions.show(items)
+        self._left.set_class(len(items) < 2 and not os.path.isdir(self._path), "alone")
+        self._draw_bars()
+
+    def _open(self, path: str) -> None:
+        """Open a recording in a thread and show its calls."""
+        self._opened, self._opening, self._is_opening = path, None, True
+        self._close()
+        self.calls.show(None)
+        self.sessions.go_to(self.sessions.index_of(path), tell=False)
+        self.run_worker(partial(self._read, path), thread=True, group="open")
+
+    def _read(self, path: str) -> None:
+        """In a thread: read a recording and hand it over."""
+        try:
+            view = open_view(path, partial(self._progress, path))
+        except McpProxyError as fault:
+            self.call_from_thread(self._not_opened, path, str(fault))
+        else:
+            self.call_from_thread(self._show, path, view)
+
+    def _progress(self, path: str, progress: Progress) -> None:
+        if path == self._opened:
+            self._opening = progress
+
+    def _not_opened(self, path: str, fault: str) -> None:
+        if path == self._opened:
+            self._is_opening = False
+            entry = next((entry for entry in self._entries if entry.path == path), None)
+            if entry is not None and entry.state == "starting":
+                self._opened = ""  # the next look tries again
+            self._say(fault, "bad")
+            self._show_detail()
+
+    def _show(self, path: str, view: View) -> None:
+        if path != self._opened:  # another one was chosen in the meantime
+            view.close()
+            return
+        self._rows, self._is_opening = CallRows(view), False
+        self._follows = (self._follows and view.running) or view.running
+        self.calls.show(self._rows)
+        if self._follows:
+            self.calls.action_last()
+        self._show_sessions()
+        self._show_detail()
+
+    def _close(self) -> None:
+        if self._search is not None:
+            self._search.cancel()
+        if self._rows is not None:
+            self._rows.view.close()
+            self._rows = None
+
+    def on_unmount(self) -> None:
+        """Close the recording."""
+        self._close()
+
+    def _tick(self) -> None:
+        """Take in what was recorded since the last time, and draw the timers of waiting calls."""
+        self.ticks += 1
+        rows = self._rows
+        if rows is None:
+            self._draw_bars()
+            return
+        if self._is_paused or self._search is not None or not rows.view.running:
+            return
+        try:
+            first = rows.refresh()
+        except McpProxyError as fault:
+            self._say(str(fault), "bad")
+            return
+        chosen = self.calls.chosen
+        if first or not rows.view.running:
+            self.calls.grown(follow=self._follows)
+            self._show_sessions()
+        if chosen and (
+            (first and first <= chosen.number) or not rows.view.running or rows.waited_ns(chosen) is not None
+        ):
+            self._show_detail(stay=True)
+        self.calls.draw_waiting()
+        self._draw_bars()
+
+    # What is chosen
+
+    def on_cursor_pane_moved(self, event: CursorPane.Moved) -> None:
+        """Show the detail of another call, soon: the cursor may go on."""
+        if event.pane is self.calls:
+            self._follows = self._follows and self.calls.cursor == self.calls.total - 1
+        if self._detail_timer is not None:
+            self._detail_timer.stop()
+        self._detail_timer = self.set_timer(_DETAIL_S, self._show_detail)
+        self._draw_bars()
+
+    def on_cursor_pane_chosen(self, event: CursorPane.Chosen) -> None:
+        """Open what is chosen."""
+        if event.pane is self.sessions:
+            self._choose_session(self.sessions.chosen)
+            self.calls.focus()
+        else:
+            self._body.add_class("zoomed")
+            self.detail.focus()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Mark the pane that has the focus; the detail is about that one, or about what was chosen in it."""
+        del event
+        for pane in (self.sessions, self.calls, self.detail):
+            self.bar(f"{pane.id}-title").set_class(pane.has_focus, "focused")
+        self._show_detail(stay=self.detail.has_focus)
+        self._draw_bars()
+
+    def _choose_session(self, item: SessionItem | None) -> None:
+        if item is None:
+            return
+        number = item.session.number if item.session else None
+        if item.entry.path != self._opened:
+            self._follows = True
+            self._open(item.entry.path)
+        elif self._rows is not None:
+            self._apply(self._rows.filter, number)
+
+    def _show_detail(self, *, stay: bool = False) -> None:
+        if self._detail_timer is not None:
+            self._detail_timer.stop()
+            self._detail_timer = None
+        rows, item, call = self._rows, self.sessions.chosen, self.calls.chosen
+        if self.sessions.has_focus or call is None:
+            if item is not None:
+                view = rows.view if rows and item.entry.path == self._opened else None
+                lines = list(overview_lines(item, view))
+                if rows is not None and rows.is_filtered and not self.calls.total:
+                    lines.insert(0, (Span("No call passes the filter.", "warning"),))
+                self.detail.show(lambda _: lines, stay=stay)
+        elif rows is not None:
+            found, raw = rows.view.parts(call.number, _MOST_RECORDS), self._is_raw
+            waited_ns = rows.waited_ns(found.call)
+            self.detail.show(
+                lambda width: detail_lines(found, width, raw=raw, waited_ns=waited_ns), stay=stay
+            )
+        self._draw_bars()
+
+    # The filter
+
+    def _apply(self, filter: Filter, session: int | None) -> None:
+        if self._search is not None:
+            self._search.cancel()
+        self._search = self.run_worker(self._filter_rows(filter, session), group="filter")
+
+    async def _filter_rows(self, filter: Filter, session: int | None) -> None:
+        """Apply a filter in steps, so that keys are answered in between; ``Esc`` cancels this task."""
+        rows = self._rows
+        assert rows is not None
+        chosen = self.calls.chosen
+        try:
+            for progress in rows.choose(filter, session):
+                share = progress.done_bytes * 100 // max(progress.total_bytes, 1)
+                self._say(f"searching, {share} % read, {progress.found:,} lines found (Esc: stop)")
+                await asyncio.sleep(0)
+            self._message = ()
+            self.calls.show(rows, chosen.number if chosen else 0)
+            self._show_detail()
+        finally:
+            self._search = None
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Say what is wrong with a filter while it is written."""
+        try:
+            parse_filter(event.value)
+        except FilterError as fault:
+            self._say(str(fault), "bad")
+        else:
+            self._message = ()
+            self._draw_bars()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Apply the filter that was written."""
+        try:
+            wanted = parse_filter(event.value)
+        except FilterError as fault:
+            self._say(str(fault), "bad")
+            return
+        self._close_filter()
+        if self._rows is not None:
+            self._apply(wanted, self._rows.session)
+
+    def _close_filter(self) -> None:
+        self._field.remove_class("open")
+        self.calls.focus()
+        self._message = ()
+        self._draw_bars()
+
+    # Keys
+
+    def action_filter(self) -> None:
+        """Write a filter."""
+        field = self._field
+        field.add_class("open")
+        field.value = self._rows.filter.text if self._rows else ""
+        field.focus()
+
+    def action_leave(self) -> None:
+        """Close what was opened last, clear the filter, or go to the pane before."""
+        body = self._body
+        if self._field.has_class("open"):
+            self._close_filter()
+        elif self._search is not None:
+            self._search.cancel()
+            self._say("the search was stopped")
+        elif body.has_class("zoomed") or self.detail.has_focus:
+            body.remove_class("zoomed")
+            self.calls.focus()
+        elif self._rows is not None and self._rows.filter:
+            self._apply(parse_filter(""), self._rows.session)
+        elif self._rows is not None and self._rows.session is not None:
+            self._apply(self._rows.filter, None)
+        elif not self._left.has_class("alone"):
+            self.sessions.focus()
+
+    def action_session(self, step: int) -> None:
+        """Open the next session, or the one before."""
+        if self.sessions.items:
+            self.sessions.go_to(self.sessions.cursor + step, tell=False)
+            self._choose_session(self.sessions.chosen)
+
+    def action_follow(self) -> None:
+        """Go to new calls as they come, or stay."""
+        self._follows = not self._follows
+        if self._follows:
+            self.calls.action_last()
+        self._say("following new calls" if self._follows else "not following")
+
+    def action_pause(self) -> None:
+        """Stop changing what is shown, or go on."""
+        self._is_paused = not self._is_paused
+        self._draw_bars()
+
+    def action_raw(self) -> None:
+        """Show bytes as they passed, or messages laid out."""
+        self._is_raw = not self._is_raw
+        self._show_detail()
+
+    def action_copy(self) -> None:
+        """Copy the request and its answer, as they passed, to the clipboard of the terminal."""
+        call, rows = self.calls.chosen, self._rows
+        if call is None or rows is None:
+            return
+        parts = rows.view.parts(call.number, _MOST_RECORDS).parts
+        frames = [part.record for part in parts if part.role in (Role.REQUEST, Role.ANSWER)]
+        frames = frames or [part.record for part in parts]
+        raws = [frame.raw.rstrip(b"\n") for frame in frames if isinstance(frame, Frame)]
+        text = b"\n".join(raws).decode("utf-8", "backslashreplace")
+        if not text:
+            self._say("this row has no message to copy", "bad")
+        elif len(text) > _MOST_COPIED:
+            self._say(f"{size(len(text))} are too much for the clipboard of a terminal", "bad")
+        else:
+            self.copy_to_clipboard(text)
+            self._say(f"copied {count(len(raws), 'message')} of call {call.number}")
+
+    def action_theme(self) -> None:
+        """Change to the next theme."""
+        at = THEMES.index(self.theme) if self.theme in THEMES else -1
+        self.theme = THEMES[(at + 1) % len(THEMES)]
+        self._say(f"theme {self.theme}")
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(HelpScreen())
+
+
+def _hints() -> Line:
+    spans: list[Span] = []
+    for key, what in _HINTS:
+        spans += [Span(f" {key}", "key"), Span(f" {what} ", "dim")]
+    return tuple(spans)

@@ -1,0 +1,128 @@
+"""A recording of 100,000 calls in the terminal view: its first rows, and how long a key takes.
+
+The command runs in a terminal of its own. A key counts from the byte that is written until the screen shows
+what it was pressed for, as a user would see it.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.view.view import open_view
+from tests.benchmarks.report import Samples, table
+from tests.benchmarks.sessions import ROOT, Kind, WrongBytesError
+from tests.benchmarks.view import TOOLS, write
+
+CALLS: Final = 100_000
+SHORT_CALLS: Final = 2_000
+ROWS: Final = 50
+COLUMNS: Final = 160
+KEYS: Final = 20
+TIMEOUT_S: Final = 60
+VARIANT: Final = "mcpproxy"
+_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-9;?<>=]*[a-zA-Z]|[()][A-Z0-9]|[=>])")
+
+
+class Terminal:
+    """A command in a terminal, and what it has written there since it was last asked for something."""
+
+    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+        self._fd, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.process: Final = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+        )
+        os.close(theirs)
+
+    def shows(self, text: bytes) -> float:
+        """Wait until the screen was given ``text``, and return the time of that."""
+        seen, end = b"", time.perf_counter() + TIMEOUT_S
+        while text not in _ESCAPE.sub(b"", seen):
+            if not select.select([self._fd], [], [], max(end - time.perf_counter(), 0))[0]:
+                raise WrongBytesError(f"tui: {text!r} is not shown; the last was {seen[-300:]!r}")
+            seen += os.read(self._fd, 1 << 16)
+        return time.perf_counter()
+
+    def pressed(self, keys: bytes, text: bytes) -> float:
+        """Press keys and return how many milliseconds it takes until ``text`` is shown."""
+        while select.select([self._fd], [], [], 0.1)[0]:  # what the key before has brought
+            os.read(self._fd, 1 << 16)
+        began = time.perf_counter()
+        os.write(self._fd, keys)
+        return (self.shows(text) - began) * 1e3
+
+    def used_ms(self) -> float:
+        """Return the processor time of the command until now."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e3
+
+    def end(self) -> None:
+        """Quit."""
+        os.write(self._fd, b"q")
+        while select.select([self._fd], [], [], TIMEOUT_S)[0]:
+            try:
+                if not os.read(self._fd, 1 << 16):
+                    break
+            except OSError:  # so Linux says that the other side is closed
+                break
+        os.close(self._fd)
+        self.process.wait(TIMEOUT_S)
+
+
+def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
+    """Measure in ``rounds`` processes, and return a table."""
+    del kinds  # nothing is connected
+    calls = SHORT_CALLS if short else CALLS
+    samples = Samples()
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-tui-") as folder:
+        path = Path(folder) / "calls.jsonl"
+        write(path, calls)
+        samples.notes.append(f"{calls:,} calls, {path.stat().st_size / 1e6:,.0f} MB, {COLUMNS} x {ROWS}.")
+        for number in range(rounds):
+            cache = os.path.join(folder, f"cache{number}")
+            environment = {**os.environ, "XDG_CACHE_HOME": cache, "TERM": "xterm-256color"}
+            for row, value in measure(str(path), calls, environment).items():
+                samples.add(row, VARIANT, value)
+    return table(samples, (VARIANT,))
+
+
+def measure(path: str, calls: int, environment: dict[str, str]) -> dict[str, float]:
+    """Measure one run of the command on ``path``."""
+    found: dict[str, float] = {}
+    began = time.perf_counter()
+    with open_view(path) as view:
+        if view.count() != calls:
+            raise WrongBytesError(f"the view says {view.count()}, and it is {calls}")
+    indexed_ms = (time.perf_counter() - began) * 1e3
+    found["the index alone, ms"] = indexed_ms
+
+    began = time.perf_counter()
+    terminal = Terminal([sys.executable, "-m", "mcpproxy", "tui", path], environment)
+    found["start of the command until the first rows, ms"] = (terminal.shows(b"item 3 of") - began) * 1e3
+    began_at = found["start of the command until the first rows, ms"]
+    found["of that beside the index, ms"] = began_at - indexed_ms
+    used_ms = found["of processor time until the first rows, ms"] = terminal.used_ms()
+    steps = [terminal.pressed(b"j", b"search%d" % (number % TOOLS)) for number in range(1, KEYS + 1)]
+    found["j, processor time of a key, ms"] = (terminal.used_ms() - used_ms) / KEYS
+    found["j, p50, ms"] = sorted(steps)[KEYS // 2]
+    found["j, the longest, ms"] = max(steps)
+    ends = [
+        terminal.pressed(key, text)
+        for key, text in ((b"G", b"item %d of" % (calls - 1)), (b"g", b"item 0 of")) * 5
+    ]
+    found["G and g, the longest, ms"] = max(ends)
+    terminal.pressed(b"/", b"tool:search")
+    found["filter by tool, ms"] = terminal.pressed(b"tool:search7\r", b" of %s" % f"{calls:,}".encode())
+    terminal.end()
+    return found
