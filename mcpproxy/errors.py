@@ -10,6 +10,10 @@
     ├── NotARecordError             a line of a recording is not a record; becomes a TraceError with the place
     ├── HostFileError               a configuration file of a host cannot be read, or must not be written
     ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
+    ├── FilterError                 a filter of calls cannot be read
+    ├── NoRecordingError            the page asks for a recording that is not in its folder
+    ├── NoSuchFormError             a call cannot be written in the form that was asked for
+    ├── NotSentError                a call cannot be sent again
     ├── WithheldError               a message to replay has a name that the live server has not issued
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL

@@ -81,4 +81,4 @@ def test_only_the_command_of_the_extra_asks_for_another_install() -> None:
     asking = [
         str(path) for path in (ROOT / "mcpproxy").rglob("*.py") if "pip install" in path.read_text("utf-8")
     ]
-    assert asking == [str(ROOT / "mcpproxy" / "cli" / "commands" / f"{EXTRA.name}.py")]
+    assert asking == [str(ROOT / "mcpproxy" / "cli" / "commands" / "view" / f"{EXTRA.name}.py")]

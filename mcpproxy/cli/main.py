@@ -19,18 +19,24 @@ COMMANDS = {
     },
     "Hosts": {
         "hosts": (
-            "mcpproxy.cli.commands.hosts",
+            "mcpproxy.cli.commands.hosts.hosts",
             "the servers in the files of all hosts, and which are wrapped",
         ),
-        "wrap": ("mcpproxy.cli.commands.wrap", "put mcpproxy before a server in the file of its host"),
-        "unwrap": ("mcpproxy.cli.commands.unwrap", "take it out again, to the byte"),
+        "wrap": ("mcpproxy.cli.commands.hosts.wrap", "put mcpproxy before a server in the file of its host"),
+        "unwrap": ("mcpproxy.cli.commands.hosts.unwrap", "take it out again, to the byte"),
     },
     "Read": {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
-        "tui": ("mcpproxy.cli.commands.tui", "recordings in the terminal: sessions, calls, details, live"),
-        "ui": ("mcpproxy.cli.commands.ui", "recordings in the browser: calls, timing, findings, live"),
-        "stats": ("mcpproxy.cli.commands.stats", "counts, latencies, sizes and tokens per tool and method"),
+        "tui": (
+            "mcpproxy.cli.commands.view.tui",
+            "recordings in the terminal: sessions, calls, details, live",
+        ),
+        "ui": ("mcpproxy.cli.commands.view.ui", "recordings in the browser: calls, timing, findings, live"),
+        "stats": (
+            "mcpproxy.cli.commands.view.stats",
+            "counts, latencies, sizes and tokens per tool and method",
+        ),
     },
     "Replay": {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),

@@ -32,7 +32,8 @@ INSTEAD: Final = {
 
 def is_command(word: str) -> bool:
     """Whether a command of mcpproxy has this name."""
-    return word.isidentifier() and find_spec(f"mcpproxy.cli.commands.{word}") is not None
+    folders = ("", "hosts.", "view.")
+    return word.isidentifier() and any(find_spec(f"mcpproxy.cli.commands.{each}{word}") for each in folders)
 
 
 def refusal(args: Sequence[str], commands: Iterable[str]) -> UsageError:

@@ -10,7 +10,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tests.benchmarks import bounds, compare, host_files, http, judge, offline, replay, start, stdio, tui, view
+from tests.benchmarks import (
+    bounds,
+    compare,
+    host_files,
+    http,
+    judge,
+    offline,
+    replay,
+    start,
+    stdio,
+    tui,
+    view,
+)
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 

@@ -36,7 +36,7 @@ def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.
                 for part in PARTS[name]:
                     _add(parts, part, "", _described(run, [part]))
             else:
-                described = _run_parser() if name == "run" else _described(run, [])
+                described = _run_parser() if name == "run" else _described(run, ["--help"])
                 _add(commands, name, line, described)
     return root
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.commands.hosts import add_place_options, places, report_problems
+from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
 from mcpproxy.hosts.choosing import differences, look, named, short

@@ -11,7 +11,7 @@ from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.commands.hosts import add_place_options, places, report_problems
+from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
 from mcpproxy.hosts.choosing import differences, look, named, short

@@ -1,0 +1,1 @@
+"""Commands that change the configuration files of hosts."""
