@@ -13,6 +13,7 @@ from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Call, Kind
 from mcpproxy.view.columns import NO_CODE, OUTCOMES, SEVERITIES, TARGETS, Columns
+from mcpproxy.view.digest import arguments_digest, result_digest
 from mcpproxy.view.source import Source
 
 PREVIEW_CHARACTERS: Final = 240
@@ -60,7 +61,7 @@ class CallReader:
         answered = self.record(answer_line) if answer_line else None
         method, target = self.name(row)
         code = columns.code[row]
-        message = _single(asked, columns.elements.get(row)) if kind is Kind.REQUEST else {}
+        message = _single(asked, columns.elements.get(row)) if kind in (Kind.REQUEST, Kind.ANSWER) else {}
         id = message.get("id")
         latency_ns = columns.latency_ns[row]
         waits = kind in (Kind.REQUEST, Kind.EXCHANGE) and not answer_line
@@ -86,7 +87,7 @@ class CallReader:
             arguments="" if kind is Kind.ANSWER else arguments_preview(asked, message, method),
             result=result_preview(asked, columns.elements.get(row))
             if kind is Kind.ANSWER
-            else result_preview(answered, columns.answer_elements.get(row)),
+            else result_preview(answered, columns.answer_elements.get(row), method),
             findings=columns.findings[row],
             severity=SEVERITIES[columns.severity[row]],
             parent=columns.parent[row],
@@ -131,7 +132,12 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                 params = members.get("params", members.get("result", members.get("error")))
                 if method in _WITH_ARGUMENTS and isinstance(params, dict):
                     params = cast("dict[str, Any]", params).get("arguments", {})
-                return "" if params is None else _shown(_without_meta(params))
+                elif isinstance(params, dict):
+                    named = cast("dict[str, Any]", params)
+                    if digest := arguments_digest(method, named):
+                        return _cut(digest)
+                    params = _without(named, TARGETS.get(method, ""))  # the row shows it already
+                return _shown(_without(params, "_meta")) if params else ""
             return _text(record.raw)
         case RequestHead():
             return _cut(visible(record.target.partition("?")[2]))
@@ -145,8 +151,9 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
             return ""
 
 
-def result_preview(record: object, element: int | None = None) -> str:
-    """Return what an answer says, on one line: the text of the content, or the message of the error."""
+def result_preview(record: object, element: int | None = None, method: str = "") -> str:
+    """Return what an answer to ``method`` says, on one line: the text of the content, or the message of the
+    error."""
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message = _single(record, element)
@@ -156,18 +163,21 @@ def result_preview(record: object, element: int | None = None) -> str:
             return _cut(visible(text[: 2 * PREVIEW_CHARACTERS]))
         return "" if error is None else _shown(error)
     result = message["result"]
+    if isinstance(result, dict) and (digest := result_digest(method, cast("dict[str, Any]", result))):
+        return _cut(digest)
     if isinstance(result, dict) and isinstance(
         content := cast("dict[str, Any]", result).get("content"), list
     ):
         if text := content_preview(cast("list[Any]", content)):
             return text
         result = cast("dict[str, Any]", result).get("structuredContent", result)
-    return _shown(_without_meta(result))
+    return _shown(_without(result, "_meta"))
 
 
 def content_preview(content: list[Any]) -> str:
     """Return the texts of a result's content, and the type of each other item, on one line."""
-    shown, length = [], 0
+    shown: list[str] = []
+    length = 0
     for item in content:
         if not isinstance(item, dict):
             continue
@@ -188,10 +198,11 @@ def content_preview(content: list[Any]) -> str:
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
 
-def _without_meta(value: Any) -> Any:
-    if isinstance(value, dict) and "_meta" in value:
-        return {name: member for name, member in cast("dict[str, Any]", value).items() if name != "_meta"}
-    return value
+def _without(value: Any, name: str) -> Any:
+    """Return ``value`` without one of its members, if it is an object."""
+    if not isinstance(value, dict):
+        return value
+    return {each: member for each, member in cast("dict[str, Any]", value).items() if each != name}
 
 
 def _shown(value: JSON) -> str:

@@ -8,7 +8,8 @@ import os
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
@@ -128,6 +129,20 @@ class View:
         if self.header.partial:
             return "a part of a recording keeps no findings: mcpproxy check judges it"
         return ""
+
+    @property
+    def judge_error(self) -> str:
+        """Why the judge failed while recording; empty if it did not."""
+        tally = self._scan.last.tally if self._scan.last else None
+        return visible(tally.judge_error or "") if tally else ""
+
+    @property
+    def found(self) -> Mapping[Severity, int]:
+        """How many findings of each severity there are, with those that were only counted."""
+        tally = self._scan.last.tally if self._scan.last else None
+        if tally:
+            return dict(tally.found)
+        return Counter(finding.severity for finding, _ in self._findings())
 
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:

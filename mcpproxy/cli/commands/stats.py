@@ -3,10 +3,9 @@
 import json
 from collections.abc import Callable, Iterator
 
-from mcpproxy.base import paths
 from mcpproxy.base.style import Style, count, duration, size
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
 from mcpproxy.reports.text_table import table
@@ -32,7 +31,7 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     options = parser.parse_args(argv)
-    files = find_traces.one_path_per_recording(find_traces.expand(options.trace or _latest()))
+    files = find_traces.every([options.trace] if options.trace else [])
     builder, code = StatisticsBuilder(), 0
     for path in files:
         try:
@@ -99,12 +98,3 @@ def _painter(style: Style) -> Callable[[int, str, str], str]:
         return style.paint(padded, "red") if column in (1, 2) and cell != "0" else padded
 
     return paint
-
-
-def _latest() -> str:
-    folder = paths.state_dir()
-    if not (found := find_traces.recent(folder)):
-        fact = f"nothing recorded yet in {folder}"
-        raise UsageError("stats", fact, "wrap a server with mcpproxy -- SERVER, or name a recording")
-    tell(f"the latest recording: {found[0]}")
-    return found[0]

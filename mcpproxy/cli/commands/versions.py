@@ -44,10 +44,7 @@ def run(argv: list[str]) -> int:
     named: list[str] = options.paths or find_traces.recent(paths.state_dir())
     if not named:
         raise UsageError("versions", "nothing has been recorded yet", "name a trace, or record one first")
-    found = find_traces.one_path_per_recording(
-        [trace for path in named for trace in find_traces.expand(path)]
-    )
-    matrix, unreadable = version_matrix(list(dict.fromkeys(found)))
+    matrix, unreadable = version_matrix(find_traces.every(named))
     emit(as_json(matrix) if options.format == "json" else as_table(matrix, terminal_style()))
     return 2 if unreadable else 0
 
