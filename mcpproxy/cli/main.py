@@ -20,6 +20,7 @@ COMMANDS = {
         "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
         "ui": ("mcpproxy.cli.commands.ui", "recordings in the browser: calls, timing, findings, live"),
+        "prune": ("mcpproxy.cli.commands.prune", "delete recordings that are older than an age"),
         "stats": ("mcpproxy.cli.commands.stats", "counts, latencies, sizes and tokens per tool and method"),
     },
     "Replay": {

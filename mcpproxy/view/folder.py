@@ -18,7 +18,8 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import Request, Response
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
-from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
+from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import CloseRecord, Continued, Header
 from mcpproxy.view.peers import SessionFacts
@@ -38,8 +39,9 @@ class RecordingEntry:
 
     ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening it completes it),
     ``starting`` (there is no trace yet), or ``unreadable``; ``ended`` says in words how it ended, or what is
-    wrong. ``started_ns`` is the time of its start since 1970 in nanoseconds, 0 if it is unknown. Counts and
-    the duration are ``None`` where the ends of the file do not give them.
+    wrong, and ``ending`` the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is the time of
+    its start since 1970 in nanoseconds, 0 if it is unknown. Counts and the duration are ``None`` where the
+    ends of the file do not give them.
 
     A recording in several files is one entry; ``path`` is its first file, ``files`` their number.
     """
@@ -47,6 +49,7 @@ class RecordingEntry:
     path: str
     state: str
     ended: str = ""
+    ending: str = ""
     label: str = ""
     transport: str = ""
     upstream: str = ""
@@ -109,8 +112,16 @@ def recordings(folder: str) -> list[RecordingEntry]:
 
 
 def recording(path: str) -> RecordingEntry:
-    """Return the entry of one file."""
-    return _ends(path).entry
+    """Return the entry of one recording. ``path`` is its first file."""
+    first = last = _ends(path)
+    found = {first.name: first}
+    while last.goes_on_in and last.goes_on_in not in found and chain.is_name(last.goes_on_in):
+        following = os.path.join(os.path.dirname(path), last.goes_on_in)
+        if not os.path.exists(following):
+            break
+        last = _ends(following)
+        found[last.name] = last
+    return _joined(first, found)
 
 
 def _joined(first: _Ends, found: Mapping[str, _Ends]) -> RecordingEntry:
@@ -127,6 +138,7 @@ def _joined(first: _Ends, found: Mapping[str, _Ends]) -> RecordingEntry:
         entry,
         state=said.state,
         ended=said.ended,
+        ending=said.ending,
         duration_ns=said.duration_ns,
         frames=said.frames,
         findings=said.findings,
@@ -140,18 +152,16 @@ def _ends(path: str) -> _Ends:
         head, tail, size = _read_ends(path)
     except FileNotFoundError:  # a journal from which no trace was made yet
         state = "starting" if _is_recording(path) else "cut"
-        return _Ends(
-            name, RecordingEntry(path, state, "nothing is recorded yet" if state != "cut" else "cut")
-        )
+        said = "cut" if state == "cut" else "nothing is recorded yet"
+        return _Ends(name, RecordingEntry(path, state, said, state))
     except (OSError, McpProxyError) as fault:
         reason = (fault.strerror or "unreadable").lower() if isinstance(fault, OSError) else str(fault)
-        return _Ends(name, RecordingEntry(path, "unreadable", visible(reason)))
+        return _Ends(name, RecordingEntry(path, "unreadable", visible(reason), visible(reason)))
     lines = head.splitlines(keepends=True)
     header = _record(lines[0]) if lines else None
     if not isinstance(header, Header):
-        return _Ends(
-            name, RecordingEntry(path, "unreadable", f"{os.path.basename(shown)} is not a trace", size=size)
-        )
+        fault = f"{os.path.basename(shown)} is not a trace"
+        return _Ends(name, RecordingEntry(path, "unreadable", fault, "not a trace", size=size))
     started_ns = _unix_ns(header.started_at)
     facts, first_ns = _handshake(lines[1:])
     entry = RecordingEntry(
@@ -180,10 +190,11 @@ def _ends(path: str) -> _Ends:
     if isinstance(last, CloseRecord | Continued):
         return _ended(name, entry, header, last)
     state = "running" if _is_recording(path) else "ended" if header.imported else "cut"
-    at_ns, frames = _last_counts(tail)
-    return _Ends(
-        name, replace(entry, state=state, ended=state, duration_ns=at_ns, frames=frames), header.continues
-    )
+    at_ns, seq = _last_counts(tail)
+    # Over HTTP heads have sequence numbers, too.
+    frames = None if header.transport == "http" else seq
+    entry = replace(entry, state=state, ended=state, ending=state, duration_ns=at_ns, frames=frames)
+    return _Ends(name, entry, header.continues)
 
 
 def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord | Continued) -> _Ends:
@@ -198,12 +209,31 @@ def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord |
     if isinstance(last, Continued):
         state = "running" if _is_recording(entry.path) else "cut"
         said = f"goes on in {visible(last.file)}"
-        entry = replace(entry, state=state, ended=said, duration_ns=last.observed_at_ns)
+        entry = replace(entry, state=state, ended=said, ending=said, duration_ns=last.observed_at_ns)
         return _Ends(name, entry, header.continues, last.file)
     close = last.close
     said = ending_text(close, header.transport)
-    entry = replace(entry, state="ended", ended=said, duration_ns=close.observed_at_ns)
+    entry = replace(
+        entry,
+        state="ended",
+        ended=said,
+        ending=_ending(close, header.transport),
+        duration_ns=close.observed_at_ns,
+    )
     return _Ends(name, entry, header.continues)
+
+
+def _ending(close: Close, transport: str) -> str:
+    """Return how a recording ended in a word or two. Over HTTP that is the end of mcpproxy."""
+    match close.ending:
+        case "exited" if transport == "http" and close.exit_code == 0:
+            return "stopped"
+        case "exited":
+            return f"exit {close.exit_code}"
+        case "signalled":
+            return f"signal {close.signal}"
+        case ending:
+            return ending
 
 
 def _read_ends(path: str) -> tuple[bytes, bytes, int]:

@@ -109,7 +109,7 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
     names = [os.path.basename(path) for path in chain.files_of(os.path.join(folder.path, first))]
     names = names if is_trace else []
     beside = journal.folder(first)
-    total, changed_s = 0, 0.0
+    total, changed_s, previous = 0, 0.0, ""
     for name in names:
         status = folder.stat(name)
         if not stat.S_ISREG(status.st_mode):
@@ -118,8 +118,12 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
             return KeptRecording(first, f"{name} belongs to another user")
         if status.st_nlink > 1:
             return KeptRecording(first, f"{name} has a second name elsewhere (a hard link)")
-        if not _is_trace(folder, name):
+        header = _header(folder, name)
+        if header is None:
             return KeptRecording(first, "")
+        if header.continues != previous:
+            return KeptRecording(first, f"{name} does not say that it continues {previous}")
+        previous = name
         total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
     if folder.has(beside):
         try:
@@ -140,13 +144,14 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
     return OldRecording(tuple(names), total, max(time.time() - changed_s, 0.0))
 
 
-def _is_trace(folder: Folder, name: str) -> bool:
-    """Whether a file begins with the header of a trace."""
+def _header(folder: Folder, name: str) -> Header | None:
+    """Return the header with which a file begins; ``None`` if it is not a trace."""
     try:
         with open(folder.open(name), "rb") as file:
-            return isinstance(decode(file.readline(_HEADER_BYTES)), Header)
+            header = decode(file.readline(_HEADER_BYTES))
     except (OSError, NotARecordError):
-        return False
+        return None
+    return header if isinstance(header, Header) else None
 
 
 def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
