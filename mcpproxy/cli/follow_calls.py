@@ -18,15 +18,18 @@ from mcpproxy.cli.screen import Screen
 from mcpproxy.cli.show_calls import footer_lines, header_lines, last_stderr
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
+from mcpproxy.relay import journal
 from mcpproxy.session.frame import Finding
 from mcpproxy.view.calls import Call, Kind, Outcome
-from mcpproxy.view.filter import Filter
+from mcpproxy.view.filter import Filter, parse_filter
 from mcpproxy.view.folder import recording
 from mcpproxy.view.view import View, open_view
 
 POLL_S: Final = 0.1
 _LONG_NS: Final = 5_000_000_000
 """In a pipe a call that waits longer than this is printed before its answer."""
+_START_S: Final = 10.0
+"""How long a journal that no recorder reads yet may stand alone."""
 _LOOK_BACK: Final = 50
 """How many of the latest recordings of a folder are searched for one that is running."""
 
@@ -38,13 +41,16 @@ def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
         follow_one(path, wanted, screen)
         return 0
     folder = named or paths.state_dir()
-    for path in _sessions(folder):
-        follow_one(path, wanted, screen)
+    for path in sessions_of(folder):
+        try:
+            follow_one(path, wanted, screen)
+        except TraceError as fault:
+            tell(str(fault))
         screen.print([""])
     return 0
 
 
-def _sessions(folder: str) -> Iterator[str]:
+def sessions_of(folder: str) -> Iterator[str]:
     """Yield the recordings of a folder: one that is running, then each that begins later. It never ends."""
     found = find_traces.recent(folder)
     running = [path for path in found[:_LOOK_BACK] if recording(path).running]
@@ -75,21 +81,39 @@ def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POL
         screen.print(footer_lines(view, wanted, screen.style))
 
 
+def print_calls(path: str, screen: Screen) -> None:
+    """Print the calls of one recording until it ends, without its findings, and nothing else."""
+    with _opened(path) as view:
+        followed = FollowedSession(view, parse_filter(""), screen, judges=False)
+        while view.running:
+            followed.step()
+            time.sleep(POLL_S)
+            view.refresh()
+        followed.step()
+
+
 def _opened(path: str) -> View:
-    """Open a recording, and wait for its recorder to write the first record if it is just starting."""
+    """Open a recording. If it is just starting, wait for its recorder to write the first record."""
+    give_up_s = time.monotonic() + _START_S
     while True:
         try:
             return open_view(path)
         except TraceError:
-            if recording(path).state != "starting":
+            # The recorder takes its lock a moment after the journal is there.
+            is_late = time.monotonic() > give_up_s and recording(path).state != "starting"
+            if is_late or not os.path.isdir(journal.folder(path)):
                 raise
-        time.sleep(POLL_S)
+        time.sleep(POLL_S / 2)
 
 
 class FollowedSession:
-    """One recording on the screen: which of its calls were printed, and which still wait."""
+    """One recording on the screen: which of its calls were printed, and which still wait.
 
-    def __init__(self, view: View, wanted: Filter, screen: Screen) -> None:
+    ``judges`` is whether findings are printed, too.
+    """
+
+    def __init__(self, view: View, wanted: Filter, screen: Screen, *, judges: bool = True) -> None:
+        self._judges: Final = judges
         self._view: Final = view
         self._wanted: Final = wanted
         self._screen: Final = screen
@@ -153,7 +177,7 @@ class FollowedSession:
 
     def _take_findings(self) -> None:
         """Note the findings that are new, by the row they are about."""
-        if sum(self._view.found.values()) == self._read_findings:
+        if not self._judges or sum(self._view.found.values()) == self._read_findings:
             return
         found = self._view.findings()
         for each in found[self._read_findings :]:

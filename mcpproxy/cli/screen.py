@@ -19,7 +19,7 @@ class Screen:
 
     def __init__(self, *, colour: bool = True, rewrites: bool = True) -> None:
         self._colour: Final = colour
-        self.rewrites: Final = rewrites and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self.rewrites = rewrites and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._drawn = 0
         """How many lines at the bottom will be rewritten."""
 

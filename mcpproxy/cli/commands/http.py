@@ -30,6 +30,7 @@ while it passes. Point the client at the address that is printed instead of the 
 
 EPILOG: Final = """\
 A URL with a path names the MCP endpoint: requests for --endpoint go there, all other paths pass unchanged.
+On a terminal each call is printed as a line, unless --quiet or --live says otherwise.
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is
 taken, or if nothing can be recorded there."""
 
@@ -85,7 +86,15 @@ def run(argv: list[str]) -> int:
 
         follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
 
-    return proxy.run(settings, listener, journal, record if journal else None)
+    lines = None
+    if journal and sys.stdout.isatty() and recording.live == "text" and not recording.is_quiet:
+        from mcpproxy.cli import http_lines
+
+        lines = http_lines.start(trace)
+    code = proxy.run(settings, listener, journal, record if journal else None)
+    if lines:
+        http_lines.finish(lines)
+    return code
 
 
 def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
