@@ -10,6 +10,7 @@ from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
 from mcpproxy.reports.text_table import table
 from mcpproxy.view import stats
+from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
 from mcpproxy.view.view import open_view
 
@@ -29,14 +30,18 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "trace", nargs="?", metavar="TRACE|DIR", help="a recording or a folder; without it the latest one"
     )
+    parser.add_argument(
+        "--filter", default="", metavar="EXPR", help="count only calls that pass, such as tool:search*"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     options = parser.parse_args(argv)
+    wanted = parse_filter(options.filter)
     files = find_traces.every([options.trace] if options.trace else [])
     builder, code = StatisticsBuilder(), 0
     for path in files:
         try:
             with open_view(path) as view:
-                builder.add(view)
+                builder.add(view, wanted)
                 for note in view.notes:
                     tell(f"{path}: incomplete: {note}")
         except TraceError as fault:
