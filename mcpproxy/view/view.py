@@ -14,6 +14,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
+from mcpproxy.errors import TraceError
 from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
@@ -71,7 +72,7 @@ class View:
         self.columns = Columns()
         self._scan = Scan(self.columns)
         self._reader = CallReader(self.columns, self._source)
-        self._fault = ""
+        self._fault: tuple[int, str, str] | None = None
         self._selected: dict[Filter, _Selection] = {}
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
@@ -120,6 +121,16 @@ class View:
     def complete(self) -> bool:
         """Whether nothing is known to be missing."""
         return not self._notes()
+
+    def refuse_damage(self) -> None:
+        """Raise if not every line of the recording could be read.
+
+        Raises:
+            TraceError: a line is damaged; the records before it are rows as usual.
+        """
+        if self._fault:
+            number, fact, next_step = self._fault
+            raise TraceError(self.path, number, fact, next_step)
 
     @property
     def not_judged(self) -> str:
@@ -342,7 +353,7 @@ class View:
             self._scan.feed(self._source.lines(self._scan.end_offset))
         except NotARecordError as fault:
             line = self.columns.lines + 1
-            self._fault = f"line {line}: {fault}; the {line - 1} records before it are whole"
+            self._fault = line, str(fault), f"the {line - 1} records before it are whole"
         self._findings()
 
     def now_ns(self) -> int:
@@ -402,7 +413,8 @@ class View:
             assert isinstance(gap, Gap)
             notes.append(gap_note(gap))
         if self._fault:
-            notes.append(self._fault)
+            number, fact, next_step = self._fault
+            notes.append(f"line {number}: {fact}; {next_step}")
         else:
             notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)
         return notes

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.style import Style
-from mcpproxy.cli import follow_calls
-from mcpproxy.cli.follow_calls import FollowedSession
-from mcpproxy.cli.screen import Screen
+from mcpproxy.cli.calls import following
+from mcpproxy.cli.calls.following import FollowedSession
+from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.view import View, open_view
 from tests.cli import recordings
@@ -115,7 +115,7 @@ def test_a_finding_that_comes_late_names_its_call(tmp_path: Path) -> None:
 def test_in_a_pipe_a_long_call_is_printed_while_it_waits(
     crowded: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_calls, "_LONG_NS", 0)
+    monkeypatch.setattr(following, "_LONG_NS", 0)
     page = Page(rewrites=False)
     with open_view(crowded.path) as view:
         followed = FollowedSession(view, parse_filter(""), page)
@@ -142,6 +142,6 @@ def test_it_waits_for_the_next_session(state_dir: Path, monkeypatch: pytest.Monk
         assert not new.exists(), "it was not shown"
         recordings.write(new, CLEAN)
 
-    monkeypatch.setattr(follow_calls.time, "sleep", wait)
-    sessions = follow_calls.sessions_of(str(state_dir))
+    monkeypatch.setattr(following.time, "sleep", wait)
+    sessions = following.sessions_of(str(state_dir))
     assert next(sessions) == str(new)

@@ -14,8 +14,8 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.style import Style
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.follow_calls import follow_one
-from mcpproxy.cli.screen import Screen
+from mcpproxy.cli.calls.following import follow_one
+from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.demo.client import converse
 from mcpproxy.relay import journal

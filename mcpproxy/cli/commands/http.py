@@ -88,7 +88,7 @@ def run(argv: list[str]) -> int:
 
     lines = None
     if journal and sys.stdout.isatty() and recording.live == "text" and not recording.is_quiet:
-        from mcpproxy.cli import http_lines
+        from mcpproxy.cli.calls import http_lines
 
         lines = http_lines.start(trace)
     code = proxy.run(settings, listener, journal, record if journal else None)

@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.base.style import Style
 from mcpproxy.cli import find_traces, http_sessions
 from mcpproxy.cli.arguments import Parser, UsageError, positive
-from mcpproxy.cli.pager import page
+from mcpproxy.cli.calls.pager import page
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.opening import open_trace
 from mcpproxy.view.filter import Filter, Term, parse_filter
@@ -59,8 +59,8 @@ def run(argv: list[str]) -> int:
         _refuse_with_follow(options, by_frame=by_frame)
     style = terminal_style(colour=options.colour)
     if options.follow and not by_frame:
-        from mcpproxy.cli.follow_calls import follow_calls
-        from mcpproxy.cli.screen import Screen
+        from mcpproxy.cli.calls.following import follow_calls
+        from mcpproxy.cli.calls.screen import Screen
 
         return follow_calls(options.trace, wanted, Screen(colour=options.colour))
     path = find_traces.one(options.trace, tells=options.json)
@@ -73,7 +73,7 @@ def run(argv: list[str]) -> int:
 
 
 def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
-    from mcpproxy.cli.show_calls import listing
+    from mcpproxy.cli.calls.listing import listing
     from mcpproxy.view.view import open_view
 
     with open_view(path) as view:
@@ -84,7 +84,7 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
                 (*wanted.terms, Term("session", (name,))), f"{wanted.text} session:{name}".strip()
             )
         if options.call:
-            from mcpproxy.cli.call_detail import detail
+            from mcpproxy.cli.calls.one_call import detail
 
             for number in options.call:
                 if number > view.count():
@@ -92,19 +92,20 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
                 yield from detail(view, number, style)
         else:
             yield from listing(view, wanted, style, heads=options.http, full=options.full)
+        view.refuse_damage()
 
 
 def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
-    from mcpproxy.cli import show_frames
+    from mcpproxy.cli.calls import frames
 
-    shown = show_frames.shown_in(options.frames or show_frames.EVERYTHING)
+    shown = frames.shown_in(options.frames or frames.EVERYTHING)
     if wanted:
-        shown = show_frames.frames_of_calls(path, wanted, shown)
+        shown = frames.frames_of_calls(path, wanted, shown)
     if options.session:
         shown = http_sessions.session_filter(open_trace(path), options.session, shown)
     if options.json:
-        return show_frames.as_json(path, shown, full=options.full, following=options.follow)
-    return show_frames.as_text(path, shown, style, full=options.full, following=options.follow)
+        return frames.as_json(path, shown, full=options.full, following=options.follow)
+    return frames.as_text(path, shown, style, full=options.full, following=options.follow)
 
 
 def _wanted(text: str, numbers: list[int] | None) -> Filter:
@@ -119,23 +120,23 @@ def _refuse_with_follow(options: argparse.Namespace, *, by_frame: bool) -> None:
 
 
 def _with_spans(argv: list[str]) -> list[str]:
-    """Return the arguments with the value of each ``--frames`` in one word with it, ``-`` for no value."""
+    """Return the arguments with the value of each ``--frames`` in one word with it, ``0-`` for no value."""
     given: list[str] = []
     for argument in argv:
         if given and given[-1] == "--frames":
-            is_span = bool(_SPAN.fullmatch(argument)) and argument != "-"
-            given[-1] = f"--frames={argument if is_span else '-'}"
+            is_span = bool(_SPAN.fullmatch(argument))
+            given[-1] = f"--frames={argument if is_span else '0-'}"
             if is_span:
                 continue
         given.append(argument)
-    return [*given[:-1], "--frames=-"] if given and given[-1] == "--frames" else given
+    return [*given[:-1], "--frames=0-"] if given and given[-1] == "--frames" else given
 
 
 def _span(text: str) -> tuple[int, int | None]:
-    """Read ``3-9``, ``12``, ``40-``, ``-20``, or ``-`` for all: an argparse type."""
+    """Read ``3-9``, ``12``, ``40-`` or ``-20``: an argparse type."""
     first, dash, last = text.partition("-")
     numbers = [part for part in (first, last) if part]
-    if not all(part.isdecimal() for part in numbers) or not text:
+    if not numbers or not all(part.isdecimal() for part in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not a range of frames such as 3-9")
     begin = int(first or 0)
     end = int(last) if last else None if dash else begin

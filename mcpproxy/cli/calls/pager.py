@@ -37,7 +37,8 @@ def page(lines: Iterable[str], *, wanted: bool = True) -> None:
             pager.stdin.write(f"{line}\n".encode("utf-8", "backslashreplace"))
     except (BrokenPipeError, KeyboardInterrupt):
         pass  # the user has seen enough
-    _wait(pager)
+    finally:
+        _wait(pager)
 
 
 def _command() -> list[str]:

@@ -5,8 +5,8 @@ from typing import Final
 
 from mcpproxy.base.style import Style, duration, size
 from mcpproxy.base.visible import visible
-from mcpproxy.cli.call_lines import CallLines, seconds
-from mcpproxy.cli.show_calls import content_lines, head_lines
+from mcpproxy.cli.calls.lines_of_calls import CallLines, seconds
+from mcpproxy.cli.calls.listing import content_lines, head_lines
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.view.calls import FoundRule, Part
 from mcpproxy.view.view import View

@@ -13,9 +13,9 @@ from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.call_lines import CallLines, session_marks
-from mcpproxy.cli.screen import Screen
-from mcpproxy.cli.show_calls import footer_lines, header_lines, last_stderr
+from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
+from mcpproxy.cli.calls.listing import footer_lines, header_lines, last_stderr
+from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
 from mcpproxy.relay import journal

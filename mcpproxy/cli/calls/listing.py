@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.base.style import Style, count, decoded, duration, tally
 from mcpproxy.base.visible import visible
-from mcpproxy.cli.call_lines import CallLines, session_marks
+from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
 from mcpproxy.reports.transcripts.transcript import ending_text
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.records import Header

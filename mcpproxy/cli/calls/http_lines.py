@@ -15,7 +15,7 @@ _WAIT_S: Final = 5.0
 
 def start(trace: str) -> "subprocess.Popen[bytes]":
     """Start to print the calls that are recorded in ``trace``."""
-    command = [sys.executable, "-m", "mcpproxy.cli.http_lines", trace]
+    command = [sys.executable, "-m", "mcpproxy.cli.calls.http_lines", trace]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
 
@@ -30,8 +30,8 @@ def finish(process: "subprocess.Popen[bytes]") -> None:
 
 def main(trace: str) -> None:
     """Print the calls of a recording until it ends."""
-    from mcpproxy.cli.follow_calls import print_calls
-    from mcpproxy.cli.screen import Screen
+    from mcpproxy.cli.calls.following import print_calls
+    from mcpproxy.cli.calls.screen import Screen
     from mcpproxy.errors import TraceError
 
     # Ctrl-C stops the proxy, and its last calls are still to be printed.
