@@ -77,7 +77,11 @@ class View:
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
         self._finding_list: list[tuple[Finding, int]] = []
-        self._read()
+        try:
+            self._read()
+        except BaseException:
+            self._source.close()
+            raise
         self._scan.first_changed = 0
 
     def close(self) -> None:
