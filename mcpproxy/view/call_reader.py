@@ -137,7 +137,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                     if digest := arguments_digest(method, named):
                         return _cut(digest)
                     params = _without(named, TARGETS.get(method, ""))  # the row shows it already
-                return _shown(_without(params, "_meta")) if params else ""
+                return _shown(cast("JSON", _without(params, "_meta"))) if params else ""
             return _text(record.raw)
         case RequestHead():
             return _cut(visible(record.target.partition("?")[2]))

@@ -86,14 +86,14 @@ def run(argv: list[str]) -> int:
 
         follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
 
-    lines = None
-    if journal and sys.stdout.isatty() and recording.live == "text" and not recording.is_quiet:
-        from mcpproxy.cli.calls import http_lines
+    recorder = record if journal else None
+    if not journal or not sys.stdout.isatty() or recording.live != "text" or recording.is_quiet:
+        return proxy.run(settings, listener, journal, recorder)
+    from mcpproxy.cli.calls import http_lines
 
-        lines = http_lines.start(trace)
-    code = proxy.run(settings, listener, journal, record if journal else None)
-    if lines:
-        http_lines.finish(lines)
+    lines = http_lines.start(trace)
+    code = proxy.run(settings, listener, journal, recorder)
+    http_lines.finish(lines)
     return code
 
 

@@ -141,6 +141,8 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
             total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
         changed_s = max(changed_s, inner.status.st_mtime)
         names.append(beside)
+    if not names:  # somebody else has just deleted it
+        return KeptRecording(first, "")
     return OldRecording(tuple(names), total, max(time.time() - changed_s, 0.0))
 
 
@@ -175,9 +177,10 @@ def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
 
 
 def _line(old: OldRecording) -> str:
-    more = f" and {count(len(old.names) - 1, 'file')} beside it" if len(old.names) > 1 else ""
+    first, *others = old.names
+    more = f" and {count(len(others), 'file')} beside it" if others else ""
     age = f"{old.age_s / 86_400:.0f} days" if old.age_s >= 172_800 else duration(int(old.age_s * 1e9))
-    return f"{age:>8}  {size(old.size):>7}  {visible(old.names[0])}{more}"
+    return f"{age:>8}  {size(old.size):>7}  {visible(first)}{more}"
 
 
 def _confirm(what: str) -> None:
