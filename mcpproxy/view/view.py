@@ -18,8 +18,8 @@ from mcpproxy.errors import TraceError
 from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.reader import Trace, gap_note
-from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
+from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
+from mcpproxy.trace.records import CloseRecord, Continued, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view import details
 from mcpproxy.view.call_reader import CallReader
@@ -127,11 +127,15 @@ class View:
         return not self._notes()
 
     def refuse_damage(self) -> None:
-        """Raise if not every line of the recording could be read.
+        """Raise if the recording has a line that is not a record, or has no end.
 
         Raises:
-            TraceError: a line is damaged; the records before it are rows as usual.
+            TraceError: that is so; what was read is rows as usual.
         """
+        last = self._scan.last
+        files = [os.path.basename(path) for path in self._trace.readable_files]
+        if isinstance(last, Continued) and last.file in files:
+            raise TraceError(self.path, None, ENDLESS, "record again")
         if self._fault:
             number, fact, next_step = self._fault
             raise TraceError(self.path, number, fact, next_step)
