@@ -19,15 +19,14 @@ _DEFAULTS: Final = {"LESS": "FRX", "LV": "-c"}
 
 def page(lines: Iterable[str], *, wanted: bool = True) -> None:
     """Print ``lines`` in the user's pager if stdout is a terminal; otherwise, or if not ``wanted``, as is."""
-    command = _command() if wanted and sys.stdout.isatty() else []
-    if not command:
+    program = command() if wanted and sys.stdout.isatty() else []
+    if not program:
         emit(lines)
         return
     sys.stdout.flush()
     environment = {**_DEFAULTS, **os.environ}
     try:
-        # A session of its own would take the terminal from it, so Ctrl-C reaches both: see below.
-        pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+        pager = subprocess.Popen(program, stdin=subprocess.PIPE, env=environment)
     except OSError:
         emit(lines)
         return
@@ -41,16 +40,16 @@ def page(lines: Iterable[str], *, wanted: bool = True) -> None:
         _wait(pager)
 
 
-def _command() -> list[str]:
+def command() -> list[str]:
     """Return the command of the pager; empty if there is none, or if it only copies."""
     named = os.environ.get("PAGER")
     if named is None:
         named = "less" if shutil.which("less") else ""
     try:
-        command = shlex.split(named)
+        parts = shlex.split(named)
     except ValueError:
         return []
-    return [] if command == ["cat"] else command
+    return [] if parts == ["cat"] else parts
 
 
 def _wait(pager: "subprocess.Popen[bytes]") -> None:
