@@ -11,6 +11,8 @@ from typing import Final
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _LINE_FEED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
 _INDENT: Final = "  "
+_DEEPEST: Final = 40
+"""From this depth on lines are not indented further, so that a deep value stays about as long as it is."""
 
 
 def laid_out(text: str, width: int = 80) -> Iterator[str]:
@@ -26,26 +28,26 @@ def laid_out(text: str, width: int = 80) -> Iterator[str]:
         following = tokens[index + 1] if index + 1 < len(tokens) else ""
         if token in "{[" and (end := ends.get(index)) is not None:
             length = length_to[end] - length_to[index]
-            inner = tokens[index : end + 1]
-            if len(line) + length <= width and not any(map(_LINE_FEED.search, inner)):
+            is_short = len(line) + length <= width
+            if is_short and not any(map(_LINE_FEED.search, inner := tokens[index : end + 1])):
                 line += _on_one_line(inner)
                 index = end
             elif end > index + 1:
                 yield line + token
                 depth += 1
-                line = _INDENT * depth
+                line = _INDENT * min(depth, _DEEPEST)
             else:
                 line += token
         elif token in "}]" and line.strip():
             yield line
             depth = max(depth - 1, 0)
-            line = _INDENT * depth + token
+            line = _INDENT * min(depth, _DEEPEST) + token
         elif token in "}]":
             depth = max(depth - 1, 0)
-            line = _INDENT * depth + token
+            line = _INDENT * min(depth, _DEEPEST) + token
         elif token == ",":
             yield line + token
-            line = _INDENT * depth
+            line = _INDENT * min(depth, _DEEPEST)
         elif token == ":":
             line += ": "
         elif following != ":" and "\\n" in token:
