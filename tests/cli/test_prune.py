@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,9 +132,8 @@ def strange_journal(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", [not_a_trace, linked, hard_linked, strange_journal])
-def test_what_is_not_ours_stays(mcpproxy: Mcpproxy, folder: Path, make: object) -> None:
-    assert callable(make)
-    path: Path = make(folder)
+def test_what_is_not_ours_stays(mcpproxy: Mcpproxy, folder: Path, make: Callable[[Path], Path]) -> None:
+    path = make(folder)
     if not path.is_symlink():
         aged(path, 31)
     said = mcpproxy("prune", "--older-than", "30d", "--yes")
