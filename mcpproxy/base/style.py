@@ -54,12 +54,29 @@ class Style:
 
     def shorten(self, text: str, limit: int) -> str:
         """Return ``text`` shortened to at most ``limit`` columns, with a mark if it was cut."""
-        if len(text) <= limit:
+        if columns(text) <= limit:
             return text
-        return text[: max(limit - len(self.ellipsis), 0)] + self.ellipsis
+        room = max(limit - len(self.ellipsis), 0)
+        if text.isascii():
+            return text[:room] + self.ellipsis
+        taken = 0
+        for index, char in enumerate(text):
+            taken += columns(char)
+            if taken > room:
+                return text[:index] + self.ellipsis
+        return text
 
 
 PLAIN: Final = Style()
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal ``text`` takes: characters of East Asia take two."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width  # most text needs it not
+
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 
 
 def decoded(raw: bytes) -> str:

@@ -1,30 +1,84 @@
-"""Find recordings on disk: by path, in a folder, or the latest in the state directory."""
+"""Find recordings on disk: by path, by a handle, or in a folder.
+
+A handle names a recording of the state directory in a few characters:
+
+- nothing: the latest;
+- ``-2``: the one before the latest, and so on; ``-1`` is the latest;
+- a label: the latest recording with that label;
+- a part of the file name that no other recording there has.
+
+A file of that name comes first.
+"""
 
 import os
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from mcpproxy.base import paths
+from mcpproxy.base.files import open_regular
 from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.terminal import tell
 from mcpproxy.trace import chain
 
 SUFFIX = ".jsonl"
 JOURNAL_SUFFIX = ".jsonl.journal"
 
+HELP: Final = "a recording: its file, -2 for the one before the latest, its label, or a part of its name"
+"""What the help says about a TRACE argument."""
 
-def expand(path: str) -> list[str]:
-    """Return the traces that ``path`` names: itself, or all below a folder, sorted.
+_NAME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
+"""The names that mcpproxy gives: time, label, number of the process."""
+_STARTED: Final = re.compile(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
+_HEADER_BYTES: Final = 64 << 10
+_CANDIDATES: Final = 5
 
-    For the path of a journal folder, the trace of that journal is returned.
+
+def expand(named: str | None, *, tells: bool = True) -> list[str]:
+    """Return the traces that ``named`` means: a file, all below a folder, or the one with this handle.
+
+    For the path of a journal folder, the trace of that journal is returned. If ``named`` is a handle,
+    ``tells`` says on stderr which recording it means.
 
     Raises:
-        UsageError: the folder holds no traces.
+        UsageError: the folder holds no traces, or the handle means no recording, or more than one.
     """
-    if path.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
-        return [path.rstrip(os.sep).removesuffix(".journal")]
-    if not os.path.isdir(path):
-        return [path]
-    if found := sorted(set(_below(path))):
+    if named is None or _is_handle(named):
+        found = _with_handle(named)
+        if found and tells:
+            tell(f"{'the latest recording' if named is None else named}: {found}")
+        return [found or named or ""]
+    if named.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
+        return [named.rstrip(os.sep).removesuffix(".journal")]
+    if not os.path.isdir(named):
+        return [named]
+    if found := sorted(set(_below(named))):
         return found
-    raise UsageError(path, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded")
+    raise UsageError(named, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded")
+
+
+def one(named: str | None, *, tells: bool = True) -> str:
+    """Return the one trace that ``named`` means; see ``expand``.
+
+    Raises:
+        UsageError: it means none, or a folder with several.
+    """
+    found = expand(named, tells=tells)
+    if len(found) > 1:
+        fact = f"a folder with {len(found)} recordings, and one is needed"
+        raise UsageError(named or "", fact, f"name one of them: mcpproxy list {named}")
+    return found[0]
+
+
+def every(named: Sequence[str]) -> list[str]:
+    """Return the recordings that the arguments ``named`` mean, each once; without any, the latest.
+
+    Raises:
+        UsageError: as in ``expand``.
+    """
+    found = [path for each in named or (None,) for path in expand(each)]
+    return list(dict.fromkeys(one_path_per_recording(found)))
 
 
 def one_path_per_recording(paths: list[str]) -> list[str]:
@@ -35,17 +89,8 @@ def one_path_per_recording(paths: list[str]) -> list[str]:
     return list(named.values())
 
 
-def _below(folder: str) -> Iterator[str]:
-    for where, folders, files in os.walk(folder):
-        for name in folders:
-            if name.endswith(JOURNAL_SUFFIX):
-                yield os.path.join(where, name.removesuffix(".journal"))
-        folders[:] = [name for name in folders if not name.endswith(JOURNAL_SUFFIX)]
-        yield from (os.path.join(where, name) for name in files if name.endswith(SUFFIX))
-
-
 def recent(folder: str) -> list[str]:
-    """Return the traces directly in ``folder``, the latest first; their names sort by time.
+    """Return the recordings directly in ``folder``, the latest first; of a rotated one the first file.
 
     Raises:
         UsageError: ``folder`` cannot be read.
@@ -59,4 +104,72 @@ def recent(folder: str) -> list[str]:
             folder, (error.strerror or "unreadable").lower(), "name a folder of traces"
         ) from None
     traces = {n.removesuffix(".journal") for n in names if n.endswith((SUFFIX, JOURNAL_SUFFIX))}
-    return [os.path.join(folder, name) for name in sorted(traces, reverse=True)]
+    first = [name for name in traces if not _is_continuation(name, traces)]
+    return [
+        os.path.join(folder, name)
+        for name in sorted(first, key=lambda name: (_start_of(folder, name), name), reverse=True)
+    ]
+
+
+def _is_handle(named: str) -> bool:
+    """Whether ``named`` is no path: there is no such file, and it does not name a folder either."""
+    return bool(named) and os.sep not in named and not os.path.lexists(named) and "\0" not in named
+
+
+def _with_handle(handle: str | None) -> str:
+    """Return the recording of the state directory with a handle; empty if none matches."""
+    folder = paths.state_dir()
+    found = recent(folder)
+    if handle is None or re.fullmatch(r"-[1-9]\d{0,8}", handle):
+        place = -int(handle or "-1")
+        if not found:
+            step = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
+            raise UsageError(folder, "nothing recorded yet", step)
+        if place > len(found):
+            raise UsageError(handle or "", f"there are {len(found)} in {folder}", "see mcpproxy list")
+        return found[place - 1]
+    names = {path: os.path.basename(path) for path in found}
+    for path, name in names.items():
+        if handle in (name, name.removesuffix(SUFFIX)):
+            return path
+    for path, name in names.items():
+        if (parts := _NAME.fullmatch(name)) and parts[7] == handle:
+            return path
+    matching = [path for path, name in names.items() if handle in name]
+    if len(matching) > 1:
+        shown = [names[path] for path in matching[:_CANDIDATES]]
+        more = f" and {len(matching) - _CANDIDATES} more" if len(matching) > _CANDIDATES else ""
+        fact = f"{len(matching)} recordings have this in their name"
+        raise UsageError(handle, fact, f"write more of one of {', '.join(shown)}{more}")
+    return matching[0] if matching else ""
+
+
+def _below(folder: str) -> Iterator[str]:
+    for where, folders, files in os.walk(folder):
+        for name in folders:
+            if name.endswith(JOURNAL_SUFFIX):
+                yield os.path.join(where, name.removesuffix(".journal"))
+        folders[:] = [name for name in folders if not name.endswith(JOURNAL_SUFFIX)]
+        yield from (os.path.join(where, name) for name in files if name.endswith(SUFFIX))
+
+
+def _is_continuation(name: str, names: set[str]) -> bool:
+    """Whether ``name`` is that of a later file of a rotated recording: ``NAME.2.jsonl``."""
+    stem, _, number = name.removesuffix(SUFFIX).rpartition(".")
+    return number.isdecimal() and stem + SUFFIX in names
+
+
+def _start_of(folder: str, name: str) -> str:
+    """Return when a recording began, as a text that sorts: by its name, its header, or its file."""
+    if parts := _NAME.fullmatch(name):
+        year, month, day, hour, minute, second = parts.groups()[:6]
+        return f"{year}-{month}-{day}T{hour}:{minute}:{second}"
+    path = os.path.join(folder, name)
+    try:
+        with open(open_regular(path, follows=True), "rb") as file:
+            if header := _STARTED.search(file.readline(_HEADER_BYTES)):
+                return header[1].decode()
+        changed_s = os.stat(path).st_mtime
+    except OSError:
+        return ""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(changed_s))

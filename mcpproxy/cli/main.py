@@ -37,6 +37,7 @@ COMMANDS = {
             "mcpproxy.cli.commands.view.stats",
             "counts, latencies, sizes and tokens per tool and method",
         ),
+        "prune": ("mcpproxy.cli.commands.prune", "delete recordings that are older than an age"),
     },
     "Replay": {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),

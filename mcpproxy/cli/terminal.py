@@ -6,7 +6,7 @@ Control characters are escaped here again, except colour sequences, in case a ca
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.style import Style
@@ -18,6 +18,7 @@ _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 def terminal_style(*, colour: bool = True) -> Style:
     """Return the style for stdout: with colours and a width on a terminal, without them otherwise.
 
+    ``COLUMNS`` sets the width in both cases, as in other programs.
     ``NO_COLOR`` (https://no-color.org), a dumb terminal and ``colour=False`` turn colours off.
     """
     stdout = sys.stdout
@@ -26,24 +27,31 @@ def terminal_style(*, colour: bool = True) -> Style:
         unicode = True
     except UnicodeEncodeError:
         unicode = False
+    given = os.environ.get("COLUMNS", "")
+    columns = int(given) if given.isdecimal() and 0 < int(given) < 10_000 else None
     if not stdout.isatty():
-        return Style(unicode=unicode)
+        return Style(width=columns, unicode=unicode)
     use_colour = colour and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     try:
         width = os.get_terminal_size(stdout.fileno()).columns or 80
     except OSError:
         width = 80
-    return Style(use_colour, width, unicode)
+    return Style(use_colour, columns or width, unicode)
 
 
 def emit(lines: Iterable[str], *, flush: bool = False) -> None:
     """Print ``lines``; with ``flush``, each line is written immediately."""
     write = sys.stdout.write
-    has_colours = sys.stdout.isatty()
-    for line in lines:
-        write((_around_colours(line) if has_colours else visible_lines(line)) + "\n")
+    for line in safe_lines(lines, has_colours=sys.stdout.isatty()):
+        write(line + "\n")
         if flush:
             sys.stdout.flush()
+
+
+def safe_lines(lines: Iterable[str], *, has_colours: bool) -> Iterator[str]:
+    """Yield ``lines`` with every control character escaped, except colour sequences if there may be any."""
+    for line in lines:
+        yield _around_colours(line) if has_colours else visible_lines(line)
 
 
 def tell(message: str) -> None:

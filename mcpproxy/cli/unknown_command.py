@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.cli.arguments import UsageError, nearest, nearest_option
 from mcpproxy.cli.new_recording import RUN_OPTIONS
 
-_FILES: Final = "recordings are files: mcpproxy list says where, to move or delete them there"
+_FILES: Final = "recordings are files: mcpproxy list says where; mcpproxy prune deletes old ones"
 _CONFIGURE: Final = "did you mean wrap? It puts mcpproxy before a server of a host"
 
 INSTEAD: Final = {

@@ -13,7 +13,7 @@ REVISION: Final = "2025-11-25"
 
 
 def converse(server: subprocess.Popen[bytes]) -> None:
-    """Initialize, list the tools, call two of them, close stdin and wait for the server to exit."""
+    """Initialize, list the tools, call them, close stdin and wait for the server to exit."""
     assert server.stdin
     assert server.stdout
     session = DemoClient(server.stdin, server.stdout)
@@ -22,6 +22,7 @@ def converse(server: subprocess.Popen[bytes]) -> None:
     session.notify("notifications/initialized")
     session.request("tools/list")
     session.request("tools/call", {"name": "forecast", "arguments": {"city": "Oslo"}})
+    session.request("tools/call", {"name": "forecast", "arguments": {"city": "Atlantis"}})
     session.request("tools/call", {"name": "stations", "arguments": {}})
     session.request("ping")
     server.stdin.close()

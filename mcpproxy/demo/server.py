@@ -50,6 +50,9 @@ def answer(request: Object) -> Object:
             return result(request_id, {})
         case {"method": "tools/list"}:
             return result(request_id, {"tools": [FORECAST, STATIONS]})
+        case {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": "Atlantis"}}}:
+            # No fault: a tool that fails says so in its result.
+            return result(request_id, text("no such city: Atlantis") | {"isError": True})
         case {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": str(city)}}}:
             # Fault: stdout belongs to the protocol; this line belongs on stderr.
             sys.stdout.write(f"looking up {city} ...\n")

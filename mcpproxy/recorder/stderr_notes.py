@@ -60,7 +60,7 @@ class StderrNotes:
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file."""
-        parts = [_frames(tally.frames), _findings(tally.total_findings)]
+        parts = [_frames(tally.frames), _findings(tally.total_findings, lists_info=self._mode != "text")]
         for repeated in tally.more:
             kind = (repeated.rule, repeated.blame, repeated.requirement)
             if kind in self._repeats:
@@ -111,11 +111,14 @@ def _frames(frames: Mapping[Sender, int]) -> str:
     return f"{frames['client']} frame{plural} from the client, {frames['server']} from the server"
 
 
-def _findings(findings: Mapping[Severity, int]) -> str:
+def _findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:
     if not any(findings.values()):
         return "no findings"
-    return ", ".join(
-        f"{count} {severity}{'' if count == 1 or severity == 'info' else 's'}"
+    words = {
+        severity: f"{count} {severity}{'' if count == 1 or severity == 'info' else 's'}"
         for severity, count in findings.items()
         if count
-    )
+    }
+    if "info" in words and not lists_info:
+        words["info"] += " not listed here"
+    return ", ".join(words.values())

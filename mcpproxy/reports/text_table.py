@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Sequence
 
-from mcpproxy.base.style import PLAIN, Style
+from mcpproxy.base.style import PLAIN, Style, columns
 
 
 def table(
@@ -16,12 +16,13 @@ def table(
 
     ``paint(column, cell, padded)`` returns a cell of the body in colour; ``padded`` is the cell with spaces.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []
     for number, row in enumerate(rows):
         cells: list[str] = []
         for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            padded = cell.rjust(width) if column in right else cell.ljust(width)
+            space = " " * (width - columns(cell))
+            padded = space + cell if column in right else cell + space
             if column == len(row) - 1:
                 padded = padded.rstrip()
             if number == 0:

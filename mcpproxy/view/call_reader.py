@@ -14,6 +14,7 @@ from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Call, Kind
 from mcpproxy.view.columns import NO_CODE, OUTCOMES, SEVERITIES, TARGETS, Columns
+from mcpproxy.view.digest import arguments_digest, result_digest
 from mcpproxy.view.source import Source
 
 PREVIEW_CHARACTERS: Final = 240
@@ -61,10 +62,10 @@ class CallReader:
         answer_line = columns.answer_line[row]
         kind, outcome = columns.kind_of(row), OUTCOMES[columns.outcome[row]]
         asked = self.record(columns.first_line[row])
-        answer, result = self._answer(row, answer_line)
         method, target = self.name(row)
+        answer, result = self._answer(row, answer_line, method)
         code = columns.code[row]
-        message = _single(asked, columns.elements.get(row)) if kind is Kind.REQUEST else {}
+        message = _single(asked, columns.elements.get(row)) if kind in (Kind.REQUEST, Kind.ANSWER) else {}
         id = message.get("id")
         latency_ns = columns.latency_ns[row]
         waits = kind in (Kind.REQUEST, Kind.EXCHANGE) and not answer_line
@@ -95,13 +96,13 @@ class CallReader:
             exchange=getattr(asked, "exchange", 0),
         )
 
-    def _answer(self, row: int, line: int) -> tuple[int | None, str]:
+    def _answer(self, row: int, line: int, method: str) -> tuple[int | None, str]:
         """Return the sequence number and the preview of the answer to a row."""
         if not line:
             return None, ""
         if self._columns.answer_bytes[row] < _LARGE_BYTES or row in self._columns.answer_elements:
             answer = self.record(line)
-            return _seq(answer), result_preview(answer, self._columns.answer_elements.get(row))
+            return _seq(answer), result_preview(answer, self._columns.answer_elements.get(row), method)
         head = self._source.read(self._columns.line_offset[line], _HEAD_BYTES)
         seq = _SEQ.search(head)
         return int(seq[1]) if seq else 0, beginning_preview(head)
@@ -144,7 +145,12 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                 params = members.get("params", members.get("result", members.get("error")))
                 if method in _WITH_ARGUMENTS and isinstance(params, dict):
                     params = cast("dict[str, Any]", params).get("arguments", {})
-                return "" if params is None else _shown(_without_meta(params))
+                elif isinstance(params, dict):
+                    named = cast("dict[str, Any]", params)
+                    if digest := arguments_digest(method, named):
+                        return _cut(digest)
+                    params = _without(named, TARGETS.get(method, ""))  # the row shows it already
+                return _shown(cast("JSON", _without(params, "_meta"))) if params else ""
             return _text(record.raw)
         case RequestHead():
             return shortened(record.target.partition("?")[2])
@@ -158,8 +164,9 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
             return ""
 
 
-def result_preview(record: object, element: int | None = None) -> str:
-    """Return what an answer says, on one line: the text of the content, or the message of the error."""
+def result_preview(record: object, element: int | None = None, method: str = "") -> str:
+    """Return what an answer to ``method`` says, on one line: the text of the content, or the message of the
+    error."""
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message = _single(record, element)
@@ -172,11 +179,13 @@ def result_preview(record: object, element: int | None = None) -> str:
     result: Any = message["result"]
     if isinstance(result, dict):
         members = cast("dict[str, Any]", result)
+        if digest := result_digest(method, members):
+            return shortened(digest)
         if isinstance(members.get("content"), list) and (text := content_preview(members["content"])):
             return text
         if "content" in members and "structuredContent" in members:
             result = members["structuredContent"]
-    return _shown(_without_meta(result))
+    return _shown(_without(result, "_meta"))
 
 
 def shortened(text: str) -> str:
@@ -230,10 +239,11 @@ _RESULT: Final = re.compile(rb'"(?:result|error)"\s*+:\s*+')
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
 
-def _without_meta(value: Any) -> Any:
+def _without(value: Any, name: str) -> Any:
+    """Return ``value`` without one of its members, if it is an object."""
     if not isinstance(value, dict):
         return value
-    return {name: member for name, member in cast("dict[str, Any]", value).items() if name != "_meta"}
+    return {each: member for each, member in cast("dict[str, Any]", value).items() if each != name}
 
 
 def _shown(value: JSON) -> str:

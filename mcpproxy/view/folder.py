@@ -19,7 +19,8 @@ from mcpproxy.protocol.jsonrpc import Request, Response
 from mcpproxy.recorder.liveness import is_relay_alive
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
-from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
+from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import CloseRecord, Continued, Header
 from mcpproxy.view.peers import SessionFacts
@@ -39,8 +40,9 @@ class RecordingEntry:
 
     ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening it completes it),
     ``starting`` (there is no trace yet), or ``unreadable``; ``ended`` says in words how it ended, or what is
-    wrong. ``started_ns`` is the time of its start since 1970 in nanoseconds, 0 if it is unknown. Counts and
-    the duration are ``None`` where the ends of the file do not give them.
+    wrong, and ``ending`` the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is the time of
+    its start since 1970 in nanoseconds, 0 if it is unknown. Counts and the duration are ``None`` where the
+    ends of the file do not give them.
 
     A recording in several files is one entry; ``path`` is its first file, ``files`` their number.
     """
@@ -48,6 +50,7 @@ class RecordingEntry:
     path: str
     state: str
     ended: str = ""
+    ending: str = ""
     label: str = ""
     transport: str = ""
     upstream: str = ""
@@ -110,8 +113,16 @@ def recordings(folder: str) -> list[RecordingEntry]:
 
 
 def recording(path: str) -> RecordingEntry:
-    """Return the entry of one file."""
-    return _ends(path).entry
+    """Return the entry of one recording. ``path`` is its first file."""
+    first = last = _ends(path)
+    found = {first.name: first}
+    while last.goes_on_in and last.goes_on_in not in found and chain.is_name(last.goes_on_in):
+        following = os.path.join(os.path.dirname(path), last.goes_on_in)
+        if not os.path.exists(following):
+            break
+        last = _ends(following)
+        found[last.name] = last
+    return _joined(first, found)
 
 
 def _joined(first: _Ends, found: Mapping[str, _Ends]) -> RecordingEntry:
@@ -128,6 +139,7 @@ def _joined(first: _Ends, found: Mapping[str, _Ends]) -> RecordingEntry:
         entry,
         state=said.state,
         ended=said.ended,
+        ending=said.ending,
         duration_ns=said.duration_ns,
         frames=said.frames,
         findings=said.findings,
@@ -143,13 +155,12 @@ def _ends(path: str) -> _Ends:
         return _Ends(name, _from_journal(path))
     except (OSError, McpProxyError) as fault:
         reason = (fault.strerror or "unreadable").lower() if isinstance(fault, OSError) else str(fault)
-        return _Ends(name, RecordingEntry(path, "unreadable", visible(reason)))
+        return _Ends(name, RecordingEntry(path, "unreadable", visible(reason), visible(reason)))
     lines = head.splitlines(keepends=True)
     header = _record(lines[0]) if lines else None
     if not isinstance(header, Header):
-        return _Ends(
-            name, RecordingEntry(path, "unreadable", f"{os.path.basename(shown)} is not a trace", size=size)
-        )
+        fault = f"{os.path.basename(shown)} is not a trace"
+        return _Ends(name, RecordingEntry(path, "unreadable", fault, "not a trace", size=size))
     facts, first_ns = _handshake(lines[1:])
     entry = replace(
         _from_header(path, header),
@@ -166,10 +177,11 @@ def _ends(path: str) -> _Ends:
     if isinstance(last, CloseRecord | Continued):
         return _ended(name, entry, header, last)
     state = "running" if _is_recording(path, header) else "ended" if header.imported else "cut"
-    at_ns, frames = _last_counts(tail)
-    return _Ends(
-        name, replace(entry, state=state, ended=state, duration_ns=at_ns, frames=frames), header.continues
-    )
+    at_ns, seq = _last_counts(tail)
+    # Over HTTP heads have sequence numbers, too.
+    frames = None if header.transport == "http" else seq
+    entry = replace(entry, state=state, ended=state, ending=state, duration_ns=at_ns, frames=frames)
+    return _Ends(name, entry, header.continues)
 
 
 def _from_header(path: str, header: Header) -> RecordingEntry:
@@ -195,7 +207,7 @@ def _from_journal(path: str) -> RecordingEntry:
     """Return the entry of a recording of which there is only a journal."""
     folder = journal.folder(path)
     if not os.path.isdir(folder):
-        return RecordingEntry(path, "unreadable", "no such file")
+        return RecordingEntry(path, "unreadable", "no such file", "no such file")
     from mcpproxy.recorder.recovery import header_in_journal  # few recordings need it
 
     try:
@@ -204,7 +216,7 @@ def _from_journal(path: str) -> RecordingEntry:
         header = None
     entry = RecordingEntry(path, "cut") if header is None else _from_header(path, header)
     state = "starting" if _is_recording(path, header) else "cut"
-    return replace(entry, state=state, ended=state)
+    return replace(entry, state=state, ended=state, ending=state)
 
 
 def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord | Continued) -> _Ends:
@@ -219,12 +231,31 @@ def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord |
     if isinstance(last, Continued):
         state = "running" if _is_recording(entry.path, header) else "cut"
         said = f"goes on in {visible(last.file)}"
-        entry = replace(entry, state=state, ended=said, duration_ns=last.observed_at_ns)
+        entry = replace(entry, state=state, ended=said, ending=said, duration_ns=last.observed_at_ns)
         return _Ends(name, entry, header.continues, last.file)
     close = last.close
     said = ending_text(close, header.transport)
-    entry = replace(entry, state="ended", ended=said, duration_ns=close.observed_at_ns)
+    entry = replace(
+        entry,
+        state="ended",
+        ended=said,
+        ending=_ending(close, header.transport),
+        duration_ns=close.observed_at_ns,
+    )
     return _Ends(name, entry, header.continues)
+
+
+def _ending(close: Close, transport: str) -> str:
+    """Return how a recording ended in a word or two. Over HTTP that is the end of mcpproxy."""
+    match close.ending:
+        case "exited" if transport == "http" and close.exit_code == 0:
+            return "stopped"
+        case "exited":
+            return f"exit {close.exit_code}"
+        case "signalled":
+            return f"signal {close.signal}"
+        case ending:
+            return ending
 
 
 def _read_ends(path: str) -> tuple[bytes, bytes, int]:

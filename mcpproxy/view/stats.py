@@ -11,6 +11,7 @@ from typing import Final
 from mcpproxy.base.visible import visible
 from mcpproxy.view.calls import ERRORS, Kind, Outcome
 from mcpproxy.view.columns import FROM_SERVER, KINDS, OUTCOMES
+from mcpproxy.view.filter import Filter
 from mcpproxy.view.view import View
 
 BYTES_PER_TOKEN: Final = 4
@@ -86,8 +87,9 @@ class StatisticsBuilder:
         self._groups: Final[dict[tuple[str, str | None, str], _Group]] = {}
         self._tools: Final[dict[tuple[str, str], ToolCost]] = {}
 
-    def add(self, view: View) -> None:
-        """Add the calls and the tools of a recording."""
+    def add(self, view: View, wanted: Filter | None = None) -> None:
+        """Add the tools of a recording, and its calls; only those that pass the filter ``wanted``."""
+        passing = set(view.numbers(wanted)) if wanted else None
         self._recordings += 1
         self._frames += view.frames
         self._duration_ns += view.duration_ns
@@ -100,6 +102,8 @@ class StatisticsBuilder:
         of_name: dict[tuple[int, int], _Group] = {}
         for row, (kind, name, outcome, latency_ns, answered, size_in, size_out) in enumerate(rows):
             if not row or (kind != request and kind != request_of_server):
+                continue
+            if passing is not None and row not in passing:
                 continue
             group = of_name.get((kind, name))
             if group is None:

@@ -8,17 +8,19 @@ import os
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
+from mcpproxy.errors import TraceError
 from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.reader import Trace, gap_note
-from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
+from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
+from mcpproxy.trace.records import CloseRecord, Continued, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view import details, saved_index
 from mcpproxy.view.call_reader import CallReader
@@ -73,14 +75,18 @@ class View:
         self._scan = kept or Scan(Columns())
         self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
-        self._fault = ""
+        self._fault: tuple[int, str, str] | None = None
         self._torn = ""
         self._summaries: tuple[SessionSummary, ...] | None = None
         self._selected: dict[Filter, _Selection] = {}
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
         self._finding_list: list[tuple[Finding, int]] = []
-        self._read()
+        try:
+            self._read()
+        except BaseException:
+            self._source.close()
+            raise
         if kept is None:
             self._save()
         self._scan.first_changed = 0
@@ -127,6 +133,20 @@ class View:
         """Whether nothing is known to be missing."""
         return not self._notes()
 
+    def refuse_damage(self) -> None:
+        """Raise if the recording has a line that is not a record, or has no end.
+
+        Raises:
+            TraceError: that is so; what was read is rows as usual.
+        """
+        last = self._scan.last
+        files = [os.path.basename(path) for path in self._trace.readable_files]
+        if isinstance(last, Continued) and last.file in files:
+            raise TraceError(self.path, None, ENDLESS, "record again")
+        if self._fault:
+            number, fact, next_step = self._fault
+            raise TraceError(self.path, number, fact, next_step)
+
     @property
     def not_judged(self) -> str:
         """Why the findings of the recording are not all that there would be; empty if it was judged."""
@@ -137,6 +157,20 @@ class View:
             fault = visible(tally.judge_error)
             return f"the judge failed while recording ({fault}); mcpproxy check judges it again"
         return ""
+
+    @property
+    def judge_error(self) -> str:
+        """Why the judge failed while recording; empty if it did not."""
+        tally = self._scan.last.tally if self._scan.last else None
+        return visible(tally.judge_error or "") if tally else ""
+
+    @property
+    def found(self) -> Mapping[Severity, int]:
+        """How many findings of each severity there are, with those that were only counted."""
+        tally = self._scan.last.tally if self._scan.last else None
+        if tally:
+            return dict(tally.total_findings)
+        return Counter(finding.severity for finding, _ in self._findings())
 
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:
@@ -370,7 +404,9 @@ class View:
                     self._progress(Progress(scan.end_offset, source.size, columns.rows))
         except NotARecordError as fault:
             self._fault = (
-                f"line {columns.lines + 1}: {fault}; the {columns.lines} records before it are whole"
+                columns.lines + 1,
+                str(fault),
+                f"the {columns.lines} records before it are whole",
             )
         if not self.running and not self._fault and (rest := source.line_at(scan.end_offset)):
             try:  # without its line feed, the last line may be whole
@@ -439,7 +475,8 @@ class View:
             assert isinstance(gap, Gap)
             notes.append(gap_note(gap))
         if self._fault:
-            notes.append(self._fault)
+            number, fact, next_step = self._fault
+            notes.append(f"line {number}: {fact}; {next_step}")
         else:
             notes += [self._torn] if self._torn else []
             notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)

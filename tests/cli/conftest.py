@@ -23,7 +23,8 @@ Mcpproxy = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory of the test's own, not created yet."""
+    """A state directory of the test's own, not created yet; and no width but that of a pipe."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "mcpproxy"
 

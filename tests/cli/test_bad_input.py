@@ -82,10 +82,7 @@ def test_a_trace_of_somebody_else(
 
 
 ARGUMENTS = {
-    "check without a trace": (
-        ["check"],
-        "check: the following arguments are required: TRACE-or-folder; see ",
-    ),
+    "check with nothing recorded": (["check"], "nothing recorded yet; "),
     "check of a folder without traces": (["check", "{folder}"], "{folder}: no traces in this folder; "),
     "check in an unknown format": (["check", "x", "--format", "xml"], "invalid choice: 'xml'"),
     "check with an unknown option": (
@@ -99,11 +96,11 @@ ARGUMENTS = {
     ),
     "show of a folder": (
         ["show", "{folder}"],
-        "{folder}: a folder, and show takes one trace; list its traces: ",
+        "{folder}: no traces in this folder; ",
     ),
     "show of two traces": (["show", "a", "b"], "show: unrecognized arguments: b; "),
     "show of frames that are no range": (
-        ["show", "x", "--frames", "many"],
+        ["show", "x", "--frames=many"],
         "'many' is not a range of frames such as 3-9",
     ),
     "show of no frames": (["show", "x", "--frames", "-"], "'-' is not a range"),

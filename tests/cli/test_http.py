@@ -30,7 +30,7 @@ def trace(tmp_path: Path) -> str:
 
 
 def test_a_conversation_over_http(mcpproxy: Mcpproxy, trace: str) -> None:
-    shown = mcpproxy("show", trace)
+    shown = mcpproxy("show", "--frames", trace)
     assert (shown.code, shown.err) == (0, "")
     lines = [line for line in shown.out.splitlines() if "└" not in line]
     assert lines[1] == "srv, 2026-11-21 10:20:30 UTC: http://127.0.0.1:3001/mcp"
@@ -57,7 +57,7 @@ def test_a_conversation_over_http(mcpproxy: Mcpproxy, trace: str) -> None:
 
 
 def test_heads_in_full(mcpproxy: Mcpproxy, trace: str) -> None:
-    out = mcpproxy("show", "--full", trace).out
+    out = mcpproxy("show", "--frames", "--full", trace).out
     assert "Authorization: Bearer masked(len=6,visible=yes,hash=" in out
     assert "mcpproxy connection 1: connected: 127.0.0.1:5 to 127.0.0.1:3001" in out
     assert "end #1\n" in out
@@ -111,11 +111,13 @@ def sessions(mcpproxy: Mcpproxy, trace: str) -> list[str]:
 
 def test_one_session_is_shown(mcpproxy: Mcpproxy, two: str) -> None:
     first, second = sessions(mcpproxy, two)
-    out = mcpproxy("show", "--session", second[:5], two).out
+    out = mcpproxy("show", "--frames", "--session", second[:5], two).out
     assert "#2 POST /mcp" in out
     assert "#1 POST" not in out
     assert first not in out
     assert "mcpproxy was stopped" in out
+    calls = mcpproxy("show", "--session", second[:5], two).out
+    assert f"2 rows of 3 shown: session:{second}" in calls
 
 
 def test_one_session_is_reported_on(mcpproxy: Mcpproxy, two: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.commands.list import TAIL_BYTES, summarise
+from mcpproxy.view.folder import recording
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, frame
@@ -20,10 +20,10 @@ def test_lists_the_latest_first(mcpproxy: Mcpproxy, state_dir: Path) -> None:
     listed = mcpproxy("list")
     assert (listed.code, listed.err) == (0, "")
     assert listed.out.splitlines() == [
-        "STARTED (UTC)        LABEL    DURATION  FRAMES  FINDINGS     ENDED   TRACE",
-        f"2026-11-21 10:20:30  weather    12.3 s       5  1 error      exit 0  {bad}",
-        f"2026-11-21 10:20:30  weather    350 ms       3  -            cut     {cut}",
-        f"2026-11-21 10:20:30  weather    12.3 s       5  no findings  exit 0  {old}",
+        "    STARTED (UTC)        LABEL    SERVER  CLIENT  DURATION  FRAMES  FINDINGS     ENDED   TRACE",
+        f"-1  2026-11-21 10:20:30  weather  s 1     c 1       12.3 s       5  1 error      exit 0  {bad}",
+        f"-2  2026-11-21 10:20:30  weather  s 1     c 1       350 ms       3  -            cut     {cut}",
+        f"-3  2026-11-21 10:20:30  weather  s 1     c 1       12.3 s       5  no findings  exit 0  {old}",
     ]
 
 
@@ -37,6 +37,8 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
                 "transport": "stdio",
                 "upstream": None,
                 "label": "weather",
+                "server": None,
+                "client": None,
                 "started_at": "2026-11-21T10:20:30.123456Z",
                 "duration_ns": None,
                 "frames": None,
@@ -51,15 +53,15 @@ def test_a_held_lock_means_running(tmp_path: Path) -> None:
     path = recordings.write(tmp_path / "t.jsonl", HANDSHAKE)
     (tmp_path / "t.jsonl.journal").mkdir()
     with (tmp_path / "t.jsonl.journal" / "lock").open("w") as lock:
-        assert summarise(path).ended == "cut"
+        assert recording(path).ending == "cut"
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert summarise(path).ended == "running"
+        assert recording(path).ending == "running"
 
 
 def test_a_journal_without_its_trace_is_listed_too(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl.journal").mkdir()
     assert mcpproxy("list", str(tmp_path)).out.splitlines()[1].split() == [
-        *"-----",
+        *"-------",
         "cut",
         str(tmp_path / "t.jsonl"),
     ]
@@ -68,16 +70,16 @@ def test_a_journal_without_its_trace_is_listed_too(mcpproxy: Mcpproxy, tmp_path:
 def test_the_middle_of_a_file_is_not_read(tmp_path: Path) -> None:
     """Megabytes of damage in between change nothing."""
     path = tmp_path / "t.jsonl"
-    junk = "x" * (100 * TAIL_BYTES)
+    junk = "x" * (100 * (16 << 10))
     recordings.write(path, (HEADER, junk, frame(9, "server", recordings.NO_TOOLS), close(4, 5, code=3)))
-    recording = summarise(str(path))
-    assert (recording.frames, recording.ended, recording.duration_ns) == (9, "exit 3", 12_300_000_000)
+    entry = recording(str(path))
+    assert (entry.frames, entry.ending, entry.duration_ns) == (9, "exit 3", 12_300_000_000)
 
 
 def test_files_that_are_no_traces_are_named_as_such(tmp_path: Path) -> None:
     for content in (b"", b"\x00\xff" * 99, b'{"type":"header"\n', b"[]\n"):
         (tmp_path / "t.jsonl").write_bytes(content)
-        assert summarise(str(tmp_path / "t.jsonl")).ended == "not a trace"
+        assert recording(str(tmp_path / "t.jsonl")).ending == "not a trace"
 
 
 ENDINGS = {
@@ -90,10 +92,10 @@ ENDINGS = {
 
 @pytest.mark.parametrize(("members", "ended"), ENDINGS.items(), ids=ENDINGS.values())
 def test_endings(tmp_path: Path, members: str, ended: str) -> None:
-    """An older mcpproxy may have counted nothing."""
-    path = recordings.write(tmp_path / "t.jsonl", (HEADER, f'{{"type":"close","t":5,"ending":{members}}}'))
-    recording = summarise(path)
-    assert (recording.ended, recording.frames) == (ended, 0)
+    ended_so = close(0, 0).replace('"exited","exit_code":0,"signal":null', members)
+    path = recordings.write(tmp_path / "t.jsonl", (HEADER, ended_so))
+    entry = recording(path)
+    assert (entry.ending, entry.frames) == (ended, 0)
 
 
 def test_a_proxy_over_http_is_stopped_and_does_not_exit(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -102,7 +104,7 @@ def test_a_proxy_over_http_is_stopped_and_does_not_exit(mcpproxy: Mcpproxy, tmp_
     recordings.write(tmp_path / "t.jsonl", (over_http, close(0, 0)))
     assert mcpproxy("list", str(tmp_path)).out.splitlines()[1].split()[-2] == "stopped"
     recordings.write(tmp_path / "t.jsonl", (over_http, close(0, 0, code=1)))
-    assert summarise(str(tmp_path / "t.jsonl")).ended == "exit 1"
+    assert recording(str(tmp_path / "t.jsonl")).ending == "exit 1"
 
 
 def test_paths_in_the_working_directory_are_short(
@@ -121,7 +123,7 @@ def test_paths_in_the_working_directory_are_short(
 
 def test_a_file_that_cannot_be_opened_has_its_line(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").mkdir()
-    assert summarise(str(tmp_path / "t.jsonl")).ended == "is a directory"
+    assert recording(str(tmp_path / "t.jsonl")).ending == "is a directory"
 
 
 def test_a_limit_says_what_it_leaves_out(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -140,3 +142,37 @@ def test_nothing_recorded_yet_is_no_error(mcpproxy: Mcpproxy, state_dir: Path) -
         "wrap a server with mcpproxy -- SERVER, or try mcpproxy demo\n"
     )
     assert json.loads(mcpproxy("list", "--json").out)["traces"] == []
+
+
+def test_at_80_columns_a_handle_names_the_recording(
+    mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    state_dir.mkdir(parents=True)
+    recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
+    recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
+    assert mcpproxy("list").out.splitlines() == [
+        "    STARTED      SERVER  CLIENT  DURATION  FRAMES  FINDINGS     ENDED",
+        "-1  11-21 10:20  s       c         12.3 s       5  1 error      exit 0",
+        "-2  11-21 10:20  s       c         12.3 s       5  no findings  exit 0",
+    ]
+
+
+def test_sorted_by_start_whatever_the_name(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    for name, year in (("b", 2024), ("z", 2023), ("a", 2025)):
+        header = HEADER.replace("2026-11-21T10", f"{year}-11-21T10")
+        recordings.write(tmp_path / f"{name}.jsonl", (header, close(0, 0)))
+    listed = json.loads(mcpproxy("list", "--json", str(tmp_path)).out)["traces"]
+    assert [Path(entry["path"]).stem for entry in listed] == ["a", "b", "z"]
+
+
+def test_a_rotated_recording_is_one_line(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    goes_on = (
+        '{"type":"continued","t":5,"in":"t.2.jsonl","frames":{"client":1,"server":1},'
+        '"findings":{"error":0,"warning":0,"info":0},"judge_error":null}'
+    )
+    recordings.write(tmp_path / "t.jsonl", (HEADER, goes_on))
+    second = HEADER.replace('"redaction"', '"continues":"t.jsonl","redaction"')
+    recordings.write(tmp_path / "t.2.jsonl", (second, close(3, 2)))
+    (entry,) = json.loads(mcpproxy("list", "--json", str(tmp_path)).out)["traces"]
+    assert (entry["frames"], entry["ended"]) == (5, "exit 0")

@@ -79,7 +79,7 @@ def test_the_api_counts_them_all(noisy: str) -> None:
 
 
 def test_show_and_trim_take_lines_one_by_one(mcpproxy: Mcpproxy, noisy: str, tmp_path: Path) -> None:
-    shown = mcpproxy("show", noisy)
+    shown = mcpproxy("show", "--frames", noisy)
     assert shown.code == 0
     assert shown.out.count("y") >= MANY
     trimmed = str(tmp_path / "few.jsonl")

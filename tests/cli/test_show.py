@@ -1,179 +1,182 @@
-"""``mcpproxy show``: the conversation, for people and for machines."""
+"""``mcpproxy show``: calls at 80 columns, one call in detail, filters, and which recording is meant."""
 
 import json
-import threading
+import re
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.style import columns
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
-from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, close, finding, frame
+from tests.cli.recordings import CLEAN, FAULTY
+from tests.view.situations import SITUATIONS, begun, failed_tool, forecast, text, write
 
-STRAY = '"text":"loading ..."'
+GOLDEN = Path(__file__).with_name("show_situations.txt").read_text(encoding="utf-8")
+EXPECTED = dict(re.findall(r"^=== (.+)\n((?:(?!=== ).*\n)*)", GOLDEN, re.MULTILINE))
 
 
-def test_reads_as_the_conversation(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
+@pytest.fixture
+def eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A width of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.usefixtures("eighty")
+def test_a_situation_at_80_columns(mcpproxy: Mcpproxy, tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "t.jsonl", SITUATIONS[name])
     shown = mcpproxy("show", path)
     assert (shown.code, shown.err) == (0, "")
-    assert shown.out.splitlines() == [
-        path,
-        "weather, 2026-11-21 10:20:30 UTC: python weather.py",
-        "",
-        "frame   seconds     took     size",
-        "    1     0.010             146 B → initialize id 1  "
-        '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}',
-        "    2     0.348   338 ms    134 B ← answer to initialize id 1  "
-        '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}',
-        "    3     0.350              54 B → notifications/initialized",
-        "    4     0.360              46 B → tools/list id 7",
-        '    5     0.372              48 B ← answer to an unknown request id "7"  {"tools":[]}',
-        '                                  └ error PROTO-007 server: answered with string "7", '
-        "the request used number 7",
-        "         12.300                   close the server exited with 0",
-        "                                  5 frames (3 from the client, 2 from the server), 1 error",
-    ]
+    first, *lines = shown.out.splitlines()
+    assert first == path
+    assert "\n".join(lines).strip() == EXPECTED[name].strip()
+    assert max(map(columns, lines)) <= 80
 
 
-def test_shows_what_is_no_frame(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    path = recordings.write(
-        tmp_path / "t.jsonl",
-        (
-            *HANDSHAKE,
-            '{"type":"stderr","t":360000000,"text":"\\u001b[2Jwarming up"}',
-            '{"type":"signal","t":361000000,"signal":"SIGTERM"}',
-            '{"type":"gap","t":362000000,"reason":"the disk was full","client":0,"server":2500,"stderr":7}',
-            '{"type":"eof","t":363000000,"from":"server"}',
-            '{"type":"close","t":364000000,"ending":"signalled","exit_code":null,"signal":15,'
-            '"frames":{"client":2,"server":1},"findings":{"error":0,"warning":0,"info":0},"judge_error":"KeyError"}',
-        ),
+def test_nothing_is_cut_in_a_pipe(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    out = mcpproxy("show", write(tmp_path / "t.jsonl", SITUATIONS["server request in a call"])).out
+    assert (
+        '\n   4   0.100 tools/call forecast {"city":"Springfield"} → Springfield, Ohio: rain  2.05 s\n' in out
     )
-    out = mcpproxy("show", path).out
-    assert "0.360                   stderr \\u001b[2Jwarming up\n" in out
-    assert "0.361                   signal SIGTERM\n" in out
-    lost = "2.50 kB from the server, 7 B of stderr; the disk was full"
-    assert f"0.362                   gap not recorded: {lost}\n" in out
-    assert "0.363                   eof the server closed its side\n" in out
-    assert "0.364                   close signal 15 ended the server\n" in out
-    assert "incomplete: 2507 bytes are missing: the disk was full\n" in out
-    assert "incomplete: the judge failed while recording (KeyError); judge again with mcpproxy check\n" in out
 
 
-def test_a_finding_recorded_late_stands_under_its_frame(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    late = finding("STDIO-002", 4, "wrote a line that is no message")
-    whole = finding("SEQ-001", 0, "about the session")
-    path = recordings.write(
-        tmp_path / "t.jsonl",
-        (
-            *HANDSHAKE,
-            f'{{"type":"frame","seq":4,"t":351000000,"from":"server",{STRAY}}}',
-            frame(5, "client", recordings.LIST_TOOLS, ms=360),
-            late,
-            whole,
-            close(3, 2, errors=2),
-        ),
-    )
-    lines = [line.strip() for line in mcpproxy("show", path).out.splitlines()[7:]]
-    assert lines[0].endswith("← the frame is not JSON  loading ...")
-    assert lines[1] == "└ error STDIO-002 server: wrote a line that is no message"
-    assert lines[2].endswith("→ tools/list id 7")
-    assert lines[3] == "└ error SEQ-001 server: about the session"
-    followed = [line.strip() for line in mcpproxy("show", path, "--follow").out.splitlines()[7:]]
-    assert followed[2] == "└ error STDIO-002 server: wrote a line that is no message (frame 4)"
+def test_a_filter_leaves_what_passes_and_says_so(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", failed_tool())
+    out = mcpproxy("show", path, "--filter", "status:error").out
+    assert "no such city: Atlantis" in out
+    assert "initialize desk" not in out
+    assert "1 row of 4 shown: status:error" in out
+    frames = mcpproxy("show", path, "--filter", "status:error", "--json").out.splitlines()
+    assert [json.loads(line)["seq"] for line in frames[1:]] == [6, 7]
 
 
-def test_json_has_one_object_per_line(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
-    objects = [json.loads(line) for line in mcpproxy("show", "--json", path).out.splitlines()]
-    header, first, second, *_, last, ending = objects
-    assert [o["kind"] for o in objects] == [
-        "header",
-        "request",
-        "response",
-        "notification",
-        "request",
-        "response",
-        "close",
-    ]
-    assert header["path"] == path
-    assert header["command"] == ["python", "weather.py"]
-    assert (first["seq"], first["t"], first["from"], first["id"]) == (1, 10_000_000, "client", 1)
-    assert (second["method"], second["answers"], second["latency_ns"]) == ("initialize", 1, 338_000_000)
-    assert (second["bytes"], second["findings"]) == (len(recordings.INITIALIZED), [])
-    assert (last["id"], last["answers"], last["method"]) == ("7", None, None)
-    assert [f["rule"] for f in last["findings"]] == ["PROTO-007"]
-    assert (ending["ending"], ending["exit_code"]) == ("exited", 0)
+def test_a_filter_that_cannot_be_read_is_one_line(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    said = mcpproxy("show", write(tmp_path / "t.jsonl", failed_tool()), "--filter", "statsu:error")
+    assert said.code == 2
+    assert said.err.startswith("mcpproxy: filter, column 1: there is no statsu:; do you mean status:?")
 
 
-def test_json_while_following_holds_nothing_back(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
-    objects = [json.loads(line) for line in mcpproxy("show", "--json", "--follow", path).out.splitlines()]
-    assert [o["kind"] for o in objects[-3:]] == ["response", "finding", "close"]
-    assert objects[-3]["findings"] == []
+def test_one_call_in_detail(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    out = mcpproxy("show", write(tmp_path / "t.jsonl", SITUATIONS["finding"]), "--call", "5").out
+    assert "message  frame 7" in out
+    assert "← looking up Oslo ..." in out
+    assert "└ error STDIO-002 server wrote something to stdout" in out
+    assert "https://modelcontextprotocol.io/specification/2025-11-25" in out
 
 
-SPANS = {
-    "3-4": [3, 4],
-    "4": [4],
-    "4-": [4, 5],
-    "-2": [1, 2],
+def test_a_call_that_is_not_there(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", failed_tool())
+    said = mcpproxy("show", path, "--call", "57")
+    assert (said.code, said.err) == (2, f"mcpproxy: {path}: there is no call 57; the last is 4\n")
+
+
+def test_full_lays_messages_out(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.answers(2, text("rain\nthen sun " + "and sun " * 40), ms=112)
+    out = mcpproxy("show", "--full", write(tmp_path / "t.jsonl", session.closes(ms=200))).out
+    assert '                 "params": {"name": "forecast", "arguments": {"city": "Oslo"}}\n' in out
+    assert '"rain\n' in out
+    assert "and sun " * 40 in out
+
+
+def test_http_shows_the_heads(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    out = mcpproxy("show", "--http", write(tmp_path / "t.jsonl", SITUATIONS["HTTP with SSE"])).out
+    assert "→ #2 POST /mcp\n" in out
+    assert "← #2 200\n" in out
+
+
+def test_an_error_that_does_not_fit_is_never_cut(mcpproxy: Mcpproxy, tmp_path: Path, eighty: None) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Atlantis"), ms=100)
+    session.fails(2, -32602, "there is no city of that name: " + "it sank. " * 20, ms=112)
+    out = mcpproxy("show", write(tmp_path / "t.jsonl", session.closes(ms=200))).out
+    said = " ".join(line.strip() for line in out.splitlines()[8:13])
+    assert "✗ error -32602: there is no city of that name: " + ("it sank. " * 20).strip() in said
+
+
+def test_east_asian_characters_take_two_columns(mcpproxy: Mcpproxy, tmp_path: Path, eighty: None) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("東京都千代田区" * 5), ms=100)
+    session.answers(2, text("晴れ" * 30), ms=112)
+    out = mcpproxy("show", write(tmp_path / "t.jsonl", session.closes(ms=200))).out
+    assert max(map(columns, out.splitlines()[1:])) <= 80
+
+
+# Which recording
+
+
+@pytest.fixture
+def three(state_dir: Path) -> list[str]:
+    """Three recordings in the state directory, the oldest first."""
+    state_dir.mkdir(parents=True)
+    names = ("102030.000Z-files-11", "112030.000Z-weather-12", "122030.000Z-files-13")
+    return [recordings.write(state_dir / f"20261121T{name}.jsonl", CLEAN) for name in names]
+
+
+HANDLES = {
+    "nothing is the latest": ((), 2),
+    "-1 is the latest": (("-1",), 2),
+    "-2 is the one before it": (("-2",), 1),
+    "-3 is the one before that": (("-3",), 0),
+    "a label is the latest with it": (("files",), 2),
+    "another label": (("weather",), 1),
+    "a part of the name": (("er-12",), 1),
+    "the whole name without its end": (("20261121T102030.000Z-files-11",), 0),
 }
 
 
-@pytest.mark.parametrize(("span", "expected"), SPANS.items(), ids=SPANS)
-def test_frames_picks_a_range(mcpproxy: Mcpproxy, tmp_path: Path, span: str, expected: list[int]) -> None:
-    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
-    objects = [
-        json.loads(line) for line in mcpproxy("show", "--json", f"--frames={span}", path).out.splitlines()
-    ]
-    assert [o["seq"] for o in objects if "seq" in o] == expected
-    text = mcpproxy("show", f"--frames={span}", path).out
-    assert [int(line[:5]) for line in text.splitlines()[4:] if line[:5].strip()] == expected
-    assert ("PROTO-007" in text) == (5 in expected)
+@pytest.mark.parametrize(("handle", "expected"), HANDLES.values(), ids=HANDLES)
+def test_a_handle(mcpproxy: Mcpproxy, three: list[str], handle: tuple[str, ...], expected: int) -> None:
+    shown = mcpproxy("show", *handle)
+    assert (shown.code, shown.out.splitlines()[0]) == (0, three[expected])
+    assert shown.err == ""
+    for command in ("check", "stats"):
+        said = mcpproxy(command, *handle)
+        assert said.code == 0
+        assert said.err.endswith(f": {three[expected]}\n")
 
 
-def test_an_answer_keeps_its_question_when_that_is_out_of_sight(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    path = recordings.write(tmp_path / "t.jsonl", CLEAN)
-    assert "answer to tools/list id 7" in mcpproxy("show", "--frames=5", path).out
+def test_an_ambiguous_handle_lists_the_candidates(mcpproxy: Mcpproxy, three: list[str]) -> None:
+    said = mcpproxy("show", "20261121")
+    names = ", ".join(Path(path).name for path in reversed(three))
+    assert said.code == 2
+    assert said.err == (
+        f"mcpproxy: 20261121: 3 recordings have this in their name; write more of one of {names}\n"
+    )
 
 
-def test_long_payloads_are_shortened_unless_full(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    long = '{"jsonrpc":"2.0","method":"x","params":{"text":"' + "word " * 2000 + '"}}'
-    path = recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, frame(4, "client", long), close(3, 1)))
-    short, full = mcpproxy("show", path).out, mcpproxy("show", "--full", path).out
-    assert max(map(len, short.splitlines())) < 220
-    assert "…" in short
-    assert long in full
+def test_a_handle_beyond_the_first(mcpproxy: Mcpproxy, three: list[str], state_dir: Path) -> None:
+    said = mcpproxy("show", "-4")
+    assert (said.code, said.err) == (2, f"mcpproxy: -4: there are 3 in {state_dir}; see mcpproxy list\n")
 
 
-def test_without_a_name_it_shows_the_latest(mcpproxy: Mcpproxy, state_dir: Path) -> None:
-    state_dir.mkdir(parents=True)
-    recordings.write(state_dir / "20261121T102030.000Z-old-1.jsonl", CLEAN)
-    latest = recordings.write(state_dir / "20261121T112030.000Z-new-1.jsonl", FAULTY)
-    assert mcpproxy("show").out.startswith(latest + "\n")
+def test_a_file_comes_before_a_handle(
+    mcpproxy: Mcpproxy, three: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recordings.write(tmp_path / "files", FAULTY)
+    assert mcpproxy("show", "files").out.startswith("files\n")
+
+
+def test_diff_compares_the_last_two(mcpproxy: Mcpproxy, three: list[str]) -> None:
+    assert mcpproxy("diff").code == 0
+
+
+def test_for_machines_it_says_which_is_the_latest(mcpproxy: Mcpproxy, three: list[str]) -> None:
     machine = mcpproxy("show", "--json")
-    assert machine.err == f"mcpproxy: showing {latest}\n"
-    assert json.loads(machine.out.splitlines()[0])["path"] == latest
+    assert machine.err == f"mcpproxy: the latest recording: {three[2]}\n"
+    assert json.loads(machine.out.splitlines()[0])["path"] == three[2]
 
 
-def test_follow_waits_for_what_is_added(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    """The recording grows while it is shown; the lock of a living recorder stands beside it."""
-    import fcntl
-
-    path = tmp_path / "t.jsonl"
-    recordings.write(path, HANDSHAKE)
-    journal = tmp_path / "t.jsonl.journal"
-    journal.mkdir()
-    with (journal / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-
-        def add_the_rest() -> None:
-            with path.open("a", encoding="utf-8") as file:
-                file.writelines(record + "\n" for record in CLEAN[len(HANDSHAKE) :])
-
-        adding = threading.Timer(0.2, add_the_rest)
-        adding.start()
-        shown = mcpproxy("show", "--follow", str(path))
-        adding.join()
-    assert "close the server exited with 0" in shown.out
+@pytest.mark.parametrize(
+    ("written", "frames"),
+    [(("--frames", "-2"), [1, 2]), (("--frames=4-",), [4, 5]), (("--frames",), [1, 2, 3, 4, 5])],
+)
+def test_frames_with_and_without_a_range(
+    mcpproxy: Mcpproxy, tmp_path: Path, written: tuple[str, ...], frames: list[int]
+) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
+    out = mcpproxy("show", *written, path).out
+    assert [int(line[:5]) for line in out.splitlines()[4:] if line[:5].strip()] == frames

@@ -13,6 +13,7 @@ import pytest
 
 from mcpproxy.base.style import Style
 from mcpproxy.cli import terminal
+from mcpproxy.cli.calls import pager
 
 
 @pytest.fixture
@@ -44,6 +45,23 @@ def test_a_terminal_of_unknown_width_has_eighty_columns(tty: TextIO, monkeypatch
     fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
     monkeypatch.setattr("sys.stdout", tty)
     assert terminal.terminal_style().width == 80
+
+
+def test_columns_sets_the_width(tty: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+    monkeypatch.setattr("sys.stdout", tty)
+    assert terminal.terminal_style().width == 72
+
+
+PAGERS = {"less -S": ["less", "-S"], "cat": [], "": [], "'": []}
+
+
+@pytest.mark.parametrize(("named", "command"), PAGERS.items(), ids=repr)
+def test_the_pager_is_the_one_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, named: str, command: list[str]
+) -> None:
+    monkeypatch.setenv("PAGER", named)
+    assert pager.command() == command
 
 
 def test_a_file_has_neither(monkeypatch: pytest.MonkeyPatch) -> None:

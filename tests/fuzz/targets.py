@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
 from mcpproxy import judging
-from mcpproxy.cli.commands.list import summarise
 from mcpproxy.errors import McpProxyError
 from mcpproxy.importers.detect import FORMATS, open_foreign
 from mcpproxy.opening import open_trace
@@ -22,6 +21,7 @@ from mcpproxy.relay.crash_buffer import CrashBuffer
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.trace.writer import TraceWriter
+from mcpproxy.view.folder import recording as recording_entry
 from tests.fuzz import mutations
 from tests.recorder import http_journals, journals
 from tests.trace import test_foreign
@@ -139,7 +139,7 @@ _ALL: Final = Selection.of(_RULES.catalogue, None, None)
 
 def _judge(folder: str) -> None:
     """As check and list do."""
-    summarise(os.path.join(folder, TRACE))
+    recording_entry(os.path.join(folder, TRACE))
     judging.judge(open_trace(os.path.join(folder, TRACE)), _RULES, _ALL)
 
 

@@ -59,13 +59,11 @@ def run(argv: list[str]) -> int:
     accepted = baseline_options.read(options)
     if options.output:
         output.check_writable(options.output)
-    recordings = find_traces.one_path_per_recording(
-        [trace for path in options.paths for trace in find_traces.expand(path)]
-    )
+    recordings = find_traces.every(options.paths)
     streams = options.format == "text" and not options.output and not options.write_baseline
     style, base = terminal_style(), paths.working_directory()
     verdict = judge_all(
-        list(dict.fromkeys(recordings)),
+        recordings,
         rules,
         selection,
         strict=options.strict,
@@ -84,7 +82,12 @@ def run(argv: list[str]) -> int:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = Parser("check", "Judge recordings by the rules of the protocol.", EPILOG)
-    parser.add_argument("paths", nargs="+", metavar="TRACE-or-folder", help="recordings, or folders of them")
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="TRACE-or-folder",
+        help="recordings, or folders of them; without any, the latest recording",
+    )
     report_options.add_options(parser)
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
     parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")

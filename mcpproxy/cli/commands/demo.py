@@ -14,10 +14,12 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.style import Style
 from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.calls.following import follow_one
+from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.demo.client import converse
-from mcpproxy.opening import follow
-from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
+from mcpproxy.relay import journal
+from mcpproxy.view.filter import parse_filter
 
 DEADLINE_S: Final = 20.0
 SERVER: Final = [sys.executable, "-m", "mcpproxy.demo.server"]
@@ -45,9 +47,7 @@ def run(argv: list[str]) -> int:
         client.start()
         try:
             _await_trace(trace, server)
-            transcript = Transcript(style)
-            for event in follow(trace, poll_s=0.02):
-                emit(transcript.lines(event), flush=True)
+            follow_one(trace, parse_filter(""), Screen(rewrites=False), poll_s=0.02)
             client.join()
         finally:
             watchdog.cancel()
@@ -80,7 +80,7 @@ def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
         UsageError: the proxy ended first.
     """
     while not os.path.exists(trace):
-        if server.poll() is not None and not os.path.exists(trace):
+        if server.poll() is not None and not any(map(os.path.exists, (trace, journal.folder(trace)))):
             printed = server.stderr.read().decode(errors="replace") if server.stderr else ""
             reason = printed.strip().rpartition("\n")[2].removeprefix("mcpproxy: ")
             raise UsageError(
@@ -95,7 +95,6 @@ def _opening(style: Style) -> list[str]:
         "",
         style.paint("  mcpproxy -- python -m mcpproxy.demo.server", "bold"),
         "",
-        style.paint(HEADING, "dim"),
     ]
 
 
@@ -103,7 +102,8 @@ def _closing(trace: str, style: Style) -> list[str]:
     # The exact path, because the user may record other sessions at the same time.
     steps = (
         ("the findings and their sources", f"mcpproxy check {trace}"),
-        ("every message whole", f"mcpproxy show --full {trace}"),
+        ("the call that failed, whole", f"mcpproxy show --full --filter status:error {trace}"),
+        ("every message", f"mcpproxy show --frames {trace}"),
         ("what a rule means", "mcpproxy explain PROTO-007"),
     )
     lines = ["", f"Recorded in {trace}", "", "Try next:"]

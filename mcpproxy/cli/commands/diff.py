@@ -27,8 +27,16 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, or a trace cannot be read.
     """
     parser = Parser("diff", DESCRIPTION, EPILOG)
-    parser.add_argument("a", metavar="A", help="the recording with the expected behaviour")
-    parser.add_argument("b", metavar="B", help="the recording to compare with it")
+    parser.add_argument(
+        "a",
+        nargs="?",
+        default="-2",
+        metavar="A",
+        help="the recording with the expected behaviour; without it the one before the latest",
+    )
+    parser.add_argument(
+        "b", nargs="?", metavar="B", help="the recording to compare with it; without it the latest"
+    )
     parser.add_argument(
         "--session",
         metavar="ID",
@@ -38,7 +46,7 @@ def run(argv: list[str]) -> int:
     )
     comparison_options.add_options(parser)
     options = parser.parse_args(argv)
-    a, b = (find_traces.expand(path)[0] for path in (options.a, options.b))
+    a, b = (find_traces.one(path) for path in (options.a, options.b))
     comparison = Comparison(a, b)
     comparison_rules = comparison_options.rules_from(options)
     ids: list[str] = options.session

@@ -30,6 +30,7 @@ while it passes. Point the client at the address that is printed instead of the 
 
 EPILOG: Final = """\
 A URL with a path names the MCP endpoint: requests for --endpoint go there, all other paths pass unchanged.
+On a terminal each call is printed as a line, unless --quiet or --live says otherwise.
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is
 taken, or if nothing can be recorded there."""
 
@@ -84,7 +85,15 @@ def run(argv: list[str]) -> int:
 
         follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
 
-    return proxy.run(settings, listener, journal, record if journal else None)
+    recorder = record if journal else None
+    if not journal or not sys.stdout.isatty() or recording.live != "text" or recording.is_quiet:
+        return proxy.run(settings, listener, journal, recorder)
+    from mcpproxy.cli.calls import http_lines
+
+    lines = http_lines.start(trace)
+    code = proxy.run(settings, listener, journal, recorder)
+    http_lines.finish(lines)
+    return code
 
 
 def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:

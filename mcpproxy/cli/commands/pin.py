@@ -112,9 +112,7 @@ def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, Coll
         raise UsageError("--header", "goes together with a URL", "leave it out")
     if command or urls:
         return _collect_live(command, urls[0] if urls else "", options)
-    traces = find_traces.one_path_per_recording(
-        [trace for path in sources for trace in find_traces.expand(path)]
-    )
+    traces = find_traces.every(sources)
     collected = CollectedPins()
     for path in traces:
         collected.add(pin_file.collect_pins(open_trace(path)), path)

@@ -24,7 +24,9 @@ If a value pattern has a group, only the text of the group is masked.
 def run(argv: list[str]) -> int:
     """Write a masked copy of one recording."""
     parser = Parser("redact", DESCRIPTION, EPILOG)
-    parser.add_argument("trace", metavar="TRACE", help="the recording, which stays as it is")
+    parser.add_argument(
+        "trace", nargs="?", metavar="TRACE", help="the recording, which stays as it is; without it the latest"
+    )
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     add = parser.add_argument
     add(
@@ -54,10 +56,7 @@ def run(argv: list[str]) -> int:
         raise UsageError("redact", "no option says what to mask", "for example, add --preset secrets")
     if "" in options.key:
         raise UsageError("--key", "is empty", "name a member, a header or a parameter")
-    paths = find_traces.expand(options.trace)
-    if len(paths) > 1:
-        raise UsageError(options.trace, f"holds {len(paths)} traces", "name one of them")
-    trace = open_trace(paths[0])
+    trace = open_trace(find_traces.one(options.trace))
     redaction = Redaction(scope)
     write_trace(options.output, redaction.header(trace.header), redaction.lines(trace))
     tell(f"{options.output}: {redaction.masked} values masked")

@@ -70,7 +70,7 @@ def serve(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the port is taken.
     """
     options, command = _arguments(argv)
-    source = _all_of([load(find_traces.expand(trace)[0]) for trace in options.trace])
+    source = _all_of([load(find_traces.one(trace)) for trace in options.trace or [None]])
     replay_options = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
@@ -142,8 +142,8 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add(
         "trace",
         metavar="TRACE",
-        nargs="+",
-        help="the recording; several if the client started the server several times",
+        nargs="*",
+        help="the recording, the latest without it; several if the client started the server several times",
     )
     add("--http", metavar="HOST:PORT", default="", help="serve Streamable HTTP there; port 0 picks one")
     add(

@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
             or sends nothing.
     """
     options, command = _arguments(argv)
-    path = find_traces.expand(options.trace)[0]
+    path = find_traces.one(options.trace)
     recording = load(path)
     comparison_rules = comparison_options.rules_from(options)
     comparison = Comparison(path, shown((options.url,) if options.url else command))
@@ -95,9 +95,9 @@ def _http(url: str, session: RecordedSession, headers: Sequence[tuple[str, str]]
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     argv, command = split_command(argv)
     parser = Parser("replay client", DESCRIPTION, EPILOG)
-    parser.usage = "mcpproxy replay client TRACE [OPTION...] (-- COMMAND [ARG...] | URL)"
+    parser.usage = "mcpproxy replay client [TRACE] [OPTION...] (-- COMMAND [ARG...] | URL)"
     add = parser.add_argument
-    add("trace", metavar="TRACE", help="the recording")
+    add("trace", metavar="TRACE", nargs="?", help="the recording; without it the latest")
     add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a live server over HTTP")
     add("--url", dest="named_url", type=url, help=argparse.SUPPRESS)  # the name of URL in earlier versions
     add(
@@ -124,6 +124,8 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="how long an answer may take (30)",
     )
     options = parser.parse_args(argv)
+    if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
+        options.trace, options.url = None, url(options.trace)
     if options.named_url:
         tell("--url URL is only URL now; the next release removes the option")
     if bool(options.url) + bool(options.named_url) + bool(command) != 1:

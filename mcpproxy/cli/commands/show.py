@@ -1,136 +1,139 @@
-"""``mcpproxy show``: print the conversation in a recording, finished or still running."""
+"""``mcpproxy show``: print the calls in a recording, finished or still running."""
 
-import os
-from collections.abc import Iterable, Iterator
+import argparse
+import re
+from collections.abc import Iterator
+from typing import Final
 
-from mcpproxy.base import paths
 from mcpproxy.base.style import Style
-from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces, http_sessions
-from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.http_sessions import EventFilter
-from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
-from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.reader import Header, Trace
+from mcpproxy.cli.arguments import Parser, UsageError, positive
+from mcpproxy.cli.calls.pager import page
+from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.opening import open_trace
+from mcpproxy.view.filter import Filter, Term, parse_filter
 
 EPILOG = """\
-Each line: frame number, seconds since the start, how long an answer took, size, direction
-(→ from the client, ← from the server), and the message. Findings are listed below their frame;
-with --follow, a finding that only a later event reveals is listed after that event and names its frame.
+Each line is a call: number, seconds since the start, method, arguments, answer, how long that took. Requests
+of the server (←) stand below the call they belong to, and findings below the call they are about.
 
-  mcpproxy show                     the latest recording
-  mcpproxy show --follow            the one that is being recorded now
-  mcpproxy show --json | jq .       one object per line: seq, t, from, kind, method, id,
-                                    answers, latency_ns, bytes, findings"""
+  mcpproxy show                     the latest recording; -2 is the one before it
+  mcpproxy show files               the latest with the label files, or a part of a file's name
+  mcpproxy show --call 57           everything that belongs to call 57
+  mcpproxy show --filter 'tool:search* status:error latency:>2s "text"'
+  mcpproxy show --follow            the session that is recorded now, or begins next, and those after it
+  mcpproxy show --frames            every message on a line of its own; --frames 3-9 only these
+  mcpproxy show --json | jq .       one object per frame: seq, t, from, kind, method, id,
+                                    answers, latency_ns, bytes, findings, message
+
+On a terminal a line is as wide as the terminal, and long output is shown in $PAGER (less). In a pipe
+nothing is cut, unless COLUMNS gives a width."""
+
+_SPAN: Final = re.compile(r"\d*-\d*|\d+")
 
 
 def run(argv: list[str]) -> int:
-    """Print one trace; without a name, the latest in the state directory."""
-    parser = Parser("show", "Print the conversation in a recording.", EPILOG)
-    parser.add_argument("trace", nargs="?", metavar="TRACE", help="the recording; without it the latest one")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on while the session is running")
-    parser.add_argument("--full", action="store_true", help="show messages whole instead of shortened")
-    parser.add_argument("--frames", type=_span, metavar="A-B", help="only these frames: 12, 3-9, 40- or -20")
-    parser.add_argument(
-        "--session", metavar="ID", help="only this HTTP session: its eight digits, or the first of them"
+    """Print one recording; without a name, the latest in the state directory."""
+    parser = Parser("show", "Print the calls in a recording.", EPILOG)
+    add = parser.add_argument
+    add("trace", nargs="?", metavar="TRACE", help=f"{find_traces.HELP}; without it the latest")
+    add("-f", "--follow", action="store_true", help="wait for a session, show it as it runs, then the next")
+    add("--call", type=positive, action="append", metavar="N", help="everything that belongs to call N")
+    add("--filter", default="", metavar="EXPR", help="only calls that pass, such as status:error")
+    add("--session", metavar="ID", help="only this HTTP session: its eight digits, or the first of them")
+    add("--full", action="store_true", help="show messages whole, laid out over lines, instead of shortened")
+    add("--http", action="store_true", help="show the heads of HTTP below each call")
+    add(
+        "--frames",
+        type=_span,
+        metavar="[A-B]",
+        help="show each frame on a line instead of calls; only these: 12, 3-9, 40- or -20",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    parser.add_argument("--no-color", "--no-colour", dest="colour", action="store_false", help="no colours")
-    options = parser.parse_args(argv)
-    path = _one_trace(options.trace)
-    if options.trace is None and options.json:
-        tell(f"showing {path}")
-    if options.session and options.follow:
-        raise UsageError("--session", "is not for --follow", "leave one of them out")
-    shown = _shown_in(options.frames or (0, None))
-    if options.session:
-        shown = http_sessions.session_filter(open_trace(path), options.session, shown)
-    if options.json:
-        emit(_json(path, shown, full=options.full, following=options.follow), flush=options.follow)
+    add("--json", action="store_true", help="one JSON object per line, for each frame")
+    add("--no-pager", dest="pager", action="store_false", help="print long output without a pager")
+    add("--no-color", "--no-colour", dest="colour", action="store_false", help="no colours")
+    options = parser.parse_args(_with_spans(argv))
+    wanted = _wanted(options.filter, options.call)
+    by_frame = options.frames is not None or options.json
+    if options.follow:
+        _refuse_with_follow(options, by_frame=by_frame)
+    style = terminal_style(colour=options.colour)
+    if options.follow and not by_frame:
+        from mcpproxy.cli.calls.following import follow_calls
+        from mcpproxy.cli.calls.screen import Screen
+
+        return follow_calls(options.trace, wanted, Screen(colour=options.colour))
+    path = find_traces.one(options.trace, tells=options.json)
+    lines = (_frames if by_frame else _calls)(path, wanted, options, style)
+    if options.follow:
+        emit(lines, flush=True)
     else:
-        style = terminal_style(colour=options.colour)
-        lines = _text(path, shown, style, full=options.full, following=options.follow)
-        emit(lines, flush=options.follow)
+        page(lines, wanted=options.pager and not options.json)
     return 0
 
 
-def _text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
-    trace = open_trace(path)
-    transcript = Transcript(style, full=full, transport=trace.header.transport)
-    yield from header_lines(path, trace.header)
-    for event in follow(path) if following else in_place(trace):
-        lines = transcript.lines(event)  # even if it is not shown: a response line names its request
-        if shown(event):
-            yield from lines
-    if not following:
-        yield from (f"incomplete: {visible(note)}" for note in trace.notes)
-        if trace.tally and trace.tally.judge_error:
-            fault = visible(trace.tally.judge_error)
-            yield f"incomplete: the judge failed while recording ({fault}); judge again with mcpproxy check"
+def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    from mcpproxy.cli.calls.listing import listing
+    from mcpproxy.view.view import open_view
+
+    with open_view(path) as view:
+        if options.session:
+            named = {session.name: session.name for session in view.sessions if session.name}
+            name = http_sessions.find_session(path, options.session, named)
+            wanted = Filter(
+                (*wanted.terms, Term("session", (name,))), f"{wanted.text} session:{name}".strip()
+            )
+        if options.call:
+            from mcpproxy.cli.calls.one_call import detail
+
+            for number in options.call:
+                if number > view.count():
+                    raise UsageError(path, f"there is no call {number}", f"the last is {view.count()}")
+                yield from detail(view, number, style)
+        else:
+            yield from listing(view, wanted, style, heads=options.http, full=options.full)
+        view.refuse_damage()
 
 
-def _json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
-    import json
+def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    from mcpproxy.cli.calls import frames
 
-    from mcpproxy.reports.transcripts import transcript_json
-
-    trace = open_trace(path)
-    header = trace.header
-    about = {"label": header.label, "command": header.command, "started_at": header.started_at}
-    about |= {"redaction": header.redaction}
-    if header.transport == "http":
-        about |= {"transport": header.transport, "upstream": header.upstream}
-    yield json.dumps({"kind": "header", "path": path, **about})
-    events: Iterable[Event | Finding] = follow(path) if following else in_place(trace)
-    yield from transcript_json.lines(events, full=full, follow=following, shown=shown)
-    if not following:
-        yield from (json.dumps({"kind": "note", "text": note}) for note in trace.notes)
+    shown = frames.shown_in(options.frames or frames.EVERYTHING)
+    if wanted:
+        shown = frames.frames_of_calls(path, wanted, shown)
+    if options.session:
+        shown = http_sessions.session_filter(open_trace(path), options.session, shown)
+    if options.json:
+        return frames.as_json(path, shown, full=options.full, following=options.follow)
+    return frames.as_text(path, shown, style, full=options.full, following=options.follow)
 
 
-def in_place(trace: Trace) -> Iterator[Event | Finding]:
-    """Yield the events with each finding directly after the frame that it is about.
-
-    Some findings are recorded later, when a later frame reveals them. So the trace is read twice, first for
-    its findings only.
-    """
-    waiting: dict[int, list[Finding]] = {}
-    for finding in trace.findings():
-        if finding.frame:
-            waiting.setdefault(finding.frame, []).append(finding)
-    for event in trace.events():
-        if isinstance(event, Frame | RequestHead | ResponseHead):
-            yield event
-            yield from waiting.pop(event.seq, ())
-        elif not isinstance(event, Finding) or not event.frame:
-            yield event
+def _wanted(text: str, numbers: list[int] | None) -> Filter:
+    """Return the filter of ``--filter`` and ``--call``."""
+    return parse_filter(f"{text} call:{','.join(map(str, numbers))}" if numbers else text)
 
 
-def header_lines(path: str, header: Header) -> list[str]:
-    """Return lines that identify the recording, and the column headings."""
-    command = visible(" ".join(header.command) or header.upstream or header.mode)
-    started = header.started_at[:19].replace("T", " ")
-    return [visible(path), f"{visible(header.label)}, {visible(started)} UTC: {command}", "", HEADING]
+def _refuse_with_follow(options: argparse.Namespace, *, by_frame: bool) -> None:
+    for name in ("session", "call", "full", "http", *(["filter"] if by_frame else [])):
+        if getattr(options, name) and not (name == "full" and by_frame):
+            raise UsageError(f"--{name}", "is not for --follow", "leave one of them out")
 
 
-def _shown_in(span: tuple[int, int | None]) -> EventFilter:
-    """Return a filter that keeps the events in ``span``; every event for ``(0, None)``."""
-    first, last = span
-
-    def shown(event: Event | Finding) -> bool:
-        if span == (0, None):
-            return True
-        number = http_sessions.frame_number(event)
-        return number is not None and first <= number and (last is None or number <= last)
-
-    return shown
+def _with_spans(argv: list[str]) -> list[str]:
+    """Return the arguments with the value of each ``--frames`` in one word with it, ``0-`` for no value."""
+    given: list[str] = []
+    for argument in argv:
+        if given and given[-1] == "--frames":
+            is_span = bool(_SPAN.fullmatch(argument))
+            given[-1] = f"--frames={argument if is_span else '0-'}"
+            if is_span:
+                continue
+        given.append(argument)
+    return [*given[:-1], "--frames=0-"] if given and given[-1] == "--frames" else given
 
 
 def _span(text: str) -> tuple[int, int | None]:
-    """Parse ``3-9``, ``12``, ``40-`` or ``-20`` into the first and last frame."""
-    import argparse
-
+    """Read ``3-9``, ``12``, ``40-`` or ``-20``: an argparse type."""
     first, dash, last = text.partition("-")
     numbers = [part for part in (first, last) if part]
     if not numbers or not all(part.isdecimal() for part in numbers):
@@ -140,18 +143,3 @@ def _span(text: str) -> tuple[int, int | None]:
     if end is not None and end < begin:
         raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
     return begin, end
-
-
-def _one_trace(named: str | None) -> str:
-    if named is None:
-        folder = paths.state_dir()
-        if found := find_traces.recent(folder):
-            return found[0]
-        raise UsageError(
-            folder, "nothing recorded yet", "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
-        )
-    if os.path.isdir(named) and not named.rstrip(os.sep).endswith(find_traces.JOURNAL_SUFFIX):
-        raise UsageError(
-            named, "a folder, and show takes one trace", f"list its traces: mcpproxy list {named}"
-        )
-    return find_traces.expand(named)[0]

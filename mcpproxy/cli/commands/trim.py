@@ -4,7 +4,7 @@ import argparse
 
 from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError, positive
+from mcpproxy.cli.arguments import Parser, positive
 from mcpproxy.cli.terminal import tell
 from mcpproxy.edit.trim import trimmed
 from mcpproxy.opening import open_trace
@@ -23,7 +23,9 @@ was open, and the handshake. Frames keep their numbers. check concludes nothing 
 def run(argv: list[str]) -> int:
     """Write a part of one recording."""
     parser = Parser("trim", DESCRIPTION, EPILOG)
-    parser.add_argument("trace", metavar="TRACE", help="the recording, which stays as it is")
+    parser.add_argument(
+        "trace", nargs="?", metavar="TRACE", help="the recording, which stays as it is; without it the latest"
+    )
     frame_options = parser.add_mutually_exclusive_group(required=True)
     frame_options.add_argument(
         "--frames", type=_ranges, metavar="A-B,C", help="these frames: 12-40,57 or 40-"
@@ -34,10 +36,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     options = parser.parse_args(argv)
     ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
-    paths = find_traces.expand(options.trace)
-    if len(paths) > 1:
-        raise UsageError(options.trace, f"holds {len(paths)} traces", "name one of them")
-    trace = open_trace(paths[0])
+    trace = open_trace(find_traces.one(options.trace))
     header, lines = trimmed(trace, lambda seq: any(seq in wanted for wanted in ranges))
     tally = write_trace(options.output, header, lines)
     frames = count(sum(tally.frames.values()), "frame")

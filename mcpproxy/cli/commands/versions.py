@@ -44,10 +44,7 @@ def run(argv: list[str]) -> int:
     sources: list[str] = options.paths or find_traces.recent(paths.state_dir())
     if not sources:
         raise UsageError("versions", "nothing has been recorded yet", "name a trace, or record one first")
-    recordings = find_traces.one_path_per_recording(
-        [trace for path in sources for trace in find_traces.expand(path)]
-    )
-    matrix, unreadable = version_matrix(list(dict.fromkeys(recordings)))
+    matrix, unreadable = version_matrix(find_traces.every(sources))
     emit(as_json(matrix) if options.format == "json" else as_table(matrix, terminal_style()))
     return 2 if unreadable else 0
 

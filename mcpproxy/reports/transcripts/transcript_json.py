@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from mcpproxy.base.json_values import dumps
-from mcpproxy.protocol.jsonrpc import ABSENT, Batch
+from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Message
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -44,7 +44,7 @@ def lines(
 ) -> Iterator[str]:
     """Yield one object per event that is ``shown``.
 
-    ``full`` adds each frame's text, ``follow`` never waits for findings.
+    ``message`` is the message of a frame. ``full`` adds the text, ``follow`` never waits for findings.
     """
     conversation = Conversation()
     pending: _PendingFrame | None = None
@@ -98,10 +98,17 @@ def frame_object(
         what: dict[str, object] = {"kind": "batch", "messages": [turn_object(turn) for turn in turns]}
     else:
         what = turn_object(turns[0])
-    tail: dict[str, object] = {"bytes": len(frame.raw), "findings": findings}
-    if full:
+    value = _value(frame.message)
+    message = None if value is ABSENT else value
+    tail: dict[str, object] = {"bytes": len(frame.raw), "findings": findings, "message": message}
+    if full or value is ABSENT:
         tail["text"] = frame.raw.decode("utf-8", "backslashreplace")
     return head | what | tail
+
+
+def _value(message: Message) -> object:
+    """Return a message as it was sent, a batch as an array; ``ABSENT`` for what is not JSON."""
+    return [item.value for item in message.items] if isinstance(message, Batch) else message.value
 
 
 def turn_object(turn: Turn) -> dict[str, object]:

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Callable, Iterator
 
-from mcpproxy.base import paths
 from mcpproxy.base.style import Style, count, duration, size
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
 from mcpproxy.reports.text_table import table
 from mcpproxy.view import stats
+from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
 from mcpproxy.view.view import open_view
 
@@ -30,14 +30,18 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "trace", nargs="?", metavar="TRACE|DIR", help="a recording or a folder; without it the latest one"
     )
+    parser.add_argument(
+        "--filter", default="", metavar="EXPR", help="count only calls that pass, such as tool:search*"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     options = parser.parse_args(argv)
-    files = find_traces.one_path_per_recording(find_traces.expand(options.trace or _latest()))
+    wanted = parse_filter(options.filter)
+    files = find_traces.every([options.trace] if options.trace else [])
     builder, code = StatisticsBuilder(), 0
     for path in files:
         try:
             with open_view(path) as view:
-                builder.add(view)
+                builder.add(view, wanted)
                 for note in view.notes:
                     tell(f"{path}: incomplete: {note}")
         except TraceError as fault:
@@ -99,12 +103,3 @@ def _painter(style: Style) -> Callable[[int, str, str], str]:
         return style.paint(padded, "red") if column in (1, 2) and cell != "0" else padded
 
     return paint
-
-
-def _latest() -> str:
-    folder = paths.state_dir()
-    if not (found := find_traces.recent(folder)):
-        fact = f"nothing recorded yet in {folder}"
-        raise UsageError("stats", fact, "wrap a server with mcpproxy -- SERVER, or name a recording")
-    tell(f"the latest recording: {found[0]}")
-    return found[0]

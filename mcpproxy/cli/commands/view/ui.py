@@ -5,6 +5,7 @@ import sys
 from typing import Final
 
 from mcpproxy.base import paths
+from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
 
@@ -31,6 +32,8 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--allow-send", action="store_true", help="calls may be sent again to their server")
     options = parser.parse_args(argv)
     path: str = options.path or _state_folder()
+    if options.path and not os.path.isdir(path):
+        path = find_traces.one(path)
     if not os.path.exists(path):
         raise UsageError(path, "does not exist", "name a recording, or a folder of recordings")
     host, port = _address(options.listen)

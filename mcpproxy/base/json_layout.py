@@ -1,0 +1,80 @@
+"""Lay out a JSON text over several lines, for people to read.
+
+The text is cut into tokens and never parsed, so numbers, the order of members and repeated names stay as
+they were sent. An object or array that is short stays on one line. Line feeds in a string become lines.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_LINE_FEED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
+_INDENT: Final = "  "
+_DEEPEST: Final = 40
+"""From this depth on lines are not indented further, so that a deep value stays about as long as it is."""
+
+
+def laid_out(text: str, width: int = 80) -> Iterator[str]:
+    """Yield the lines of a JSON text; those that can be at most ``width`` columns wide are not broken.
+
+    A text that is not JSON gives lines, too, with the same tokens.
+    """
+    tokens = _TOKEN.findall(text)
+    ends, length_to = _brackets(tokens)
+    line, depth, index = "", 0, 0
+    while index < len(tokens):
+        token = tokens[index]
+        following = tokens[index + 1] if index + 1 < len(tokens) else ""
+        if token in "{[" and (end := ends.get(index)) is not None:
+            length = length_to[end] - length_to[index]
+            is_short = len(line) + length <= width
+            if is_short and not any(map(_LINE_FEED.search, inner := tokens[index : end + 1])):
+                line += _on_one_line(inner)
+                index = end
+            elif end > index + 1:
+                yield line + token
+                depth += 1
+                line = _INDENT * min(depth, _DEEPEST)
+            else:
+                line += token
+        elif token in "}]" and line.strip():
+            yield line
+            depth = max(depth - 1, 0)
+            line = _INDENT * min(depth, _DEEPEST) + token
+        elif token in "}]":
+            depth = max(depth - 1, 0)
+            line = _INDENT * min(depth, _DEEPEST) + token
+        elif token == ",":
+            yield line + token
+            line = _INDENT * min(depth, _DEEPEST)
+        elif token == ":":
+            line += ": "
+        elif following != ":" and "\\n" in token:
+            *before, line = _LINE_FEED.sub(r"\1\n", line + token).split("\n")
+            yield from before
+        else:
+            line += token
+        index += 1
+    if line.strip():
+        yield line
+
+
+def _brackets(tokens: list[str]) -> tuple[dict[int, int], list[int]]:
+    """Return where each bracket is closed, and the length of the text up to the end of each token."""
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    length_to: list[int] = []
+    length = 0
+    for index, token in enumerate(tokens):
+        length += len(token) + (token in ",:")
+        length_to.append(length)
+        if token in "{[":
+            opened.append(index)
+        elif token in "}]" and opened:
+            ends[opened.pop()] = index
+    return ends, length_to
+
+
+def _on_one_line(tokens: list[str]) -> str:
+    return "".join(f"{token} " if token in ",:" else token for token in tokens)

@@ -1,0 +1,1 @@
+"""Calls on the terminal: what ``show``, ``demo`` and ``http`` print of a recording."""

@@ -1,0 +1,215 @@
+"""``show --follow``: calls of a session while it is recorded, then those of the sessions after it.
+
+A call is printed when it has its answer. On a terminal those that wait stand below with a running time; in a
+pipe, a call that waits for long is printed once more before its answer.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
+from mcpproxy.cli.calls.listing import footer_lines, header_lines, last_stderr
+from mcpproxy.cli.calls.screen import Screen
+from mcpproxy.cli.terminal import tell
+from mcpproxy.errors import TraceError
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import Finding
+from mcpproxy.view.calls import Call, Kind, Outcome
+from mcpproxy.view.filter import Filter, parse_filter
+from mcpproxy.view.folder import recording
+from mcpproxy.view.view import View, open_view
+
+POLL_S: Final = 0.1
+_LONG_NS: Final = 5_000_000_000
+"""In a pipe a call that waits longer than this is printed before its answer."""
+_START_S: Final = 10.0
+"""How long a journal that no recorder reads yet may stand alone."""
+_LOOK_BACK: Final = 50
+"""How many of the latest recordings of a folder are searched for one that is running."""
+
+
+def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
+    """Follow one recording until it ends; without a name, or with a folder, one after the other."""
+    if named is not None and not os.path.isdir(named):
+        path = find_traces.one(named)
+        follow_one(path, wanted, screen)
+        return 0
+    folder = named or paths.state_dir()
+    for path in sessions_of(folder):
+        try:
+            follow_one(path, wanted, screen)
+        except TraceError as fault:
+            tell(str(fault))
+        screen.print([""])
+    return 0
+
+
+def sessions_of(folder: str) -> Iterator[str]:
+    """Yield the recordings of a folder: one that is running, then each that begins later. It never ends."""
+    found = find_traces.recent(folder)
+    running = [path for path in found[:_LOOK_BACK] if recording(path).running]
+    seen = set(found) - set(running)
+    while True:
+        new = [path for path in find_traces.recent(folder) if path not in seen]
+        if not new:
+            tell(f"waiting for a session to begin in {folder}; Ctrl-C ends")
+            while not (new := [path for path in find_traces.recent(folder) if path not in seen]):
+                time.sleep(POLL_S)
+        path = new[-1] if not running else new[0]  # first the latest that is running, then in order
+        running = []
+        seen.add(path)
+        yield path
+
+
+def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POLL_S) -> None:
+    """Print the calls of one recording until it ends, then how it ended."""
+    with _opened(path) as view:
+        followed = FollowedSession(view, wanted, screen)
+        followed.begin()
+        while view.running:
+            followed.step()
+            time.sleep(poll_s)
+            view.refresh()
+        followed.step()
+        screen.redraw([])
+        screen.print(footer_lines(view, wanted, screen.style))
+
+
+def print_calls(path: str, screen: Screen) -> None:
+    """Print the calls of one recording until it ends, without its findings, and nothing else."""
+    with _opened(path) as view:
+        followed = FollowedSession(view, parse_filter(""), screen, judges=False)
+        while view.running:
+            followed.step()
+            time.sleep(POLL_S)
+            view.refresh()
+        followed.step()
+
+
+def _opened(path: str) -> View:
+    """Open a recording. If it is just starting, wait for its recorder to write the first record."""
+    give_up_s = time.monotonic() + _START_S
+    while True:
+        try:
+            return open_view(path)
+        except TraceError:
+            # The recorder takes its lock a moment after the journal is there.
+            is_late = time.monotonic() > give_up_s and recording(path).state != "starting"
+            if is_late or not os.path.isdir(journal.folder(path)):
+                raise
+        time.sleep(POLL_S / 2)
+
+
+class FollowedSession:
+    """One recording on the screen: which of its calls were printed, and which still wait.
+
+    ``judges`` is whether findings are printed, too.
+    """
+
+    def __init__(self, view: View, wanted: Filter, screen: Screen, *, judges: bool = True) -> None:
+        self._judges: Final = judges
+        self._view: Final = view
+        self._wanted: Final = wanted
+        self._screen: Final = screen
+        self._waiting: list[int] = []
+        self._next_row = 1
+        self._read_findings = 0
+        self._findings: dict[int, list[Finding]] = {}
+        self._early: set[int] = set()
+        """The calls that were printed before they had an answer, because they waited for long."""
+
+    def begin(self) -> None:
+        """Print what is known of the session at its start."""
+        view, style = self._view, self._screen.style
+        sessions = view.sessions if view.transport == "stdio" else ()
+        self._screen.print(header_lines(view.path, view.header, sessions, style))
+        self._screen.print([style.paint(CallLines(style).heading, "dim")])
+
+    def step(self) -> None:
+        """Print what has happened since the last time, and show what waits."""
+        view, style = self._view, self._screen.style
+        lines = CallLines(style, session_marks(view.sessions))
+        printed: list[str] = []
+        self._take_findings()
+        count_now = view.count()
+        passing = set(view.numbers(self._wanted)) if self._wanted else None
+        new = range(self._next_row, count_now + 1)
+        self._next_row = count_now + 1
+        rows = [*self._waiting, *(row for row in new if passing is None or row in passing)]
+        waiting: dict[int, Call] = {}
+        inner: dict[int, list[Call]] = {}
+        for row in rows:
+            call = view.call(row)
+            if call.parent in waiting:
+                inner.setdefault(call.parent, []).append(call)
+            elif view.running and _waits(call):
+                waiting[row] = call
+            else:
+                printed += self._finished(call, lines, of_call=call.parent)
+        # Requests of the server stay with their call, so that both are printed together.
+        self._waiting = sorted([*waiting, *(call.number for calls in inner.values() for call in calls)])
+        for row in [row for row in self._findings if row < self._next_row and row not in self._waiting]:
+            where = f" (call {row})" if row else " (about the session)"
+            for finding in self._findings.pop(row):
+                if not self._wanted:
+                    printed += lines.finding(finding, where=where)
+        if not self._screen.rewrites:
+            printed += self._long(waiting, lines)
+        if printed:
+            self._screen.print(printed)
+        if self._screen.rewrites:
+            self._screen.redraw(self._live(waiting, inner))
+
+    def _finished(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
+        is_inner = bool(of_call)
+        printed = lines.call(call, is_inner=is_inner)
+        if call.outcome is Outcome.NO_ANSWER:
+            printed += last_stderr(self._view, call, lines)
+        for finding in self._findings.pop(call.number, ()):
+            printed += lines.finding(finding)
+        return printed
+
+    def _take_findings(self) -> None:
+        """Note the findings that are new, by the row they are about."""
+        if not self._judges or sum(self._view.found.values()) == self._read_findings:
+            return
+        found = self._view.findings()
+        for each in found[self._read_findings :]:
+            self._findings.setdefault(each.row, []).append(each.finding)
+        self._read_findings = len(found)
+
+    def _long(self, waiting: dict[int, Call], lines: CallLines) -> list[str]:
+        """Return the lines of calls that have waited for long and were not printed yet."""
+        printed: list[str] = []
+        for row, call in waiting.items():
+            if row not in self._early and (call.waited_ns or 0) >= _LONG_NS:
+                self._early.add(row)
+                printed += lines.call(call, is_running=True)
+        return printed
+
+    def _live(self, waiting: dict[int, Call], inner: dict[int, list[Call]]) -> list[str]:
+        """Return the lines at the bottom of the screen."""
+        if not self._view.running:
+            return []
+        style = self._screen.style
+        lines = CallLines(
+            type(style)(width=style.width, unicode=style.unicode), session_marks(self._view.sessions)
+        )
+        shown: list[str] = []
+        for row, call in waiting.items():
+            shown += lines.call(call, is_running=True)
+            for each in inner.get(row, ()):
+                shown += lines.call(each, is_running=_waits(each), is_inner=True)
+        label = visible(self._view.header.label)
+        shown.append(f"recording {label}: {count(self._view.frames, 'frame')}; Ctrl-C ends")
+        return shown
+
+
+def _waits(call: Call) -> bool:
+    return call.outcome is Outcome.NO_ANSWER and call.kind in (Kind.REQUEST, Kind.EXCHANGE)

@@ -1,0 +1,104 @@
+"""The frames of a recording as ``show --frames`` and ``show --json`` print them: each message on its own."""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from mcpproxy.base.style import Style
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import http_sessions
+from mcpproxy.cli.http_sessions import EventFilter
+from mcpproxy.opening import follow, open_trace
+from mcpproxy.reports.transcripts import transcript_json
+from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
+from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.trace.reader import Header, Trace
+from mcpproxy.view.filter import Filter
+from mcpproxy.view.view import open_view
+
+Span = tuple[int, int | None]
+"""The first and the last frame; ``None`` for no end."""
+
+EVERYTHING: Span = (0, None)
+
+
+def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
+    """Yield the lines of the events that are ``shown``."""
+    trace = open_trace(path)
+    transcript = Transcript(style, full=full, transport=trace.header.transport)
+    yield from header_lines(path, trace.header)
+    for event in follow(path) if following else in_place(trace):
+        lines = transcript.lines(event)  # even if it is not shown: a response line names its request
+        if shown(event):
+            yield from lines
+    if not following:
+        yield from (f"incomplete: {visible(note)}" for note in trace.notes)
+        if trace.tally and trace.tally.judge_error:
+            fault = visible(trace.tally.judge_error)
+            yield f"incomplete: the judge failed while recording ({fault}); judge again with mcpproxy check"
+
+
+def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
+    """Yield the header and the events that are ``shown``, one JSON object each."""
+    trace = open_trace(path)
+    header = trace.header
+    about = {"label": header.label, "command": header.command, "started_at": header.started_at}
+    about |= {"redaction": header.redaction}
+    if header.transport == "http":
+        about |= {"transport": header.transport, "upstream": header.upstream}
+    yield json.dumps({"kind": "header", "path": path, **about})
+    events: Iterable[Event | Finding] = follow(path) if following else in_place(trace)
+    yield from transcript_json.lines(events, full=full, follow=following, shown=shown)
+    if not following:
+        yield from (json.dumps({"kind": "note", "text": note}) for note in trace.notes)
+
+
+def in_place(trace: Trace) -> Iterator[Event | Finding]:
+    """Yield the events with each finding directly after the frame that it is about.
+
+    Some findings are recorded later, when a later frame reveals them. So the trace is read twice, first for
+    its findings only.
+    """
+    waiting: dict[int, list[Finding]] = {}
+    for finding in trace.findings():
+        if finding.frame:
+            waiting.setdefault(finding.frame, []).append(finding)
+    for event in trace.events():
+        if isinstance(event, Frame | RequestHead | ResponseHead):
+            yield event
+            yield from waiting.pop(event.seq, ())
+        elif not isinstance(event, Finding) or not event.frame:
+            yield event
+
+
+def header_lines(path: str, header: Header) -> list[str]:
+    """Return lines that identify the recording, and the column headings."""
+    command = visible(" ".join(header.command) or header.upstream or header.mode)
+    started = header.started_at[:19].replace("T", " ")
+    return [visible(path), f"{visible(header.label)}, {visible(started)} UTC: {command}", "", HEADING]
+
+
+def frames_of_calls(path: str, wanted: Filter, shown: EventFilter) -> EventFilter:
+    """Return a filter that keeps what ``shown`` keeps of the calls that pass ``wanted``."""
+    with open_view(path) as view:
+        rows = set(view.numbers(wanted))
+        numbers = {
+            seq for seq, line in enumerate(view.columns.line_of_seq) if view.columns.line_row[line] in rows
+        }
+
+    def belongs(event: Event | Finding) -> bool:
+        return http_sessions.frame_number(event) in numbers and shown(event)
+
+    return belongs
+
+
+def shown_in(span: Span) -> EventFilter:
+    """Return a filter that keeps the events in ``span``; every event for ``EVERYTHING``."""
+    first, last = span
+
+    def shown(event: Event | Finding) -> bool:
+        if span == EVERYTHING:
+            return True
+        number = http_sessions.frame_number(event)
+        return number is not None and first <= number and (last is None or number <= last)
+
+    return shown

@@ -1,0 +1,46 @@
+"""One line on the terminal for each call that passes ``mcpproxy http``.
+
+It is a process of its own that reads the recording while it is made: neither the relay nor the recorder waits
+for a terminal. It ends when the recording does. Findings are not among its lines, because the recorder writes
+them to stderr.
+"""
+
+import signal
+import subprocess
+import sys
+from typing import Final
+
+_WAIT_S: Final = 5.0
+
+
+def start(trace: str) -> "subprocess.Popen[bytes]":
+    """Start to print the calls that are recorded in ``trace``."""
+    command = [sys.executable, "-m", "mcpproxy.cli.calls.http_lines", trace]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+
+def finish(process: "subprocess.Popen[bytes]") -> None:
+    """Wait for the last lines; the recording has ended."""
+    try:
+        process.wait(_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def main(trace: str) -> None:
+    """Print the calls of a recording until it ends."""
+    from mcpproxy.cli.calls.following import print_calls
+    from mcpproxy.cli.calls.screen import Screen
+    from mcpproxy.errors import TraceError
+
+    # Ctrl-C stops the proxy, and its last calls are still to be printed.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        print_calls(trace, Screen(rewrites=False))
+    except (TraceError, BrokenPipeError):
+        pass  # nothing is lost: the recording is what counts, and the proxy says what became of it
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

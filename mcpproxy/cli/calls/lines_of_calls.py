@@ -1,0 +1,200 @@
+"""Calls as lines for people: one line for each call, with its findings below it.
+
+    call seconds                                                                took
+       4   0.100 tools/call forecast {"city":"Oslo"} → Oslo: sunny           12.0 ms
+
+What the server sent begins with an arrow to the left. ``→`` stands before an answer, ``✗`` before an error,
+``…`` where there is no answer. With a width, arguments and results are cut so that a call takes one line; an
+error that does not fit there has lines of its own, and is never cut.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
+from mcpproxy.base.visible import visible
+from mcpproxy.reports.text import finding_line
+from mcpproxy.session.frame import SERVER, Finding
+from mcpproxy.view.calls import Call, Kind, Outcome, SessionSummary
+
+SLOW_NS: Final = 1_000_000_000
+"""From this latency on, the time is coloured."""
+
+_TOOK: Final = 8
+_LEAST_ARGUMENTS: Final = 12
+_NARROWEST: Final = 40
+
+
+class CallLines:
+    """Makes the lines of calls. ``sessions`` maps the number of a session to the mark of its calls; it is
+    empty if there is only one."""
+
+    def __init__(self, style: Style, sessions: Mapping[int, str] | None = None) -> None:
+        self._style: Final = style
+        self.sessions: Mapping[int, str] = sessions or {}
+
+    @property
+    def heading(self) -> str:
+        """The names of the columns."""
+        mark = f" {'session':<{self._mark_width}}"[: self._mark_width + 1] if self.sessions else ""
+        left = f"{'call':>4} {'seconds':>7}{mark} "
+        took = "took".rjust(_TOOK)
+        if self._style.width is None:
+            return left.rstrip()
+        return left.ljust(max(self._style.width - _TOOK, len(left))) + took
+
+    @property
+    def indent(self) -> str:
+        """The space before lines that belong to a call."""
+        return " " * (13 + (self._mark_width + 1 if self.sessions else 0))
+
+    @property
+    def _mark_width(self) -> int:
+        return max(map(len, self.sessions.values()), default=0)
+
+    def call(self, call: Call, *, is_running: bool = False, is_inner: bool = False) -> list[str]:
+        """Return the lines of a call. ``is_inner`` is whether it is shown below the call it belongs to."""
+        style = self._style
+        gutter = f"{call.number:>4} {seconds(call.started_ns)} "
+        if self.sessions:
+            gutter += f"{self.sessions.get(call.session, ''):<{self._mark_width}} "
+        inset = "  " if is_inner else ""
+        name, colour = _name(call, style)
+        mark, answer, answer_colour = _answer(call, style, is_running=is_running)
+        took = "" if call.latency_ns is None else duration(call.latency_ns)
+        arguments = call.arguments
+        below = ""
+        room = None if style.width is None else max(style.width - len(gutter) - len(inset), _NARROWEST)
+        if room is not None:
+            room -= _TOOK + 1 if took else 0
+            name = style.shorten(name, room)
+            room -= columns(name) + 1
+            if call.is_error and columns(answer) + len(mark) + 1 > room - min(columns(arguments), room // 3):
+                mark, below, answer = "", f"{mark} {answer}", ""
+                arguments = style.shorten(arguments, room)
+            elif answer:
+                arguments, answer = _fitted(style, arguments, answer, room - len(mark) - 2)
+            else:
+                arguments = style.shorten(arguments, room)
+        painted = style.paint(name, *colour)
+        if arguments:
+            painted += f" {arguments}"
+        said = style.paint(f"{mark} {answer}".strip(), *answer_colour)
+        line = f"{style.paint(gutter, 'dim')}{inset}{painted}" + (f" {said}" if said else "")
+        if took:
+            plain = len(gutter) + len(inset) + columns(name)
+            plain += columns(arguments) + bool(arguments)
+            plain += columns(f"{mark} {answer}".strip()) + bool(said)
+            is_slow = call.latency_ns is not None and call.latency_ns >= SLOW_NS
+            shown = style.paint(took, "yellow" if is_slow else "dim")
+            gap = 2 if style.width is None else max(style.width - plain - len(took), 1)
+            line += " " * gap + shown
+        lines = [line]
+        lines += [self.indent + inset + style.paint(part, *answer_colour) for part in self._wrap(below)]
+        return lines
+
+    def finding(self, finding: Finding, *, where: str = "") -> list[str]:
+        """Return the lines of a finding; ``where`` says what it is about if that is not the line above."""
+        text = finding_line(finding) + where
+        first, *rest = self._wrap(text, 2)
+        head = f"{finding.severity} {visible(finding.rule)}"
+        style = self._style
+        painted = style.paint(first[: len(head)], "bold", SEVERITY_COLOUR[finding.severity])
+        mark = style.paint("└" if style.unicode else "`", "dim")
+        return [f"{self.indent}{mark} {painted}{first[len(head) :]}", *(f"{self.indent}  {x}" for x in rest)]
+
+    def note(self, text: str, *colour: Colour) -> list[str]:
+        """Return lines that stand below a call."""
+        return [self.indent + self._style.paint(part, *colour) for part in self._wrap(text)]
+
+    def _wrap(self, text: str, taken: int = 0) -> list[str]:
+        """Return ``text`` wrapped to the width beside the gutter."""
+        if not text:
+            return []
+        width = self._style.width
+        room = 0 if width is None else max(width - len(self.indent) - taken, _NARROWEST)
+        if not room or columns(text) <= room:
+            return [text]
+        import textwrap  # rarely needed, and never in a pipe
+
+        return textwrap.wrap(text, room, break_on_hyphens=False)
+
+
+def seconds(ns: int) -> str:
+    """Return a time since the start in seven columns: ``0.100``, ``3599.9``, ``86400``."""
+    at_s = ns / 1e9
+    return f"{at_s:7.3f}" if at_s < 999.9995 else f"{at_s:7.1f}" if at_s < 99_999.95 else f"{at_s:7.0f}"
+
+
+def session_marks(sessions: Sequence[SessionSummary]) -> dict[int, str]:
+    """Return a mark for each session, by its number: as much of its name as tells it from the others.
+
+    With one session there is nothing to tell apart.
+    """
+    if len(sessions) < 2:
+        return {}
+    names = {session.name for session in sessions}
+    length = next(n for n in range(4, 99) if len({name[:n] for name in names}) == len(names) or n == 98)
+    return {session.number: session.name[:length] for session in sessions}
+
+
+def _fitted(style: Style, arguments: str, answer: str, room: int) -> tuple[str, str]:
+    """Return both shortened so that they fit together; the shorter of the two keeps what it needs."""
+    room = max(room, _LEAST_ARGUMENTS)
+    of_arguments, of_answer = columns(arguments), columns(answer)
+    if of_arguments + of_answer <= room:
+        return arguments, answer
+    limit = max(room // 2, room - of_answer)
+    arguments = style.shorten(arguments, limit)
+    return arguments, style.shorten(answer, room - columns(arguments))
+
+
+def _name(call: Call, style: Style) -> tuple[str, tuple[Colour, ...]]:
+    """Return what a row is about, and its colours."""
+    arrow = ("← " if style.unicode else "<- ") if call.sender == SERVER else ""
+    match call.kind:
+        case Kind.REQUEST | Kind.NOTIFICATION | Kind.EXCHANGE:
+            name = f"{arrow}{call.method}" + (f" {call.target}" if call.target else "")
+            return name, ("bold",) if call.kind is Kind.REQUEST else ()
+        case Kind.ANSWER:
+            id = f" (id {call.id})" if call.id else ""
+            return f"{arrow}answer to no open request{id}", ("yellow",)
+        case Kind.NOT_A_MESSAGE:
+            return f"{arrow}not a message:", ("yellow",)
+        case Kind.STDERR:
+            return "stderr:", ("dim",)
+        case Kind.GAP:
+            return "not recorded:", ("yellow",)
+
+
+def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tuple[Colour, ...]]:
+    """Return the mark before the answer, the answer in words, and its colours."""
+    good, bad = ("→", "✗") if style.unicode else ("->", "x")
+    words = _OUTCOMES.get(call.outcome)
+    if words is not None:
+        return bad, words(call).rstrip(": "), ("bold", "red")
+    match call.outcome:
+        case Outcome.NO_ANSWER:
+            waited = "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
+            said = f"waiting{waited}" if is_running else f"no answer{waited}"
+            return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")
+        case Outcome.CANCELLED:
+            waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
+            late = f", then answered: {call.result}" if call.result else ""
+            return bad, f"cancelled{waited}{late}", ("yellow",)
+        case Outcome.INPUT_REQUIRED:
+            return good, f"input required: {call.result}", ("yellow",)
+        case _:
+            return (good, call.result, ()) if call.result else ("", "", ())
+
+
+_OUTCOMES: Final[Mapping[Outcome, Callable[[Call], str]]] = {
+    Outcome.TOOL_ERROR: lambda call: f"tool error: {call.result}",
+    Outcome.RPC_ERROR: lambda call: f"error {_code(call)}: {call.result}",
+    Outcome.HTTP_ERROR: lambda call: f"HTTP {call.result}",
+    Outcome.REFUSED: lambda call: f"refused by mcpproxy: {call.result}",
+}
+
+
+def _code(call: Call) -> str:
+    return "without a code" if call.error_code is None else str(call.error_code)

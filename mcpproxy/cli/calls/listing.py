@@ -1,0 +1,188 @@
+"""The calls of a recording as ``show`` prints them: a header, one line for each call, how it ended."""
+
+from collections.abc import Iterable, Iterator
+
+from mcpproxy.base.style import Style, count, decoded, duration, tally
+from mcpproxy.base.visible import visible
+from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
+from mcpproxy.reports.transcripts.transcript import ending_text
+from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
+from mcpproxy.trace.records import Header
+from mcpproxy.view.calls import Call, FoundRule, Outcome, Part, Role, SessionSummary
+from mcpproxy.view.filter import Filter
+from mcpproxy.view.view import View
+
+_HTTP_ROLES = (Role.HTTP_REQUEST, Role.HTTP_RESPONSE, Role.HTTP_END)
+_BATCH = 500
+_LISTED_SESSIONS = 8
+_STDERR_LINES = 3
+_EXPLAINED = 20
+"""For how many calls without an answer the lines on stderr are read; for each the recording is searched."""
+
+
+def listing(
+    view: View, wanted: Filter, style: Style, *, heads: bool = False, full: bool = False
+) -> Iterator[str]:
+    """Yield the lines of the calls that pass the filter.
+
+    ``heads`` adds the heads of HTTP to each call, ``full`` its arguments and its result without a cut.
+    """
+    lines = CallLines(style, session_marks(view.sessions))
+    yield from header_lines(view.path, view.header, view.sessions, style)
+    yield style.paint(lines.heading, "dim")
+    of_row, explained = findings_by_row(view), 0
+    for call, is_inner in nested(view, wanted):
+        yield from lines.call(call, is_running=view.running, is_inner=is_inner)
+        if heads or full:
+            for part in view.parts(call.number).parts:
+                if part.row == call.number:
+                    yield from _part_lines(part, lines, style, heads=heads, full=full)
+        if call.outcome is Outcome.NO_ANSWER and explained < _EXPLAINED:
+            explained += 1
+            yield from last_stderr(view, call, lines)
+        for found in of_row.get(call.number, ()):
+            yield from lines.finding(found.finding)
+    if not wanted:
+        for found in of_row.get(0, ()):
+            yield from lines.finding(found.finding, where=" (about the session)")
+    yield from footer_lines(view, wanted, style)
+
+
+def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
+    """Yield the calls that pass the filter, each followed by the requests that belong to it.
+
+    The second value is whether a call is shown below the one it belongs to.
+    """
+    parents = view.columns.parent
+    passing = set(view.numbers(wanted)) if wanted and any(parents) else None
+
+    def is_shown(number: int) -> bool:
+        return passing is None or number in passing
+
+    inner: dict[int, list[int]] = {}
+    if any(parents):
+        for number, parent in enumerate(parents):
+            if parent and is_shown(number) and is_shown(parent):
+                inner.setdefault(parent, []).append(number)
+    below = {number for numbers in inner.values() for number in numbers}
+    start = 0
+    while batch := view.calls(wanted, start, _BATCH):
+        start += len(batch)
+        for call in batch:
+            if call.number not in below:
+                yield call, False
+                for number in inner.get(call.number, ()):
+                    yield view.call(number), True
+
+
+def last_stderr(view: View, call: Call, lines: CallLines) -> list[str]:
+    """Return the last lines that the server wrote to stderr while a call was open: perhaps they say why it
+    has no answer."""
+    said = [part.summary for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
+    return [line for text in said[-_STDERR_LINES:] for line in lines.note(f"stderr: {text}", "dim")]
+
+
+def findings_by_row(view: View) -> dict[int, list[FoundRule]]:
+    """Return the findings of each row; those about the whole session are of row 0."""
+    found: dict[int, list[FoundRule]] = {}
+    for each in view.findings():
+        found.setdefault(each.row, []).append(each)
+    return found
+
+
+def header_lines(
+    path: str, header: Header, sessions: Iterable[SessionSummary], style: Style
+) -> Iterator[str]:
+    """Yield what was recorded, when, and who took part."""
+    command = visible(" ".join(header.command) or header.upstream or header.mode)
+    started = header.started_at[:19].replace("T", " ")
+    yield style.paint(visible(path), "bold")
+    yield f"{visible(header.label)}, {visible(started)} UTC: {command}"
+    named = [session for session in sessions if session.client or session.server]
+    for session in named[:_LISTED_SESSIONS]:
+        yield participants(session, style)
+    if len(named) > _LISTED_SESSIONS:
+        yield f"and {count(len(named) - _LISTED_SESSIONS, 'more session')}"
+    yield ""
+
+
+def participants(session: SessionSummary, style: Style) -> str:
+    """Return who talks to whom in a session, and in which revision."""
+    client = f"{session.client or 'a client'} {session.client_version}".strip()
+    server = f"{session.server or 'a server'} {session.server_version}".strip()
+    spoken = f"{session.protocol.upper()} {session.revision}".strip()
+    name = f"session {session.name}: " if session.name else ""
+    return f"{name}{client} {'→' if style.unicode else '->'} {server}, {spoken}"
+
+
+def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
+    """Yield how the recording ended, what is in it, and what is missing from it."""
+    yield ""
+    if (close := view.ended) is not None:
+        colours = () if close.exit_code == 0 else ("bold", "red")
+        how = ending_text(close, view.transport)
+        yield style.paint(f"{how}, after {duration(close.observed_at_ns)}", *colours)
+    elif view.running:
+        yield "it is still being recorded: mcpproxy show --follow"
+    yield summary(view, style)
+    if wanted:
+        yield f"{count(view.count(wanted), 'row')} of {view.count():,} shown: {visible(wanted.text)}"
+    yield from (f"{style.paint('incomplete:', 'yellow')} {visible(note)}" for note in view.notes)
+    if view.judge_error:
+        fault = f"the judge failed while recording ({view.judge_error}); judge again with mcpproxy check"
+        yield f"{style.paint('incomplete:', 'yellow')} {fault}"
+    if view.not_judged:
+        yield f"not judged: {view.not_judged}"
+
+
+def summary(view: View, style: Style) -> str:
+    """Return the numbers of a recording in one line: calls, frames, findings."""
+    parts = [count(view.count("kind:request"), "call")]
+    waiting = "waiting" if view.running else "without an answer"
+    for words, status in (("failed", "error,refused"), (waiting, "no-answer"), ("cancelled", "cancelled")):
+        if number := view.count(f"kind:request status:{status}"):
+            parts.append(style.paint(f"{number:,} {words}", "yellow" if words == "cancelled" else "red"))
+    found = view.found
+    severities = [found.get("error", 0), found.get("warning", 0), found.get("info", 0)]
+    colours = ("bold", "red") if severities[0] else ("yellow",) if any(severities) else ()
+    return f"{', '.join(parts)}; {count(view.frames, 'frame')}; {style.paint(tally(*severities), *colours)}"
+
+
+def _part_lines(part: Part, lines: CallLines, style: Style, *, heads: bool, full: bool) -> Iterator[str]:
+    if part.role in _HTTP_ROLES:
+        if heads:
+            yield from head_lines(part, lines.indent, style, fields=full)
+    elif full and isinstance(part.record, Frame) and part.role not in (Role.PROGRESS, Role.LOG):
+        yield from content_lines(part.record, lines.indent, style)
+
+
+def head_lines(part: Part, indent: str, style: Style, *, fields: bool) -> Iterator[str]:
+    """Yield the lines of an HTTP head, or of the end of an exchange."""
+    record = part.record
+    number = style.paint(f"#{getattr(record, 'exchange', 0)}", "dim")
+    match record:
+        case RequestHead():
+            yield f"{indent}{style.arrow('client')} {number} {part.summary}"
+        case ResponseHead():
+            by = "  from mcpproxy" if record.by_proxy else ""
+            yield f"{indent}{style.arrow('server')} {number} {part.summary}{by}"
+        case ExchangeEnd(cut=True):
+            yield f"{indent}{style.paint(f'#{record.exchange} {part.summary}', 'yellow')}"
+            return
+        case _:
+            return
+    if fields:
+        for name, value in record.headers:
+            yield f"{indent}    {style.paint(f'{visible(name)}: {visible(value)}', 'dim')}"
+
+
+def content_lines(frame: Frame, indent: str, style: Style) -> Iterator[str]:
+    """Yield the whole content of a frame: a JSON message laid out, anything else as it is."""
+    from mcpproxy.base.json_layout import laid_out
+
+    text = frame.raw.decode("utf-8", "backslashreplace")
+    width = max((style.width or 100) - len(indent) - 2, 40)
+    arrow = style.arrow(frame.sender)
+    content = laid_out(text, width) if frame.raw[:1] in (b"{", b"[") else [decoded(frame.raw)]
+    for number, line in enumerate(content):
+        yield f"{indent}{arrow if not number else ' '} {style.paint(visible(line), 'dim')}"

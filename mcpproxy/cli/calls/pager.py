@@ -1,0 +1,64 @@
+"""Show long output on a terminal in a pager, in the way of git.
+
+The pager is the command in ``PAGER``, or ``less``. ``LESS=FRX`` is set unless the user has set ``LESS``: what
+fits on the screen is printed at once, colours are shown, and the text stays on the screen afterwards.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.cli.terminal import emit, safe_lines
+
+_DEFAULTS: Final = {"LESS": "FRX", "LV": "-c"}
+
+
+def page(lines: Iterable[str], *, wanted: bool = True) -> None:
+    """Print ``lines`` in the user's pager if stdout is a terminal; otherwise, or if not ``wanted``, as is."""
+    program = command() if wanted and sys.stdout.isatty() else []
+    if not program:
+        emit(lines)
+        return
+    sys.stdout.flush()
+    environment = {**_DEFAULTS, **os.environ}
+    try:
+        pager = subprocess.Popen(program, stdin=subprocess.PIPE, env=environment)
+    except OSError:
+        emit(lines)
+        return
+    assert pager.stdin
+    try:
+        for line in safe_lines(lines, has_colours=True):
+            pager.stdin.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass  # the user has seen enough
+    finally:
+        _wait(pager)
+
+
+def command() -> list[str]:
+    """Return the command of the pager; empty if there is none, or if it only copies."""
+    named = os.environ.get("PAGER")
+    if named is None:
+        named = "less" if shutil.which("less") else ""
+    try:
+        parts = shlex.split(named)
+    except ValueError:
+        return []
+    return [] if parts == ["cat"] else parts
+
+
+def _wait(pager: "subprocess.Popen[bytes]") -> None:
+    """Wait until the user leaves the pager. Ctrl-C is for the pager alone."""
+    while True:
+        try:
+            pager.communicate()
+            return
+        except BrokenPipeError:
+            pass
+        except KeyboardInterrupt:
+            pass

@@ -1,0 +1,204 @@
+"""``mcpproxy prune``: delete old recordings of the state directory."""
+
+import argparse
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base import files, paths
+from mcpproxy.base.files import Folder
+from mcpproxy.base.style import count, duration, size
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.recorder import journal_reader, lock
+from mcpproxy.relay import journal
+from mcpproxy.trace import chain
+from mcpproxy.trace.decode import decode
+from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.records import Header
+
+EPILOG: Final = """\
+A recording is as old as the last change of its files. One that is running is never deleted, and neither is a
+file that is not a recording, is a link, has a second name, or belongs to somebody else.
+
+  mcpproxy prune --older-than 30d --dry-run    say what would be deleted
+  mcpproxy prune --older-than 30d --yes        delete without a question"""
+
+_AGE: Final = re.compile(r"(\d{1,6})(m|h|d|w)")
+_UNIT_S: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_HEADER_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OldRecording:
+    """A recording that may be deleted: the names of its files in the folder, their size, and their age."""
+
+    names: tuple[str, ...]
+    size: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRecording:
+    """An old recording that stays, and why."""
+
+    name: str
+    why: str
+
+
+def run(argv: list[str]) -> int:
+    """Delete the recordings that are older than an age; return 2 if one could not be deleted."""
+    parser = Parser("prune", "Delete old recordings of the state directory.", EPILOG)
+    add = parser.add_argument
+    add("--older-than", type=_age, required=True, metavar="AGE", help="30d; units m, h, d, w")
+    add("--dry-run", action="store_true", help="delete nothing, and say what would be deleted")
+    add("--yes", action="store_true", help="do not ask")
+    options = parser.parse_args(argv)
+    path = paths.state_dir()
+    if not os.path.isdir(path):
+        tell(f"nothing recorded yet in {path}")
+        return 0
+    try:
+        folder = Folder(path)
+    except OSError as fault:
+        reason = (fault.strerror or "cannot be opened").lower()
+        raise UsageError(path, reason, "name another folder in XDG_STATE_HOME") from None
+    found = list(old_recordings(folder, options.older_than))
+    old = [each for each in found if isinstance(each, OldRecording)]
+    emit(_line(each) for each in old)
+    for each in found:
+        if isinstance(each, KeptRecording):
+            tell(f"{each.name}: kept, {each.why}")
+    what = f"{count(len(old), 'recording')}, {size(sum(each.size for each in old))}, in {path}"
+    if not old or options.dry_run:
+        tell(f"{'would delete ' if old else 'nothing to delete: '}{what}")
+        return 0
+    if not options.yes:
+        _confirm(what)
+    failures = [fault for each in old if (fault := _delete(folder, each, options.older_than))]
+    for fault in failures:
+        tell(fault)
+    tell(f"deleted {what}" + (f"; {len(failures)} could not be deleted" if failures else ""))
+    return 2 if failures else 0
+
+
+def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | KeptRecording]:
+    """Yield the recordings in ``folder`` that nobody has changed for ``age_s`` seconds, the oldest first.
+
+    Those that must not be deleted are yielded as ``KeptRecording``.
+    """
+    for path in reversed(find_traces.recent(folder.path)):
+        found = _examine(folder, os.path.basename(path))
+        if isinstance(found, KeptRecording):
+            if found.why:
+                yield found
+        elif found.age_s >= age_s:
+            yield found
+
+
+def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
+    """Return what may be deleted of a recording, or why it is kept; empty for what is no recording."""
+    is_trace = folder.has(first)
+    names = [os.path.basename(path) for path in chain.files_of(os.path.join(folder.path, first))]
+    names = names if is_trace else []
+    beside = journal.folder(first)
+    total, changed_s, previous = 0, 0.0, ""
+    for name in names:
+        status = folder.stat(name)
+        if not stat.S_ISREG(status.st_mode):
+            return KeptRecording(first, f"{name} is {files.kind_of(status.st_mode)}")
+        if not files.is_mine(status):
+            return KeptRecording(first, f"{name} belongs to another user")
+        if status.st_nlink > 1:
+            return KeptRecording(first, f"{name} has a second name elsewhere (a hard link)")
+        header = _header(folder, name)
+        if header is None:
+            return KeptRecording(first, "")
+        if header.continues != previous:
+            return KeptRecording(first, f"{name} does not say that it continues {previous}")
+        previous = name
+        total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
+    if folder.has(beside):
+        try:
+            inner = Folder(os.path.join(folder.path, beside))
+        except OSError as fault:
+            return KeptRecording(first, f"the journal beside it {(fault.strerror or 'is unreadable')}")
+        if lock.is_held(inner):
+            return KeptRecording(first, "")
+        if not files.is_mine(inner.status):
+            return KeptRecording(first, "the journal beside it belongs to another user")
+        for name in inner.names():
+            if not journal_reader.is_journal_file(name):
+                return KeptRecording(first, f"the journal beside it holds {name!a}, which is not ours")
+            status = inner.stat(name)
+            total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
+        changed_s = max(changed_s, inner.status.st_mtime)
+        names.append(beside)
+    if not names:  # somebody else has just deleted it
+        return KeptRecording(first, "")
+    return OldRecording(tuple(names), total, max(time.time() - changed_s, 0.0))
+
+
+def _header(folder: Folder, name: str) -> Header | None:
+    """Return the header with which a file begins; ``None`` if it is not a trace."""
+    try:
+        with open(folder.open(name), "rb") as file:
+            header = decode(file.readline(_HEADER_BYTES))
+    except (OSError, NotARecordError):
+        return None
+    return header if isinstance(header, Header) else None
+
+
+def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
+    """Delete the files of a recording, after a second look; return what went wrong, if anything did."""
+    first = old.names[0].removesuffix(".journal")
+    again = _examine(folder, first)
+    if isinstance(again, KeptRecording) or again.names != old.names or again.age_s < age_s:
+        return f"{first}: kept, it has changed meanwhile"
+    # The first file goes last: without it the others would seem to be recordings of their own.
+    for name in reversed(old.names):
+        try:
+            if name.endswith(".journal"):
+                journal_reader.remove(os.path.join(folder.path, name))
+                if folder.has(name):
+                    return f"{name}: could not be deleted whole; delete it by hand"
+            else:
+                folder.unlink(name)
+        except OSError as fault:
+            return f"{name}: {(fault.strerror or 'could not be deleted').lower()}; the rest of it stays"
+    return ""
+
+
+def _line(old: OldRecording) -> str:
+    first, *others = old.names
+    more = f" and {count(len(others), 'file')} beside it" if others else ""
+    age = f"{old.age_s / 86_400:.0f} days" if old.age_s >= 172_800 else duration(int(old.age_s * 1e9))
+    return f"{age:>8}  {size(old.size):>7}  {visible(first)}{more}"
+
+
+def _confirm(what: str) -> None:
+    """Ask the user.
+
+    Raises:
+        UsageError: the answer is not yes, or there is nobody to ask.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("prune", f"would delete {what}", "add --yes to delete without a question")
+    sys.stderr.write(f"mcpproxy: delete {visible(what)}? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("prune", "nothing was deleted", "answer y to delete")
+
+
+def _age(text: str) -> float:
+    """Read ``30d``, ``12h``, ``90m`` or ``2w`` into seconds: an argparse type."""
+    if not (parts := _AGE.fullmatch(text.strip().lower())):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an age such as 30d, 12h or 90m")
+    return float(int(parts[1]) * _UNIT_S[parts[2]])

@@ -1,0 +1,147 @@
+"""``mcpproxy prune``: old recordings go, and nothing else does."""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy
+from tests.cli.recordings import CLEAN, HANDSHAKE
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def folder(state_dir: Path) -> Path:
+    state_dir.mkdir(parents=True)
+    return state_dir
+
+
+def recorded(folder: Path, name: str, age_days: float, records: tuple[str, ...] = CLEAN) -> Path:
+    path = folder / f"{name}.jsonl"
+    recordings.write(path, records)
+    aged(path, age_days)
+    return path
+
+
+def aged(path: Path, days: float) -> None:
+    then = time.time() - days * DAY_S
+    os.utime(path, (then, then))
+
+
+def test_old_recordings_are_deleted(mcpproxy: Mcpproxy, folder: Path) -> None:
+    old, new = recorded(folder, "old", 31), recorded(folder, "new", 29)
+    size = old.stat().st_size
+    said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert said.code == 0
+    assert said.out == f" 31 days  {size / 1000:.2f} kB  old.jsonl\n"
+    assert said.err == f"mcpproxy: deleted 1 recording, {size / 1000:.2f} kB, in {folder}\n"
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_dry_run_deletes_nothing(mcpproxy: Mcpproxy, folder: Path) -> None:
+    old = recorded(folder, "old", 31)
+    said = mcpproxy("prune", "--older-than", "4w", "--dry-run")
+    assert (said.code, "old.jsonl" in said.out) == (0, True)
+    assert said.err.startswith("mcpproxy: would delete 1 recording, ")
+    assert old.exists()
+
+
+def test_without_a_terminal_it_needs_yes(mcpproxy: Mcpproxy, folder: Path) -> None:
+    old = recorded(folder, "old", 31)
+    said = mcpproxy("prune", "--older-than", "30d")
+    assert said.code == 2
+    assert said.err.endswith("; add --yes to delete without a question\n")
+    assert old.exists()
+
+
+def test_one_that_is_running_stays(mcpproxy: Mcpproxy, folder: Path) -> None:
+    old = recorded(folder, "old", 31, HANDSHAKE)
+    journal = folder / "old.jsonl.journal"
+    journal.mkdir()
+    with (journal / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        aged(journal / "lock", 31)
+        aged(journal, 31)
+        said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert (said.code, said.out) == (0, "")
+    assert said.err.startswith("mcpproxy: nothing to delete: ")
+    assert old.exists()
+
+
+def test_the_journal_of_a_killed_session_goes_too(mcpproxy: Mcpproxy, folder: Path) -> None:
+    old = recorded(folder, "old", 31, HANDSHAKE)
+    journal = folder / "old.jsonl.journal"
+    journal.mkdir()
+    (journal / "lock").touch()
+    aged(journal / "lock", 31)
+    aged(journal, 31)
+    said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert "old.jsonl and 1 file beside it" in said.out
+    assert not old.exists()
+    assert not journal.exists()
+
+
+def test_a_rotated_recording_goes_whole(mcpproxy: Mcpproxy, folder: Path) -> None:
+    goes_on = (
+        '{"type":"continued","t":5,"in":"old.2.jsonl","frames":{"client":1,"server":1},'
+        '"findings":{"error":0,"warning":0,"info":0},"judge_error":null}'
+    )
+    first = recorded(folder, "old", 40, (recordings.HEADER, goes_on))
+    header = recordings.HEADER.replace('"redaction"', '"continues":"old.jsonl","redaction"')
+    second = recorded(folder, "old.2", 20, (header, *CLEAN[1:]))
+    mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert first.exists(), "it was changed 20 days ago"
+    aged(second, 31)
+    mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert not first.exists()
+    assert not second.exists()
+
+
+def not_a_trace(folder: Path) -> Path:
+    path = folder / "notes.jsonl"
+    path.write_text('{"a": 1}\n')
+    return path
+
+
+def linked(folder: Path) -> Path:
+    target = recorded(folder.parent, "elsewhere", 31)
+    path = folder / "link.jsonl"
+    path.symlink_to(target)
+    return path
+
+
+def hard_linked(folder: Path) -> Path:
+    path = folder / "two.jsonl"
+    path.hardlink_to(recorded(folder.parent, "elsewhere", 31))
+    return path
+
+
+def strange_journal(folder: Path) -> Path:
+    path = recorded(folder, "old", 31)
+    journal = folder / "old.jsonl.journal"
+    journal.mkdir()
+    (journal / "thesis.txt").write_text("years of work")
+    aged(journal, 31)
+    return path
+
+
+@pytest.mark.parametrize("make", [not_a_trace, linked, hard_linked, strange_journal])
+def test_what_is_not_ours_stays(mcpproxy: Mcpproxy, folder: Path, make: Callable[[Path], Path]) -> None:
+    path = make(folder)
+    if not path.is_symlink():
+        aged(path, 31)
+    said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert (said.code, said.out) == (0, "")
+    assert path.exists()
+
+
+def test_an_age_needs_a_unit(mcpproxy: Mcpproxy) -> None:
+    said = mcpproxy("prune", "--older-than", "30")
+    assert said.code == 2
+    assert "'30' is not an age such as 30d, 12h or 90m" in said.err

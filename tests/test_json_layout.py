@@ -1,0 +1,38 @@
+"""JSON laid out for people: the same tokens, over lines."""
+
+import json
+
+import pytest
+
+from mcpproxy.base.json_layout import laid_out
+
+VALUES = (
+    '{"a":[1,2,{"b":null}],"c":"x"}',
+    "[]",
+    '{"empty":{},"none":[],"deep":[[[[]]]]}',
+    '"a text"',
+    "18446744073709551617",
+    '{"a":1,"a":2.50,"quoted":"\\"{[,:]}\\"","slash":"\\\\n"}',
+    '{"long":[' + ",".join('"0123456789"' for _ in range(30)) + "]}",
+)
+
+
+@pytest.mark.parametrize("text", VALUES)
+@pytest.mark.parametrize("width", [1, 20, 80])
+def test_nothing_is_lost(text: str, width: int) -> None:
+    lines = list(laid_out(text, width))
+    assert json.loads("\n".join(lines)) == json.loads(text)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_what_is_short_stays_on_a_line() -> None:
+    assert list(laid_out('{"a":[1,2],"b":{"c":3}}', 14)) == ["{", '  "a": [1, 2],', '  "b": {"c": 3}', "}"]
+
+
+def test_the_lines_of_a_text_become_lines() -> None:
+    assert list(laid_out('{"text":"one\\ntwo\\\\n"}')) == ["{", '  "text": "one', 'two\\\\n"', "}"]
+
+
+@pytest.mark.parametrize("text", ["{", "]}", '{"a":', "{]", "no JSON at all", '{"a":"cut'])
+def test_any_text_gives_lines(text: str) -> None:
+    assert "".join("".join(laid_out(text)).split())
