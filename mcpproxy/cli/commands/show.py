@@ -96,16 +96,16 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
 
 
 def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
-    from mcpproxy.cli.calls import frames
+    from mcpproxy.cli.calls import frame_lines
 
-    shown = frames.shown_in(options.frames or frames.EVERYTHING)
+    shown = frame_lines.shown_in(options.frames or frame_lines.EVERYTHING)
     if wanted:
-        shown = frames.frames_of_calls(path, wanted, shown)
+        shown = frame_lines.frames_of_calls(path, wanted, shown)
     if options.session:
         shown = http_sessions.session_filter(open_trace(path), options.session, shown)
     if options.json:
-        return frames.as_json(path, shown, full=options.full, following=options.follow)
-    return frames.as_text(path, shown, style, full=options.full, following=options.follow)
+        return frame_lines.as_json(path, shown, full=options.full, following=options.follow)
+    return frame_lines.as_text(path, shown, style, full=options.full, following=options.follow)
 
 
 def _wanted(text: str, numbers: list[int] | None) -> Filter:
