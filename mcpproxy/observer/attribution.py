@@ -31,11 +31,10 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
         return HttpSession(new_judge(None, False), stateless=True)
     if known_session is not None:
         return known_session
-    if session_id is None:
-        session = history.by_connection.get(exchange.request.connection)
-        # A client may send the requests of all its sessions over any of its connections. So a connection
-        # identifies a session only as long as the server has no other session without an id.
-        if session is not None and history.only_without_id.get(exchange.server, session) is session:
+    connection = exchange.request.connection
+    if session_id is None and connection not in history.shared_connections:
+        session = history.by_connection.get(connection)
+        if session is not None:
             return session
     session = HttpSession(
         new_judge(version if version in STATEFUL else None, True), joined_late=True, id=session_id

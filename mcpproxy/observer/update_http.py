@@ -79,14 +79,15 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
 
 def remember_opening(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Remember a session whose initialize was accepted, by its connection, and by its id if it has one."""
+    connection = exchange.request.connection
+    earlier = history.by_connection.get(connection)
     issued_id = exchange.response_fields.get(SESSION)
     if issued_id and session.id is None:
         session.id = issued_id
         keep_latest(history.sessions, issued_id, session, MAX_REMEMBERED)
-    elif session.id is None:
-        is_only = history.only_without_id.setdefault(exchange.server, session) is session
-        history.only_without_id[exchange.server] = session if is_only else None
-    keep_latest(history.by_connection, exchange.request.connection, session, MAX_REMEMBERED)
+    elif earlier is not None and earlier is not session and earlier.id is None and session.id is None:
+        history.shared_connections.add(connection)
+    keep_latest(history.by_connection, connection, session, MAX_REMEMBERED)
 
 
 def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:

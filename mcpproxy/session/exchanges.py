@@ -320,9 +320,9 @@ class HttpHistory:
     )  # the open exchanges, by number
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
-    only_without_id: dict[str, HttpSession | None] = field(
-        default_factory=dict[str, HttpSession | None]
-    )  # by server: its only session without an id; ``None`` once several were opened
+    shared_connections: set[int] = field(
+        default_factory=set[int]
+    )  # connections on which several sessions without an id were opened
     has_unattributed: bool = False  # there was a request whose session is unknown
     http_sse_sessions: dict[str, HttpSession] = field(
         default_factory=dict[str, HttpSession]
