@@ -16,6 +16,7 @@ from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
 from mcpproxy.view.folder import RecordingEntry, recordings
 from mcpproxy.view.runs import Certainty, link_between, runs
+from tests.benchmarks.sessions import CLOSE, wait_until_recorded
 from tests.view.situations import SITUATIONS, Conversation, begun, finding, write
 
 MS = 1_000_000
@@ -84,6 +85,7 @@ def test_a_recording_says_which_process_started_it(tmp_path: Path) -> None:
     trace = str(tmp_path / "s.jsonl")
     command = [sys.executable, "-m", "mcpproxy", "--trace", trace, "--", sys.executable, "-c", ""]
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    wait_until_recorded(Path(trace), CLOSE)  # on a busy machine the recorder may end after the server
     (entry,) = recordings(str(tmp_path))
     assert (entry.ppid, entry.state) == (os.getpid(), "ended")
     copied = tmp_path / "copy" / "s.jsonl"
