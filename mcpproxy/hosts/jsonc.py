@@ -13,7 +13,9 @@ from mcpproxy.hosts.unreadable import UnreadableTextError
 
 MOST_LEVELS: Final = 200
 
-_SPACE: Final = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?s:.*?)\*/)*+")
+_SPACE: Final = re.compile(
+    r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"
+)  # Python 3.11.2 errs if it is possessive
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _OTHER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true\b|false\b|null\b")
 _LONGEST_INTEGER: Final = 300
