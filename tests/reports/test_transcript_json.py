@@ -57,6 +57,7 @@ def test_a_batch_lists_its_messages() -> None:
         "t": 9,
         "from": "server",
         "kind": "batch",
+        "message": json.loads(raw),
         "messages": [
             {"kind": "request", "method": "a", "id": 1, "answers": None, "latency_ns": None},
             {
