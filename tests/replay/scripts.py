@@ -1,6 +1,7 @@
 """Recordings written as conversations, and the live client that talks to their replay.
 
-A line is ``C`` or ``S`` (who said it) and a message; every line comes a millisecond after the one before.
+A line is ``C`` or ``S`` (who said it) and a message. Each line comes ``ms_apart`` after the one before, by
+default a millisecond.
 """
 
 import json
@@ -49,19 +50,20 @@ HELLO: Final[tuple[Line, ...]] = (
 )
 
 
-def trace(path: Path, lines: Sequence[Line], *, is_cut: bool = False) -> Path:
+def trace(path: Path, lines: Sequence[Line], *, is_cut: bool = False, ms_apart: int = 1) -> Path:
     """A trace of these lines; a ``str`` is a line that is no JSON."""
     records = [HEADER]
     count = {C: 0, S: 0}
     for number, (sender, said) in enumerate(lines, 1):
         count[sender] += 1
         if isinstance(said, str):
-            record = {"type": "frame", "seq": number, "t": number * 1_000_000, "from": sender, "text": said}
+            t = number * ms_apart * 1_000_000
+            record = {"type": "frame", "seq": number, "t": t, "from": sender, "text": said}
             records.append(json.dumps(record))
         else:
-            records.append(frame(number, sender, json.dumps(said)))
+            records.append(frame(number, sender, json.dumps(said), ms=number * ms_apart))
     if not is_cut:
-        records.append(close(count[C], count[S]))
+        records.append(close(count[C], count[S], ms=max(12_300, len(lines) * ms_apart)))
     path.write_text("".join(record + "\n" for record in records))
     return path
 
