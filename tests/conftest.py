@@ -21,6 +21,10 @@ settings.load_profile("untimed")
 
 signals.restore_defaults()
 
+# Output is as in a pipe on every machine; a test that wants a width sets it.
+for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+    os.environ.pop(variable, None)
+
 
 @pytest.fixture(autouse=True)
 def _signals_stay() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] # pytest uses it
