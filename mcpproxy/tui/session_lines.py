@@ -8,7 +8,7 @@ from typing import Final
 
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.transcripts.transcript import ending_text
+from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.tui.call_lines import SEVERITY_MARKS
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width

@@ -5,9 +5,9 @@ Texts in these classes are safe to show: control characters and invisible charac
 Times are nanoseconds since the start of the recording, durations nanoseconds.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.session.frame import Event, Finding, Sender, Severity
 
@@ -50,7 +50,7 @@ class Outcome(StrEnum):
     """A row that expects no answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Call:
     """One row: a request with its answer, or an orphan.
 
@@ -123,7 +123,7 @@ class Role(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Part:
     """One record that belongs to a call. ``record`` is a frame, a head of HTTP, or another event.
 
@@ -139,7 +139,7 @@ class Part:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class FoundRule:
     """A finding with what its rule says. The texts are empty for a rule that this mcpproxy does not know.
 
@@ -155,7 +155,7 @@ class FoundRule:
     link: str
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Detail:
     """A call with everything that belongs to it, in the order of the wire."""
 
@@ -168,7 +168,7 @@ class Detail:
     """How many records in the middle were left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class RuleFindings:
     """All findings of one rule. ``count`` includes those that were only counted and have no record."""
 
@@ -182,7 +182,7 @@ class RuleFindings:
     """The row of each of ``findings``; 0 for a finding about the whole session."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class SessionSummary:
     """One session of the recording. On stdio there is one; over HTTP each session id has its own.
 
@@ -209,7 +209,7 @@ class SessionSummary:
     severity: Severity | None
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class ToolDefinition:
     """A tool as the server listed it last. ``size`` is the size of its definition in bytes.
 
@@ -226,7 +226,7 @@ class ToolDefinition:
     listed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Refreshed:
     """What ``View.refresh`` found.
 
@@ -240,7 +240,7 @@ class Refreshed:
     rebuilt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Progress:
     """How far a search or the building of an index is. ``found`` is the number of rows so far."""
 

@@ -7,11 +7,11 @@ Terms are joined by *and*, values of a term that are separated by commas by *or*
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache, cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError, nearest
 from mcpproxy.session.frame import Severity
 from mcpproxy.view.calls import ERRORS, Kind, Outcome
@@ -73,7 +73,7 @@ class FilterError(McpProxyError):
         self.next_step = next_step
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Range:
     """Numbers from ``low`` to ``high``, both included. Durations are nanoseconds."""
 
@@ -84,7 +84,7 @@ class Range:
         return self.low <= number <= self.high
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Term:
     """One condition. It holds if one of ``values`` matches, or, if ``negated``, if none does."""
 

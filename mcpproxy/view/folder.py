@@ -220,7 +220,7 @@ def _from_journal(path: str) -> RecordingEntry:
 
 
 def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord | Continued) -> _Ends:
-    from mcpproxy.reports.transcripts.transcript import ending_text
+    from mcpproxy.reports.transcripts.ending import ending_text
 
     tally = last.tally
     entry = replace(

@@ -11,7 +11,6 @@ import sys
 import time
 from array import array
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any, Final, cast
 
 import orjson
@@ -113,8 +112,7 @@ def _head_bytes(data: bytes) -> int:
 
 
 def _name(source: Source) -> str:
-    path = os.path.realpath(source.trace.files[0])
-    return blake2b(os.fsencode(path), digest_size=16).hexdigest() + _SUFFIX
+    return _digest(os.fsencode(os.path.realpath(source.trace.files[0]))) + _SUFFIX
 
 
 def _identity(source: Source) -> list[Any]:
@@ -124,8 +122,13 @@ def _identity(source: Source) -> list[Any]:
         found = os.stat(path)
         made_by.append([os.path.realpath(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns])
     ends = (0, max(source.size - _SAMPLE_BYTES, 0))
-    sample = blake2b(b"".join(source.read(at, _SAMPLE_BYTES) for at in ends), digest_size=16)
-    return [*made_by, sample.hexdigest()]
+    return [*made_by, _digest(b"".join(source.read(at, _SAMPLE_BYTES) for at in ends))]
+
+
+def _digest(data: bytes) -> str:
+    from hashlib import blake2b  # Imported here: it loads OpenSSL, and small recordings have no kept index.
+
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def _head(source: Source, scan: Scan) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """The bytes of a recording: its files one after the other, read at any offset."""
 
 import os
-import tempfile
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from mcpproxy.importers.import_source import ForeignTrace
 from mcpproxy.trace.encode import encode_header
 from mcpproxy.trace.reader import Trace, open_file
 
@@ -22,7 +20,7 @@ class Source:
         """Closes the files; so does the end of this object."""
         self._starts: Final[list[int]] = []
         """The offset at which each file begins."""
-        if isinstance(trace, ForeignTrace) or trace.upgrade_steps:
+        if type(trace) is not Trace or trace.upgrade_steps:
             self._add(_converted(trace))
         else:
             for path in trace.readable_files:
@@ -84,6 +82,8 @@ def _close(files: list[BinaryIO]) -> None:
 
 def _converted(trace: Trace) -> BinaryIO:
     """Return a temporary file that holds a recording of another program, or format, as a trace of ours."""
+    import tempfile  # Imported here: our own recordings need no copy, and it takes 3 ms.
+
     file = tempfile.TemporaryFile(prefix="mcpproxy-")  # noqa: SIM115 - it lives as long as the source
     file.write(encode_header(trace.header))
     for _, line in trace.lines():

@@ -353,8 +353,12 @@ class View:
             rows=tuple(row for _, row in found),
         )
 
+    def findings_with_rows(self) -> tuple[tuple[Finding, int], ...]:
+        """Return all findings that have a record, each with its row, in the order of the recording."""
+        return tuple(self._findings())
+
     def findings(self) -> tuple[FoundRule, ...]:
-        """Return all findings that have a record, in the order of the recording."""
+        """Return all findings that have a record, with the texts of their rules, in the same order."""
         return tuple(details.found_rule(finding, row) for finding, row in self._findings())
 
     def tools(self) -> tuple[ToolDefinition, ...]:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from mcpproxy.base.style import Style, count, decoded, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
-from mcpproxy.reports.transcripts.transcript import ending_text
-from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
+from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.records import Header
-from mcpproxy.view.calls import Call, FoundRule, Outcome, Part, Role, SessionSummary
+from mcpproxy.view.calls import Call, Outcome, Part, Role, SessionSummary
 from mcpproxy.view.filter import Filter
 from mcpproxy.view.view import View
 
@@ -41,10 +41,10 @@ def listing(
             explained += 1
             yield from last_stderr(view, call, lines)
         for found in of_row.get(call.number, ()):
-            yield from lines.finding(found.finding)
+            yield from lines.finding(found)
     if not wanted:
         for found in of_row.get(0, ()):
-            yield from lines.finding(found.finding, where=" (about the session)")
+            yield from lines.finding(found, where=" (about the session)")
     yield from footer_lines(view, wanted, style)
 
 
@@ -82,12 +82,12 @@ def last_stderr(view: View, call: Call, lines: CallLines) -> list[str]:
     return [line for text in said[-_STDERR_LINES:] for line in lines.note(f"stderr: {text}", "dim")]
 
 
-def findings_by_row(view: View) -> dict[int, list[FoundRule]]:
+def findings_by_row(view: View) -> dict[int, list[Finding]]:
     """Return the findings of each row; those about the whole session are of row 0."""
-    found: dict[int, list[FoundRule]] = {}
-    for each in view.findings():
-        found.setdefault(each.row, []).append(each)
-    return found
+    by_row: dict[int, list[Finding]] = {}
+    for finding, row in view.findings_with_rows():
+        by_row.setdefault(row, []).append(finding)
+    return by_row
 
 
 def header_lines(
