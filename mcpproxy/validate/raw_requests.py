@@ -64,7 +64,7 @@ class RawAnswer:
         return f"refused with {' and '.join(numbers)}" if numbers else "not answered"
 
     def instead_of(self, expected: str) -> str:
-        """A clause for an answer that should be a refusal with ``expected``: ``served, not refused with 404``."""
+        """A clause for an answer that should refuse with ``expected``: ``served, not refused with 404``."""
         is_refused = self.outcome.startswith("refused")
         return f"{self.outcome}, not {'' if is_refused else 'refused '}with {expected}"
 
