@@ -84,7 +84,7 @@ def test_why_a_schema_cannot_be_used(schema: dict[str, Any], why: str) -> None:
 
 
 def test_the_output_of_the_stateless_revision_may_be_any_value() -> None:
-    output = {"type": "array", "items": {"$ref": "https://example.com/a.json"}}
+    output: dict[str, Any] = {"type": "array", "items": {"$ref": "https://example.com/a.json"}}
     tool = ListedItem({"name": "t", "inputSchema": REMOTE, "outputSchema": output}, 1, 0)
     names = {revision: [name for name, _ in tool.obstacles(revision)] for revision in REVISIONS}
     assert names["2025-03-26"] == names["2025-11-25"] == ["inputSchema"]
