@@ -322,7 +322,7 @@ class HttpHistory:
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
     shared_connections: set[int] = field(
         default_factory=set[int]
-    )  # connections on which several sessions without an id were opened
+    )  # connections that carry messages of several sessions without an id
     has_unattributed: bool = False  # there was a request whose session is unknown
     http_sse_sessions: dict[str, HttpSession] = field(
         default_factory=dict[str, HttpSession]

@@ -63,6 +63,11 @@ class RawAnswer:
         numbers += [shown(self.code)] if self.code is not None else []
         return f"refused with {' and '.join(numbers)}" if numbers else "not answered"
 
+    def instead_of(self, expected: str) -> str:
+        """A clause for an answer that should refuse with ``expected``: ``served, not refused with 404``."""
+        is_refused = self.outcome.startswith("refused")
+        return f"{self.outcome}, not {'' if is_refused else 'refused '}with {expected}"
+
 
 def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire":
     """Return the connection of ``client``, by default of the shared session, if it is Streamable HTTP.

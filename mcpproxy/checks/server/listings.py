@@ -19,8 +19,9 @@ from mcpproxy.checks.engine.context import MessageContext, as_object, member
 from mcpproxy.checks.stateless.servers import server
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless, since
+from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract, obstacle
+from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 from mcpproxy.session.history import History, get_or_make, keep_latest
 from mcpproxy.session.subscriptions import Subscriptions
 
@@ -48,6 +49,17 @@ MAX_WALKS: Final = 8
 MAX_LISTS: Final = 256
 """The number of lists that are remembered."""
 
+SCHEMAS: Final = ("inputSchema", "outputSchema")
+"""The members of a tool that are schemas."""
+
+OUTPUT_SCHEMA: Final = since("2025-06-18")
+"""The revisions in which a tool may have an outputSchema."""
+
+_LEGAL: Final[frozenset[FlawKind]] = frozenset(
+    {"no-properties", "required-unknown-property", "required-forbidden-property"}
+)
+"""The flaws of a schema that is nevertheless valid."""
+
 _FOREVER_NS: Final = 1 << 63
 
 
@@ -62,6 +74,9 @@ class ListedItem:
         default_factory=dict[tuple[str, str], Contract | None]
     )
     _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())  # arguments and result of ``mismatches``
+    _obstacles: dict[str, tuple[tuple[str, str], ...]] = field(
+        default_factory=dict[str, tuple[tuple[str, str], ...]]
+    )
 
     def mismatches(
         self, name: str, value: JSON, revision: str, text: bytes | None = None
@@ -80,6 +95,26 @@ class ListedItem:
         # Cached, because both the check of a call and its state update need the result.
         self._latest = (name, value, mismatches)
         return mismatches
+
+    def obstacles(self, revision: str) -> tuple[tuple[str, str], ...]:
+        """Return the schemas that no value can be checked against, each with the reason as a clause.
+
+        Schemas with flaws that the checks of the list report are left out.
+        """
+        found = self._obstacles.get(revision)
+        if found is None:
+            names = SCHEMAS if revision in OUTPUT_SCHEMA else SCHEMAS[:1]
+            by_name = [(name, self._obstacle(name, revision)) for name in names if name in self.value]
+            found = self._obstacles[revision] = tuple((name, why) for name, why in by_name if why)
+        return found
+
+    def _obstacle(self, name: str, revision: str) -> str:
+        """Say why no value can be checked against the schema ``name``; empty if it can, or has flaws."""
+        schema = self.value[name]
+        why = obstacle(schema, revision)
+        object_root = name == "inputSchema" or not is_stateless((revision,))
+        is_faulty = why and any(flaw.kind not in _LEGAL for flaw in flaws(schema, object_root=object_root))
+        return "" if is_faulty else why
 
     def clear_cache(self) -> None:
         """Drop the cached value and its mismatches."""
@@ -142,7 +177,8 @@ class ListState:
     the latest whole walk of each connection. ``changes`` is the number of announced changes, ``changed_seq``
     the frame of the latest announcement. ``calls_before_latest`` is the number of tool calls that were
     answered before ``latest`` ended. ``unannounced_change`` are two successive walks that differ, although no
-    change was announced between them.
+    change was announced between them. ``unchecked`` are the called tools whose schemas were reported as
+    unusable.
     """
 
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
@@ -154,6 +190,7 @@ class ListState:
     changed_seq: int = 0
     calls_before_latest: int = 0
     unannounced_change: tuple[ListWalk, ListWalk] | None = None
+    unchecked: set[str] = field(default_factory=set[str])
 
     @property
     def current(self) -> ListWalk | None:

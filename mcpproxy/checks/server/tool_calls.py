@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
-from mcpproxy.checks.server.listings import ListedItem, ListState, listed
+from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
 from mcpproxy.protocol.revisions import is_one_or_stateless, since
 from mcpproxy.protocol.schema.contracts import Mismatch
@@ -79,6 +79,8 @@ def remember_call(context: MessageContext, history: History) -> None:
         return
     revisions = context.candidates
     is_revision_unknown = not is_one_or_stateless(revisions)
+    if not is_revision_unknown and tool.obstacles(revisions[0]) and len(tools.unchecked) < MAX_ITEMS:
+        tools.unchecked.add(name)
     if "outputSchema" in tool.value or is_revision_unknown or _mismatches(tool, params, revisions[0]):
         has_expired = context.frame.observed_at_ns > tool.fresh_until_ns
         request.check_memory = ToolCall(
@@ -128,6 +130,24 @@ def mismatched_arguments(context: MessageContext, history: History) -> Iterable[
     problem = f"client called {shown(name)} with arguments that break its inputSchema: {fault}"
     pointer = f"{context.at}/params/arguments{mismatches[0].pointer}"
     return (Violation("TOOL-008", "R-145", problem, pointer=pointer, related=(tool.seq,), at_most="info"),)
+
+
+def unusable_schema(context: MessageContext[Request], history: History) -> Iterable[Violation]:
+    """Report the first call of a tool with a schema that no value can be checked against (SCHEMA-006)."""
+    params = context.contents
+    if history.has_gap or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
+        return ()
+    name, tools = params.get("name"), listed(history, "tools/list")
+    tool = tools.items.get(name) if isinstance(name, str) else None
+    if tool is None or name in tools.unchecked or len(tools.unchecked) >= MAX_ITEMS:
+        return ()
+    obstacles = tool.obstacles(context.candidates[0])
+    if not obstacles:
+        return ()
+    which = " and ".join(f"the {schema} cannot be used, because {why}" for schema, why in obstacles)
+    problem = f"mcpproxy does not check all values of {shown(name)}: {which}"
+    pointer = context.at + "/params/name"
+    return (Violation("SCHEMA-006", "D-007", problem, pointer=pointer, related=(tool.seq,), blame="server"),)
 
 
 def _mismatches(
@@ -327,6 +347,7 @@ RESULT_RULES: Final = ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008")
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("TOOL-008",), mismatched_arguments, (Request,), ("tools/call",), sender=CLIENT),
+        Check(("SCHEMA-006",), unusable_schema, (Request,), ("tools/call",), sender=CLIENT),
         Check(RESULT_RULES, unfit_result, (Response,), ("tools/call",), sender=SERVER, given=NOTED),
         Check(RESULT_RULES, unfit_result, (Response,), ("tasks/result",), sender=SERVER),
         Check(

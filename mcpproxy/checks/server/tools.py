@@ -13,6 +13,7 @@ from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, 
 from mcpproxy.checks.server.listings import (
     CHANGES,
     LISTS,
+    OUTPUT_SCHEMA,
     Lists,
     ListState,
     ListWalk,
@@ -30,9 +31,6 @@ from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import SERVER, Close, Severity, Signal
 from mcpproxy.session.history import History
-
-OUTPUT_SCHEMA: Final = since("2025-06-18")
-"""The revisions in which a tool may have an outputSchema."""
 
 INPUT_REQUIREMENTS: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "not-an-object": ("PROTO-004", "R-128"),

@@ -25,13 +25,14 @@ from mcpproxy.protocol.schema.dialects import DEFAULT, Dialect, dialect_of
 from mcpproxy.protocol.schema.effort import Effort, survey
 from mcpproxy.protocol.schema.fast_path import make_test
 from mcpproxy.protocol.schema.mismatches import Mismatch, is_sure, mismatch_of
+from mcpproxy.protocol.wording import shown
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
 T = TypeVar("T")
 
-__all__ = ["LIMIT", "Contract", "Mismatch", "contract", "find_mismatches"]
+__all__ = ["LIMIT", "Contract", "Mismatch", "contract", "find_mismatches", "obstacle"]
 
 LIMIT: Final = 20
 """The maximum number of mismatches reported for one value."""
@@ -72,33 +73,47 @@ def find_mismatches(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch,
 
 def contract(schema: JSON, revision: str) -> "Contract | None":
     """Return ``schema`` prepared for checking many values; ``None`` if that is not possible."""
+    prepared = _prepared(schema, revision)
+    return None if isinstance(prepared, str) else prepared
+
+
+def obstacle(schema: JSON, revision: str) -> str:
+    """Return a clause that says why values cannot be checked against ``schema``; empty if they can be."""
+    prepared = _prepared(schema, revision)
+    return prepared if isinstance(prepared, str) else ""
+
+
+def _prepared(schema: JSON, revision: str) -> "Contract | str":
+    """Return ``schema`` prepared for checking many values; if that is impossible, a clause that says why."""
     if not isinstance(schema, dict):
-        return None
+        return "it is not an object"
     try:
         text = orjson.dumps(schema)
     except (TypeError, ValueError, RecursionError):
-        return None  # The schema has a lone surrogate, a number beyond 64 bits or hundreds of levels.
-    return (
-        _cached_contract(text, revision in _WITH_DEFAULT_DIALECT) if len(text) <= MAX_SCHEMA_BYTES else None
-    )
+        return "it has a lone surrogate, a number beyond 64 bits or hundreds of levels"
+    if len(text) > MAX_SCHEMA_BYTES:
+        return f"it is longer than {MAX_SCHEMA_BYTES >> 10} KiB"
+    return _cached_contract(text, revision in _WITH_DEFAULT_DIALECT)
 
 
 @lru_cache(maxsize=MAX_CONTRACTS)
-def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | None":
-    """Return the contract of the schema ``text``; ``None`` if values cannot be checked against it."""
+def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | str":
+    """Return the contract of the schema ``text``; if values cannot be checked against it, the reason."""
     schema: JSONObject = orjson.loads(text)
     dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:
         dialects = (dialect_of(schema["$schema"]),)
     dialect_schemas: list[_DialectSchema] = []
     for dialect in dialects:
-        effort = survey(schema, dialect) if dialect is not None else None
-        if dialect is None or effort is None:
-            return None
+        if dialect is None:
+            return f"its dialect {shown(schema['$schema'])} is unknown"
+        effort = survey(schema, dialect)
+        if isinstance(effort, str):
+            return effort
         dialect_schemas.append(_DialectSchema(schema, dialect, effort))
     fast_test = make_test(schema)
     if fast_test is None and any(dialect_schema.validator is None for dialect_schema in dialect_schemas):
-        return None
+        return "the validator does not accept it"
     return Contract(tuple(dialect_schemas), fast_test)
 
 

@@ -52,7 +52,7 @@ async def _expect_refusal(
     reply = await ask(context, message, change(wire.headers(dumps(message))))
     if reply.status == 400 and reply.code == MISMATCH:
         return passed(reply.outcome, reply.frames)
-    return _other_outcome(context, reply, f"{what} was {reply.outcome}, not refused with 400 and -32020")
+    return _other_outcome(context, reply, f"{what} was {reply.instead_of('400 and -32020')}")
 
 
 def _other_outcome(context: ProbeContext, reply: RawAnswer, text: str) -> Conclusion:
@@ -82,7 +82,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
     if is_dual:
         return passed(f"{reply.outcome}, which it may do for older clients", reply.frames)
     return _other_outcome(
-        context, reply, f"a request without {_VERSION_HEADER} was {reply.outcome}, not refused with -32020"
+        context, reply, f"a request without {_VERSION_HEADER} was {reply.instead_of('-32020')}"
     )
 
 

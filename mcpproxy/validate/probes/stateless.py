@@ -97,7 +97,7 @@ def _incomplete(context: ProbeContext, reply: RawAnswer, what: str) -> Conclusio
     if reply.code == _INVALID_PARAMS and reply.status in (0, 400):
         return passed(reply.outcome, reply.frames)
     expected = "400 and -32602" if reply.status else "-32602"
-    text = f"{what} was {reply.outcome}, not refused with {expected}"
+    text = f"{what} was {reply.instead_of(expected)}"
     return context.violation("STAT-002/R-211", text, reply.frames)
 
 
@@ -106,7 +106,7 @@ async def _unsupported(context: ProbeContext) -> Conclusion:
     reply = await ask(context, message)
     if reply.code == UNSUPPORTED:
         return passed(reply.outcome, reply.frames)
-    text = f"version {NO_VERSION} was {reply.outcome}, not refused with -32022"
+    text = f"a request in version {NO_VERSION} was {reply.instead_of(str(UNSUPPORTED))}"
     return context.violation("PROTO-008/R-219", text, reply.frames)
 
 
@@ -115,7 +115,7 @@ async def _unknown_status(context: ProbeContext) -> Conclusion:
     reply = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
     if reply.status == 404 and reply.code == _METHOD_NOT_FOUND:
         return passed(reply.outcome, reply.frames)
-    text = f"an unknown method was {reply.outcome}, not refused with 404 and -32601"
+    text = f"an unknown method was {reply.instead_of('404 and -32601')}"
     return context.violation("ERR-002/R-218", text, reply.frames)
 
 
@@ -286,7 +286,7 @@ PROBES: Final = (
         "errors",
         "An unsupported version is refused with -32022 and the supported ones.",
         _unsupported,
-        rules=("PROTO-008",),
+        rules=("PROTO-008", "DISC-002"),  # a server that serves such a request breaks both
         revisions=STATELESS,
     ),
     Probe(
