@@ -42,7 +42,7 @@ FlawKind: TypeAlias = Literal[
     "boolean-property",  # a property of the root is true or false: valid JSON Schema, but not valid in MCP
     "required-not-strings",
     "required-unknown-property",
-    "required-forbidden-property",  # as before, but additionalProperties is false, so that no value can match
+    "required-forbidden-property",  # an unknown one that additionalProperties forbids: no value can match
     "no-properties",
     "dialect",  # anything else that the meta-schema rejects
 ]
@@ -69,8 +69,8 @@ Place: TypeAlias = Literal["root", "own", "composed", "definition"]
 class _Subschema:
     """A subschema to visit. ``place`` says whether it contains everything that applies to its value.
 
-    A ``root`` or ``own`` subschema does. A ``composed`` subschema does not, because it is below a keyword such
-    as anyOf. For a ``definition`` it is unknown, because it depends on the references to the definition.
+    A ``root`` or ``own`` subschema does. A ``composed`` subschema does not, because it is below a keyword
+    such as anyOf. For a ``definition`` it is unknown, because it depends on the references to the definition.
     """
 
     pointer: str
