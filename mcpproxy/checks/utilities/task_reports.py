@@ -189,7 +189,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if report.creates:
             _remember_creation(context, tasks, task, report)
         if report.state is not None:
-            # If it is not certain that the report is newer, it counts as newer if its step is allowed.
+            # A report that may be newer or older counts as newer if its step is allowed.
             is_newer = _is_newer(context, report, task)
             step = TRANSITIONS[task.state][report.state]
             if is_newer or (step.breaks is None and not report.creates) or task.state is TaskState.UNSEEN:

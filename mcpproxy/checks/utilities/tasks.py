@@ -294,7 +294,7 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
 def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a task that tasks/get returned before a full tasks/list without it (TASK-013).
 
-    ``unlisted`` reports the task if a later tasks/get returns it again; this check reports the others.
+    If a later tasks/get returns the task again, ``unlisted`` reports the task instead.
     """
     if not isinstance(event, Close) or history.has_gap:
         return

@@ -259,7 +259,7 @@ def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -
 
 
 def _first(validator: "Validator", value: JSON) -> "list[ValidationError]":
-    """Return the first failure of ``value`` only, which takes less work than all."""
+    """Return only the first failure of ``value``, because finding all failures takes more work."""
     from jsonschema_rs import ValidationError
 
     try:
