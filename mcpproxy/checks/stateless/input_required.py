@@ -132,7 +132,7 @@ def _first_undeclared(ask: Ask, capabilities: JSONObject, revision: str) -> Need
         elicitation = as_object(capabilities.get("elicitation"))
         if need.condition == "form" and elicitation and "url" not in elicitation:
             continue  # The client declared neither form nor url, which is the client's fault.
-        return need  # The parts of a missing capability are not reported as well.
+        return need  # If a whole capability is missing, its parts are not reported too.
     return None
 
 
