@@ -240,7 +240,7 @@ def _check_retry(
 ) -> Iterator[Violation]:
     """Report the faults of a retry that continues one of ``possible_rounds``.
 
-    Which of them is unknown, so only what is a fault for each of them is reported.
+    It is unknown which of these rounds is continued. So a fault is reported only if all of them show it.
     """
     latest, base_pointer = possible_rounds[-1], context.at
     responses = as_object(params.get("inputResponses", {}))
