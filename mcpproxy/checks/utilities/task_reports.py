@@ -80,7 +80,7 @@ def reports(context: MessageContext, history: History) -> list[TaskReport]:
 
 
 def _is_newer(context: MessageContext, report: TaskReport, task: Task) -> bool:
-    """Whether a report was certainly made after the one that ``task.state`` comes from."""
+    """Whether a report was certainly made after the earlier report that ``task.state`` comes from."""
     updated = parse_time(report.value.get("lastUpdatedAt"))
     return is_later(context.answers, updated, task.seq, task.updated)
 
