@@ -57,7 +57,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     lifecycle.FAMILY,
     capabilities.FAMILY,
     era.FAMILY,
-    # Requests that stand alone
+    # Stateless requests
     self_contained.FAMILY,
     discovery.FAMILY,
     error_codes.FAMILY,

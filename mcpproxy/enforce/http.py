@@ -75,7 +75,10 @@ class EnforcingProxy(Proxy):
         return self._judge_record(journals.CLIENT, at_ns, data, number)
 
     def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """Store a payload in the crash buffer before it is forwarded; journal it now if it is too long."""
+        """Keep a payload in the crash buffer, a file, until it is journaled: it may be forwarded before that.
+
+        A payload that is too long for the crash buffer is journaled now.
+        """
         if len(payload) <= LONGEST_BYTES:
             self._store_until_journaled(kind, at_ns, payload, number)
             return
@@ -199,7 +202,7 @@ class EnforcingTunnel(Tunnel):
             check_beginning(buffer[position:])
             return position
         route = self._proxy.router.route(buffer[position:end])
-        if route.is_last:
+        if route.is_last:  # a CONNECT or an upgrade: the bytes after it may not be HTTP
             self._forwards_all = True
             return len(buffer)
         self._body_counter = body_counter(route.length)

@@ -87,7 +87,7 @@ class ConnectionSide(ABC):
             self._take_whole_head(bytes(self.held))
 
     def begin_body(self, body: Body | str) -> None:
-        """After a head, begin to read ``body``. If it is a text, which says why it cannot be read, stop."""
+        """Begin to read ``body`` after a head. A text says why the body cannot be read: then stop."""
         if isinstance(body, str):
             self._add_cut(self.of, body)
             self.break_off(body, b"")
@@ -154,7 +154,7 @@ class ConnectionSide(ABC):
 def _head_end(data: bytes | bytearray, start: int) -> int:
     """Return where the head that begins at ``start`` ends, blank line included; 0 while it is incomplete."""
     crlf = data.find(b"\n\r\n", start)
-    # Search for the other form only before the one found: a long body may follow.
+    # Search for a bare blank line only up to the CRLF one, if there is one: a long body may follow.
     bare_lf = data.find(b"\n\n", start, crlf + 3 if crlf >= 0 else len(data))
     if bare_lf >= 0:
         return bare_lf + 2

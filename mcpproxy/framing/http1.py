@@ -108,11 +108,11 @@ class Http1Connection:
         return self._take_pieces()
 
     def client_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """Handle that the client ended its sending side, in order or by a reset (``reset``)."""
+        """Note that the client sends nothing more: it closed its side of the connection, or reset it."""
         return self._end(self._requests, at_ns, reset)
 
     def server_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """Handle that the server ended its sending side, in order or by a reset (``reset``)."""
+        """Note that the server sends nothing more: it closed its side of the connection, or reset it."""
         return self._end(self._server, at_ns, reset)
 
     @property

@@ -126,7 +126,7 @@ def encoding_fault(header: str) -> str:
     return ""
 
 
-def same(header: str, value: JSON) -> bool:
+def means_same(header: str, value: JSON) -> bool:
     """Whether the decoded header means the same as ``value`` in the body. Numbers are compared as numbers."""
     match value:
         case bool():

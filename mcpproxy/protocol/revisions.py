@@ -60,7 +60,7 @@ def stateless_of(candidates: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in STATELESS if name in candidates) or STATELESS
 
 
-def is_one_or_stateless(candidates: Collection[str]) -> bool:
+def is_shape_known(candidates: Collection[str]) -> bool:
     """Whether the shape of a message can be checked: its revision is known, or only stateless ones remain.
 
     The stateless revisions are so similar that a message can be checked against all of them. The stateful

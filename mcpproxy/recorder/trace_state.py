@@ -63,7 +63,7 @@ def restore(
     Raises:
         TraceError: the trace is damaged.
     """
-    from mcpproxy.trace.reader import read_trace  # a recorder that starts a trace reads none
+    from mcpproxy.trace.reader import read_trace  # Imported here: only a continued recording needs it.
 
     state = TraceState(SafeJudge(make_observer), assembly=assembly, before=before)
     files = (*before, trace) if size else before

@@ -378,7 +378,8 @@ def is_answer(message: WellFormed) -> bool:
 def looks_stateless(fields: Fields) -> bool:
     """Whether the headers of a request show that it is one of a stateless revision.
 
-    ``Mcp-Method`` alone shows it only where nothing speaks of a session: some clients send it in each era.
+    Some clients send ``Mcp-Method`` in sessions too. So without a version it counts only if there is no
+    session id.
     """
     if (version := fields.get(VERSION)) is not None:
         return version in STATELESS or (version not in STATEFUL and "mcp-method" in fields)

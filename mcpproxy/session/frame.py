@@ -167,7 +167,7 @@ class Stderr:
 
 @slotted(frozen=True)
 class Eof:
-    """A peer on stdio closed its sending side: the client the server's stdin, the server its own stdout."""
+    """A peer on stdio sends nothing more: the client closed the server's stdin, or the server its stdout."""
 
     sender: Sender
     observed_at_ns: int = 0

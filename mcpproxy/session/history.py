@@ -91,7 +91,7 @@ def keep_latest(table: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 def get_or_make(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
-    """Return the value of ``key`` in ``table``. If it is missing, put the value that ``make`` returns."""
+    """Return the value of ``key`` in ``table``; if the key is missing, first add it with ``make()``."""
     value = table.get(key)
     if value is None:
         value = make()

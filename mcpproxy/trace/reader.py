@@ -30,7 +30,7 @@ _HEADER_LIMIT: Final = 16 << 20
 
 _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
-"""The type of a record is within the first bytes of its line, at most this many."""
+"""The type of a record is within this many bytes at the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
 ENDLESS: Final = "it names itself, or no file, as the next file"
@@ -114,7 +114,7 @@ class Trace:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
         for record in self._read():
-            # A short line that shares its record with others has no line in the file.
+            # A file has no separate line for a frame or line of stderr that shares a record with others.
             yield record, self._line or encode(cast("Recorded", record))
 
     def findings(self) -> Iterator[Finding]:
@@ -258,7 +258,7 @@ class Trace:
         """Skip a line that is not a record: a blank line, or a torn last line.
 
         Raises:
-            TraceError: the line is neither.
+            TraceError: the line is any other line.
         """
         if line.isspace():
             return
@@ -283,7 +283,10 @@ class Trace:
         return notes
 
     def notes_at_end(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> list[str]:
-        """Return what the last record says of the end, and of the ``frames`` of each peer that were read."""
+        """Return what is known to be missing at the end, from the ``last`` record and the counts of frames.
+
+        ``frames`` has the number of frames of each peer that were read.
+        """
         notes: list[str] = []
         closed = last if isinstance(last, CloseRecord) else None
         if isinstance(last, Continued) and not self._is_recording:

@@ -107,9 +107,9 @@ def described(error: Exception) -> str:
 
 
 async def _prepare(probe: Probe, context: ProbeContext) -> None:
-    for path in probe.needs:
-        if not context.declares(path):
-            raise Skipped(f"the server does not declare {path}")
+    for capability in probe.needs:
+        if not context.declares(capability):
+            raise Skipped(f"the server does not declare {capability}")
     if probe.session and not context.has_session:
         await context.open()
 

@@ -98,7 +98,7 @@ def early_message(context: MessageContext[Request | Notification], history: Hist
 
 
 def remember_early_request(context: MessageContext, history: History) -> None:
-    """Record that ``early_message`` has reported a request, because it reports only once."""
+    """Record that ``early_message`` has reported a request, so that later requests are not reported."""
     message = context.message
     is_session_request = isinstance(message, Request) and message.method.startswith("session/")
     if is_session_request and context.sender == CLIENT and history.negotiated is None:

@@ -79,7 +79,8 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
             related=tuple(request.seq for request in others),
             blame="server",
             frame=first.seq,
-            # A server of the older era need not answer a probe; that it exits is worth knowing.
+            # A server that only knows revisions with a handshake need not answer a probe. If it exits
+            # instead, that is worth an info.
             at_most="info" if all(request.method == _PROBE for request in unanswered_requests) else None,
             candidates=first.candidates,
         )

@@ -249,7 +249,7 @@ def _parsed(url: str) -> "SplitResult | None":
     """Return the parts of ``url``, or ``None`` if it is not an absolute URL."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
         return None
-    from urllib.parse import urlsplit  # imported here because it takes 3 ms, which most sessions do not need
+    from urllib.parse import urlsplit  # imported here: it takes 3 ms, and few sessions need it
 
     try:
         parts = urlsplit(url)

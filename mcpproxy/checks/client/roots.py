@@ -25,7 +25,7 @@ class Roots:
 
     ``asked_seq`` is the frame of the latest roots/list, ``answered_seq`` the frame of its result.
     ``announced_seq`` is the frame of the latest notifications/roots/list_changed. If two results differ and
-    no notification about the change has come yet, ``unannounced`` is the frames of the two results.
+    no notification about the change has come yet, ``unannounced`` has the frames of both results.
     """
 
     uris: frozenset[str] | None = None

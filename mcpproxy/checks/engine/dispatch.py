@@ -32,7 +32,7 @@ from mcpproxy.checks.engine.rows import (
     takes,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Malformed, Request, Response
-from mcpproxy.protocol.revisions import Protocol, is_one_or_stateless
+from mcpproxy.protocol.revisions import Protocol, is_shape_known
 from mcpproxy.protocol.shapes.lookup import Expected, expected
 from mcpproxy.session.exchanges import Traffic
 
@@ -207,7 +207,7 @@ class DispatchPlan:
         self._members: Final = frozenset(name for row in (*checks, *updates) for name in row.members)
         self._plans: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
         shape_tests = _ANYTHING
-        if kind is not ErrorResponse and kind is not Malformed and is_one_or_stateless(candidates):
+        if kind is not ErrorResponse and kind is not Malformed and is_shape_known(candidates):
             # A shape is only reported if it is wrong in all candidate revisions. So no further test is
             # needed if the oldest candidate allows it.
             shape_tests = expected(method, "result" if kind is Response else "params", candidates[0])

@@ -45,7 +45,7 @@ def definition(tool: JSONObject) -> JSONObject:
 
 def digest(value: JSON) -> str:
     """Return the SHA-256 of the canonical form of ``value``, in hexadecimal."""
-    from hashlib import sha256  # Imported here because it loads OpenSSL, which most sessions do not need.
+    from hashlib import sha256  # imported here: it loads OpenSSL, which few sessions need
 
     return sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -114,7 +114,7 @@ def _number(number: int | float) -> str:
     fraction = "" if fraction == "0" else fraction
     digits = (whole + fraction).lstrip("0")
     point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
-    digits = digits.rstrip("0")  # the decimal point stands after ``point`` of these digits
+    digits = digits.rstrip("0")  # the decimal point comes after the first ``point`` digits
     sign = "-" if double < 0 else ""
     if not digits:
         return "0"

@@ -213,7 +213,7 @@ def listed(history: History, method: str) -> ListState:
 
 
 def page(context: MessageContext, history: History) -> Page | None:
-    """Return the page in a response, or ``None`` if the response is not one to a known list request."""
+    """Return the page in a response; ``None`` if the response answers no known list request."""
     if isinstance(context.page, Page):
         return context.page
     message, request = context.message, context.answers
@@ -306,8 +306,9 @@ def _remember_whole(context: MessageContext, history: History, state: ListState,
 def _must_announce(context: MessageContext, history: History, method: str, previous: ListWalk) -> bool:
     """Whether the server had to announce a change of this list to the client since ``previous``.
 
-    It had to if it declared that it announces changes and, in a stateless revision, if the client has
-    subscribed to them. Over HTTP this is unknown, because the announcement may come on another stream.
+    A server must announce changes if it has declared that it does and, in a stateless revision, if the client
+    has subscribed to changes. Over HTTP the result is false, because the announcement may come on another
+    stream.
     """
     if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
         return False

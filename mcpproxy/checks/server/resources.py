@@ -1,6 +1,7 @@
 """Resources: their names, the results of reading them, and the notifications of changes.
 
-``mcpproxy.checks.basic.shapes`` checks the members of lists and read results.
+``mcpproxy.checks.basic.shapes`` checks the members of lists and read results. Some checks wait until a server
+is known to be *modern*: an answer has shown that the server speaks a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 """
@@ -128,7 +129,7 @@ NOT_FOUND: Final = pattern(
     r"|\b(unknown|no such|missing|not found)\b.*\b(resource|uri)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""Error messages that may say that the resource does not exist, or report another fault."""
+"""Error messages that probably say that the resource does not exist; some may mean something else."""
 
 NO_RESOURCE: Final = pattern(
     r"\b(unknown|no such) resource\b"
@@ -219,7 +220,7 @@ class SubscribedResources:
 
 
 def remember_subscription(context: MessageContext, history: History) -> None:
-    """Record that a client subscribes or unsubscribes."""
+    """Record that a client subscribes or unsubscribes. ``context.asked`` is the record of this request."""
     request, uri = context.asked, member(context.message.value, "params", "uri")
     subscribed = history.of(SubscribedResources)
     if request is None or not isinstance(uri, str):
@@ -237,7 +238,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     message = context.message
     uri = member(message.params, "uri")
     if not isinstance(uri, str) or history.in_both_eras:
-        return ()
+        return ()  # In a session with and without a handshake, either kind of subscription may apply.
     pointer = context.at + "/params/uri"
     if history.stateless_seq is not None:
         return _update_on_other_subscription(uri, pointer, context, history)

@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, as_object,
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
-from mcpproxy.protocol.revisions import is_one_or_stateless, since
+from mcpproxy.protocol.revisions import is_shape_known, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
@@ -78,7 +78,7 @@ def remember_call(context: MessageContext, history: History) -> None:
             )
         return
     revisions = context.candidates
-    is_revision_unknown = not is_one_or_stateless(revisions)
+    is_revision_unknown = not is_shape_known(revisions)
     if not is_revision_unknown and tool.obstacles(revisions[0]) and len(tools.unchecked) < MAX_ITEMS:
         tools.unchecked.add(name)
     if "outputSchema" in tool.value or is_revision_unknown or _mismatches(tool, params, revisions[0]):
@@ -117,7 +117,7 @@ def mismatched_arguments(context: MessageContext, history: History) -> Iterable[
     For the client this is only an info: it is the server that should refuse such arguments.
     """
     params = context.contents
-    if history.has_gap or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
+    if history.has_gap or not is_shape_known(context.candidates) or not isinstance(params, dict):
         return ()
     name = params.get("name")
     tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
@@ -135,7 +135,7 @@ def mismatched_arguments(context: MessageContext, history: History) -> Iterable[
 def unusable_schema(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report the first call of a tool with a schema that no value can be checked against (SCHEMA-006)."""
     params = context.contents
-    if history.has_gap or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
+    if history.has_gap or not is_shape_known(context.candidates) or not isinstance(params, dict):
         return ()
     name, tools = params.get("name"), listed(history, "tools/list")
     tool = tools.items.get(name) if isinstance(name, str) else None
@@ -178,7 +178,7 @@ def unfit_result(context: MessageContext[Response], history: History) -> Iterabl
     """
     call, message = _answered_call(context, history), context.message
     result = _tool_result(message, call.request) if call is not None else None
-    if call is None or result is None or not is_one_or_stateless(context.candidates):
+    if call is None or result is None or not is_shape_known(context.candidates):
         return ()
     if call.tool is None:
         return _unlisted_tool(context, call, result) if call.complete_list_seq else ()
@@ -304,7 +304,7 @@ def _as_floats(value: JSON) -> str | None:
 def refused_arguments(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a protocol error for mismatched arguments, which the tool's result should report (TOOL-007)."""
     call, message = _answered_call(context, history), context.message
-    if call is None or call.tool is None or not is_one_or_stateless(context.candidates):
+    if call is None or call.tool is None or not is_shape_known(context.candidates):
         return ()
     params = as_object(call.request.params)
     if params is None or member(as_object(message.error), "code") != -32602:

@@ -165,7 +165,7 @@ def answer_to_incomplete(context: MessageContext, history: History) -> Iterable[
 
 
 OTHER_REFUSALS: Final = (-32600, -32603, -32021)
-"""Error codes whose meaning is not that the request is incomplete, but which some servers use for that."""
+"""Error codes with other meanings, with which some servers refuse a request that is incomplete."""
 
 
 def _incomplete_accepted(

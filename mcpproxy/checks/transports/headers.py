@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, Ru
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, read_mirrors, same
+from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
 from mcpproxy.session.frame import Frame
@@ -133,7 +133,7 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
         elif value is not None and is_masked(header_values[0]) and names_secret(header):
             continue  # The recording masks the header, so it cannot be compared with the argument.
-        elif value is not None and (text is None or not same(text, value)):
+        elif value is not None and (text is None or not means_same(text, value)):
             problem = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
 

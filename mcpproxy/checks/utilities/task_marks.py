@@ -40,7 +40,8 @@ def needless_mark(
 def unmarked_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a request without a mark that must belong to a task (TASK-010).
 
-    It must if its sender runs one task only, that task waits for input, and no other request is pending.
+    A request must belong to a task if its sender runs only one task, that task waits for input, and no other
+    request is pending.
     """
     message, tasks = context.message, history.of(Tasks)
     if not tasks.by_id or history.has_gap or not has_task_revision(context):
@@ -115,7 +116,7 @@ def unmarked_progress(context: MessageContext[Notification], history: History) -
 
 
 def remember_progress(context: MessageContext[Notification], history: History) -> None:
-    """Record that ``unmarked_progress`` has reported a task, because it reports each task once."""
+    """Record that ``unmarked_progress`` has reported a task, so that the task is reported only once."""
     for _ in unmarked_progress(context, history):
         token = member(context.message.params, "progressToken")
         history.of(Tasks).tokens[context.sender, type(token), token].unmarked_reported = True

@@ -80,7 +80,7 @@ def reports(context: MessageContext, history: History) -> list[TaskReport]:
 
 
 def _is_newer(context: MessageContext, report: TaskReport, task: Task) -> bool:
-    """Whether a report was certainly made after the one that ``task.state`` comes from."""
+    """Whether a report was certainly made after the earlier report that ``task.state`` comes from."""
     updated = parse_time(report.value.get("lastUpdatedAt"))
     return is_later(context.answers, updated, task.seq, task.updated)
 
@@ -189,7 +189,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if report.creates:
             _remember_creation(context, tasks, task, report)
         if report.state is not None:
-            # If it is not certain that the report is newer, it counts as newer if its step is allowed.
+            # A report that may be newer or older counts as newer if its step is allowed.
             is_newer = _is_newer(context, report, task)
             step = TRANSITIONS[task.state][report.state]
             if is_newer or (step.breaks is None and not report.creates) or task.state is TaskState.UNSEEN:

@@ -198,7 +198,7 @@ class Contract:
                 return ()  # No mismatch is certain.
             by_dialect.append(mismatches)
         first, *others = by_dialect
-        # Only what does not match in any of the dialects is reported.
+        # A mismatch is reported only if it is one in every dialect.
         common = tuple(mismatch for mismatch in first if all(mismatch in other for other in others))
         return common or (_UNEXPLAINED,)
 
@@ -256,7 +256,7 @@ def _levels(value: JSON) -> list[list[JSON]] | None:
 
 
 def _size(level: list[JSON]) -> int:
-    """Return the number of values on one level plus the length of their strings, as patterns search them."""
+    """Return the number of values on one level plus the length of their strings, which patterns search."""
     texts = [text for item in level for text in (item if isinstance(item, dict) else [item])]
     return len(level) + sum(len(text) for text in texts if isinstance(text, str))
 
@@ -274,7 +274,7 @@ def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -
 
 
 def _first(validator: "Validator", value: JSON) -> "list[ValidationError]":
-    """Return the first failure of ``value`` only, which takes less work than all."""
+    """Return only the first failure of ``value``, because finding all failures takes more work."""
     from jsonschema_rs import ValidationError
 
     try:

@@ -55,7 +55,7 @@ class Effort:
         self._root = root
         self._order = order
         self._steps_by_depth = [0]
-        self._is_constant = False  # deeper values take no more steps
+        self._is_constant = False  # deeper values take as many steps as the deepest computed so far
 
     def steps(self, depth: int) -> int:
         """Return how many schemas are tried at most on one path of a value that is ``depth`` levels deep."""

@@ -42,7 +42,7 @@ FlawKind: TypeAlias = Literal[
     "boolean-property",  # a property of the root is true or false: valid JSON Schema, but not valid in MCP
     "required-not-strings",
     "required-unknown-property",
-    "required-forbidden-property",  # as before, but additionalProperties is false, so that no value can match
+    "required-forbidden-property",  # an unknown one that additionalProperties forbids: no value can match
     "no-properties",
     "dialect",  # anything else that the meta-schema rejects
 ]
@@ -67,10 +67,10 @@ Place: TypeAlias = Literal["root", "own", "composed", "definition"]
 
 @slotted(frozen=True)
 class _Subschema:
-    """A subschema to visit. ``place`` says whether it describes a value completely.
+    """A subschema to visit. ``place`` says whether it contains everything that applies to its value.
 
-    ``root`` and ``own`` subschemas do. A ``composed`` subschema does so only in part, because it is below a
-    keyword such as anyOf. For a ``definition`` this is unknown, because it depends on the references to it.
+    A ``root`` or ``own`` subschema does. A ``composed`` subschema does not, because it is below a keyword
+    such as anyOf. For a ``definition`` it is unknown, because it depends on the references to the definition.
     """
 
     pointer: str

@@ -1,6 +1,6 @@
 """The types in a server's requests to a client, and in their results: roots, sampling, elicitation.
 
-This table continues ``shapes.types``, which says what the names and the source are. ``shapes.notation``
+This table continues ``shapes.types``, with names of the same source, ``schema.ts``. ``shapes.notation``
 explains the notation.
 """
 

@@ -53,7 +53,7 @@ class Shape(ABC):
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
         """Yield the violations in a value that has failed the test."""
 
-    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # shapes with parts use them
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # subclasses use them
         """Yield JSON Pointers of the members of ``value``, at any depth, that this shape does not list."""
         return iter(())
 

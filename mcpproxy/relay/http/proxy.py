@@ -329,8 +329,8 @@ class Proxy:
     def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
         """Limit the effect of a fault (a bug in mcpproxy) to one connection.
 
-        ``work`` is the callback that raised. If it is a method of an object with ``abandon``, that object
-        belongs to one connection, which is closed. Otherwise nothing is closed."""
+        ``work`` is the callback that raised. If ``work`` is a method of an object with ``abandon``, that
+        object belongs to one connection, which is closed. Otherwise nothing is closed."""
         why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
         abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
         if why not in self._faults and len(self._faults) < _FAULTS_REPORTED:

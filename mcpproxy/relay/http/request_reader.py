@@ -89,7 +89,7 @@ class RequestReader:
                     if body.is_over:
                         self._body = None
                 elif self.is_waiting:
-                    break  # the answer decides what these bytes are
+                    break  # only the answer shows whether these bytes are HTTP
                 elif buffer.startswith(b"\r\n", position):
                     position += 2  # old clients send a line end after a body (RFC 9112, section 2.2)
                 else:

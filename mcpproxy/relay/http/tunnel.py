@@ -217,7 +217,7 @@ class Tunnel(Pair):
             self._resume(status == 101, now)
 
     def _send_down(self, out: bytes) -> bool:
-        """Send ``out`` to the client, which has no rest. Return false if the client accepts no more bytes."""
+        """Send ``out`` to the client; no earlier bytes may be waiting. Return false if the client is gone."""
         try:
             taken = self._client.send(out) if out else 0
         except BlockingIOError:

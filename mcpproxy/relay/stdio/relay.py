@@ -284,7 +284,7 @@ class Relay(ServerLife):
             self._on_broken(sink)
             return True
         view = memoryview(data)
-        # Set the rest first: ``_record`` may write a line of ours, which must not come before the rest.
+        # Set ``rest`` first: ``_record`` may write a line of ours, which must come after the end of ``data``.
         sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
         if taken:
             self._record(kind, read_ns, view[:taken])

@@ -1,7 +1,7 @@
 """Write to inherited descriptors without ever blocking.
 
-Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK on it
-would apply to the host as well, even after our exit. So the way to write depends on the kind of descriptor:
+Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK would
+apply to the host as well, even after our exit. So the way to write depends on the kind of descriptor:
 
 - a pipe is opened once more through /proc, which gives a file description of our own (a regular file must not
   be opened again: it would be overwritten from its start);

@@ -1,8 +1,8 @@
 """Names that a server issues and a client sends back: cursors, request states, task ids, session ids.
 
 In a recording these names are those that the recorded server issued. The live server issues others in its
-responses. From the recorded and the live response to one request we learn which live name stands for which
-recorded name, and translate later client messages.
+responses. A comparison of the recorded and the live response to one request shows which live name replaces
+which recorded name. Later client messages get the live names.
 """
 
 from typing import Final

@@ -225,7 +225,7 @@ class ReplayEngine:
         outcome.outgoing.append(error(live, code, f"not in the recording: {what}", data))
 
     def _cancel(self, live: LiveMessage, params: "JSON | Absent", outcome: EngineResult) -> None:
-        """Process a cancellation. If it was not recorded, no more messages are sent for its request."""
+        """Process a cancellation. If the recording has none, no more messages are sent for its request."""
         target = self._by_id.get(key) if (key := request_id(params)) else None
         if target is None:
             return

@@ -72,7 +72,7 @@ class EventStream:
 
 
 def event(out: OutgoingMessage) -> bytes:
-    """Return a message as an event. If it was recorded in an event, the fields are as recorded."""
+    """Return a message as an event, with the fields of the recorded event if there was one."""
     recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")

@@ -318,7 +318,7 @@ async def _set_log_level(context: ProbeContext) -> Conclusion:
 
 
 def _counted(items: list[JSONObject], noun: str) -> str:
-    """Return the number of items and the names of the first: ``2 tools: echo, add``."""
+    """Return the number of items and the names of at most eight: ``2 tools: echo, add``."""
     names = [str(item.get("name", item.get("uri", "?"))) for item in items]
     first_names = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{first_names}"
