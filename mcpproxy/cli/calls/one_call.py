@@ -52,7 +52,7 @@ def _part_lines(part: Part, number: int, started_ns: int, style: Style) -> Itera
 
 
 def rule_lines(found: FoundRule, style: Style) -> Iterator[str]:
-    """Yield a finding with the sentence that it follows from, what to do instead, and where that stands."""
+    """Yield a finding with the sentence of the specification, what to do instead, and a link."""
     finding = found.finding
     yield from CallLines(style).finding(finding, where=f" (frame {finding.frame})" if finding.frame else "")
     lines = CallLines(style)

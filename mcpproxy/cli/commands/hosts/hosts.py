@@ -113,7 +113,7 @@ def _row(entry: ServerEntry, book: Ledger, before: Look, digest: str) -> ServerR
 
 
 def _state(entry: ServerEntry, record: WrapRecord | None) -> tuple[str, str]:
-    """Return how it is with the wrap of an entry, as a word and as a sentence."""
+    """Return the state of an entry, as a word for programs and as a sentence for people."""
     again = f"mcpproxy wrap {entry.name} --host {entry.host.id}"
     if is_wrapped(entry, record):
         if record and record.listen:
@@ -178,7 +178,7 @@ def _print_news(rows: Sequence[ServerRow], removed: Sequence[tuple[str, str]], b
 
 
 def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
-    """One table for each file, under its host and path."""
+    """Yield one table for each file, under its host and path."""
     by_file: dict[tuple[str, str], list[ServerRow]] = {}
     for row in rows:
         by_file.setdefault((row.entry.host.name, row.entry.file.path), []).append(row)
@@ -198,7 +198,7 @@ def _name(entry: ServerEntry) -> str:
 
 
 def _nothing() -> Iterator[str]:
-    """What was looked for, and what to do by hand."""
+    """Yield the files that were looked for, and what to do by hand."""
     yield "No server was found in the files of any host. These were looked for:"
     yield ""
     places: dict[str, list[str]] = {}

@@ -171,7 +171,7 @@ class _Ports:
 
 
 def _refused(problem: HostFileError, goes_on: bool) -> int:
-    """Report a file that is left alone; with one server, that is the end of it."""
+    """Report a file that is not written, and return the exit code; raise unless the command goes on."""
     if not goes_on:
         raise problem
     tell(str(problem))
@@ -202,7 +202,7 @@ def _planned(plans: Sequence[FilePlan]) -> Iterator[str]:
 
 
 def _said(plans: Sequence[FilePlan]) -> Iterator[str]:
-    """What was done, and what the user has to do now."""
+    """Yield what was done, and what the user has to do now."""
     steps = [step for plan in plans for step in plan.steps]
     for step in steps:
         entry = step.entry
