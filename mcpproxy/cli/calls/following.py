@@ -179,10 +179,10 @@ class FollowedSession:
         """Note the findings that are new, by the row they are about."""
         if not self._judges or sum(self._view.found.values()) == self._read_findings:
             return
-        found = self._view.findings()
-        for each in found[self._read_findings :]:
-            self._findings.setdefault(each.row, []).append(each.finding)
-        self._read_findings = len(found)
+        findings = self._view.findings()
+        for new in findings[self._read_findings :]:
+            self._findings.setdefault(new.row, []).append(new.finding)
+        self._read_findings = len(findings)
 
     def _long(self, waiting: dict[int, Call], lines: CallLines) -> list[str]:
         """Return the lines of calls that have waited for long and were not printed yet."""
@@ -204,8 +204,8 @@ class FollowedSession:
         shown: list[str] = []
         for row, call in waiting.items():
             shown += lines.call(call, is_running=True)
-            for each in inner.get(row, ()):
-                shown += lines.call(each, is_running=_waits(each), is_inner=True)
+            for inner_call in inner.get(row, ()):
+                shown += lines.call(inner_call, is_running=_waits(inner_call), is_inner=True)
         label = visible(self._view.header.label)
         shown.append(f"recording {label}: {count(self._view.frames, 'frame')}; Ctrl-C ends")
         return shown

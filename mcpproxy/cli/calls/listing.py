@@ -40,11 +40,11 @@ def listing(
         if call.outcome is Outcome.NO_ANSWER and explained < _EXPLAINED:
             explained += 1
             yield from last_stderr(view, call, lines)
-        for found in of_row.get(call.number, ()):
-            yield from lines.finding(found.finding)
+        for finding in of_row.get(call.number, ()):
+            yield from lines.finding(finding.finding)
     if not wanted:
-        for found in of_row.get(0, ()):
-            yield from lines.finding(found.finding, where=" (about the session)")
+        for finding in of_row.get(0, ()):
+            yield from lines.finding(finding.finding, where=" (about the session)")
     yield from footer_lines(view, wanted, style)
 
 
@@ -77,16 +77,16 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
 
 def last_stderr(view: View, call: Call, lines: CallLines) -> list[str]:
     """Return the last lines on stderr while a call was open. They may say why it has no answer."""
-    said = [part.summary for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
-    return [line for text in said[-_STDERR_LINES:] for line in lines.note(f"stderr: {text}", "dim")]
+    texts = [part.summary for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
+    return [line for text in texts[-_STDERR_LINES:] for line in lines.note(f"stderr: {text}", "dim")]
 
 
 def findings_by_row(view: View) -> dict[int, list[FoundRule]]:
     """Return the findings of each row; those about the whole session are of row 0."""
-    found: dict[int, list[FoundRule]] = {}
-    for each in view.findings():
-        found.setdefault(each.row, []).append(each)
-    return found
+    of_row: dict[int, list[FoundRule]] = {}
+    for finding in view.findings():
+        of_row.setdefault(finding.row, []).append(finding)
+    return of_row
 
 
 def header_lines(
