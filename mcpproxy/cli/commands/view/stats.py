@@ -60,7 +60,8 @@ def run(argv: list[str]) -> int:
 def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     """Yield the statistics as tables."""
     total = sum(row.count for row in statistics.calls)
-    yield f"{count(statistics.recordings, 'recording')}, {count(statistics.frames, 'frame')}, {count(total, 'call')}"
+    recordings, frames = count(statistics.recordings, "recording"), count(statistics.frames, "frame")
+    yield f"{recordings}, {frames}, {count(total, 'call')}"
     if statistics.calls:
         yield ""
         heading = ("CALLS", "ERRORS", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
