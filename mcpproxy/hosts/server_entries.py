@@ -89,24 +89,24 @@ class ServerEntry:
 
     @property
     def cautions(self) -> list[str]:
-        """What the user should know before it is wrapped."""
+        """What the user should know before the entry is wrapped."""
         return [text for key, text in self.host.cautions if find(self.node, (key,)) is not None]
 
     def digest(self, upstream: str = "") -> str:
-        """Return a hash of all that the entry says, whether it is wrapped or not.
+        """Return a hash of the entry, which is the same with and without a wrap.
 
         ``upstream`` is the address that a wrap has replaced.
         """
-        said = plain(self.node)
-        self.remove_command(said)
-        text = json.dumps([said, self.inner_argv, upstream or self.url], sort_keys=True)
+        value = plain(self.node)
+        self.remove_command(value)
+        text = json.dumps([value, self.inner_argv, upstream or self.url], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def remove_command(self, said: object) -> None:
-        """Remove what a wrap may change from ``said``, the plain value of the entry."""
+    def remove_command(self, value: object) -> None:
+        """Remove what a wrap may change from ``value``, the plain value of the entry."""
         paths = (self.url_at,) if self.shape is None else (self.shape.command, self.shape.args)
         for path in filter(None, paths):
-            holder = said
+            holder = value
             for step in path[:-1]:
                 holder = cast("dict[Step, object]", holder).get(step) if isinstance(holder, dict) else None
             if isinstance(holder, dict):

@@ -77,7 +77,7 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
         left = (Span(item.bracket, "dim"), Span(f"{mark} ", tone), Span(f"{clock} ", "dim"))
         left += (Span(server_name(entry), "strong"), Span(f" {entry.client}", "dim"))
-        right = (_worst(entry),)
+        right = (_worst_findings(entry),)
     room = width - line_width(right) - 1
     shown: list[Span] = []
     for span in left:
@@ -105,7 +105,7 @@ def _clock(started_ns: int, today: str, *, both: bool) -> str:
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def _worst(entry: RecordingEntry) -> Span:
+def _worst_findings(entry: RecordingEntry) -> Span:
     counts = entry.findings or {}
     for severity in ("error", "warning"):
         if number := counts.get(severity, 0):
@@ -138,7 +138,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
         yield (Span("  "), *_tally(view.sessions))
         for note in (*(f"incomplete: {note}" for note in view.notes), *filter(None, (view.not_judged,))):
             yield (Span("  "), Span(visible(note), "warning"))
-        yield from _found(view)
+        yield from _finding_groups(view)
     facts: list[tuple[str, str]] = [("recording", visible(entry.path))]
     facts.append(("command", " ".join(entry.command) or entry.upstream))
     facts.append(("client", f"{entry.client} {entry.client_version}".strip()))
@@ -163,7 +163,7 @@ def _tally(sessions: Sequence[SessionSummary]) -> Iterator[Span]:
         yield Span(f", {unanswered:,} unanswered", "warning")
 
 
-def _found(view: View) -> Iterator[Line]:
+def _finding_groups(view: View) -> Iterator[Line]:
     """Yield one line for each rule with findings, then the findings that belong to no call."""
     groups = view.findings_by_rule()
     for group in groups:
