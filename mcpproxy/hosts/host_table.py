@@ -1,4 +1,4 @@
-"""The hosts as data: ``hosts.toml``, and where their files are on this machine."""
+"""The table of hosts in ``hosts.toml``, and the paths of their files on this machine."""
 
 import glob
 import os
@@ -25,7 +25,7 @@ class ServerFile:
     path: str
     key: tuple[str, ...]
     fallback: str = ""
-    """The file that counts if the first one does not exist."""
+    """The path that is used if ``path`` does not exist."""
     single: str = ""
     """The key of the only entry, if the keys lead to it instead of to a table of entries."""
     lock: str = ""
@@ -44,11 +44,14 @@ class Host:
     shapes: tuple[CommandShape, ...]
     restart: str
     approval: str
-    """What the host asks after its file has changed, and ``approval_scopes`` for which of its files."""
+    """What the host asks the user after its file has changed.
+
+    ``approval_scopes`` says for which files it asks.
+    """
     approval_scopes: tuple[str, ...]
     note: str
     cautions: tuple[tuple[str, str], ...]
-    """Member of an entry -> what is to be known before a wrap."""
+    """Member of an entry -> what the user should know before such an entry is wrapped."""
     variables: tuple[str, ...]
     files: tuple[ServerFile, ...]
 
@@ -65,15 +68,15 @@ def all_hosts() -> tuple[Host, ...]:
 def other_host(key: Sequence[str]) -> Host:
     """Return a host for a file that the user names: every shape, every key unless ``key`` is given."""
     keys = [tuple(key)] if key else _usual_keys()
-    rows = tuple(ServerFile("file", "", one) for one in keys)
+    rows = tuple(ServerFile("file", "", path) for path in keys)
     return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), rows)
 
 
 def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
     """Yield each file of the row that exists, with the folder in which the host keeps its files.
 
-    Files of a project are looked for in ``project`` and in the folders above it, up to the one that is under
-    version control; if there is none, in ``project`` alone.
+    Files of a project are searched in ``project`` and in the folders above it, up to the root of the version
+    control. Without version control, they are searched in ``project`` only.
     """
     home = os.path.expanduser("~")
     if row.scope != "project":
@@ -84,7 +87,7 @@ def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
 
 
 def looked_for(row: ServerFile) -> str:
-    """Return the path of a row, as it is shown to people."""
+    """Return the path of a row on this machine, to show it to the user."""
     return _filled(row.path)
 
 
@@ -113,8 +116,8 @@ def _project_folders(project: str) -> list[str]:
 def _existing(row: ServerFile, folder: str) -> list[str]:
     for pattern in filter(None, (row.path, row.fallback)):
         path = os.path.join(glob.escape(folder), _filled(pattern)) if folder else _filled(pattern)
-        if found := sorted(glob.glob(path, include_hidden=True)):
-            return found
+        if paths := sorted(glob.glob(path, include_hidden=True)):
+            return paths
     return []
 
 
@@ -149,8 +152,8 @@ def _system_folders(home: str) -> Mapping[str, str]:
             app = os.path.join(home, "Library", "Application Support")
         case _:
             app = config
-    found = {"app": app, "config": config, "appdata": roaming, "local": local}
-    return {name: glob.escape(folder) for name, folder in found.items()}
+    folders = {"app": app, "config": config, "appdata": roaming, "local": local}
+    return {name: glob.escape(folder) for name, folder in folders.items()}
 
 
 def _system() -> str:
@@ -194,11 +197,11 @@ def _shape(row: Mapping[str, Any]) -> CommandShape:
 
 @cache
 def _all_shapes() -> tuple[CommandShape, ...]:
-    found = (shape for host in all_hosts() for shape in host.shapes)
-    return tuple(dict.fromkeys(found))
+    shapes = (shape for host in all_hosts() for shape in host.shapes)
+    return tuple(dict.fromkeys(shapes))
 
 
 @cache
 def _usual_keys() -> list[tuple[str, ...]]:
-    found = (row.key for host in all_hosts() for row in host.files if "*" not in row.key and not row.single)
-    return list(dict.fromkeys(found))
+    keys = (row.key for host in all_hosts() for row in host.files if "*" not in row.key and not row.single)
+    return list(dict.fromkeys(keys))

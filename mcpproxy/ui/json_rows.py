@@ -1,7 +1,7 @@
-"""What the page is sent, as JSON values. ``static/types.js`` describes the same for the browser.
+"""The JSON values that the server sends to the page. ``static/types.js`` describes them for the browser.
 
-Texts of the view are safe to show. The text of a record is sent as it was recorded, and the page makes hidden
-characters visible.
+Texts of the view are safe to show. The text of a record is sent as it was recorded; the page shows its hidden
+characters as escapes.
 """
 
 import os
@@ -19,10 +19,13 @@ from mcpproxy.view.view import View
 WINDOW: Final = 500
 """The most rows in one answer."""
 
-_FINDINGS: Final = 20
+_FINDINGS_PER_RULE: Final = 20
 
 TEXT_LIMIT: Final = 200_000
-"""Characters of a record that are sent with a call; the page asks for the others."""
+"""How many characters of a record are sent with its call.
+
+The page asks for the whole record if it needs it.
+"""
 
 
 def call(row: Call) -> JSONObject:
@@ -52,19 +55,19 @@ def call(row: Call) -> JSONObject:
     }
 
 
-def detail(found: Detail) -> JSONObject:
+def detail(call_detail: Detail) -> JSONObject:
     """Return a call with its records and findings."""
     return {
-        "call": call(found.call),
-        "parts": [part(each) for each in found.parts],
-        "findings": [finding(each) for each in found.findings],
-        "inner": list(found.inner),
+        "call": call(call_detail.call),
+        "parts": [part(item) for item in call_detail.parts],
+        "findings": [finding(item) for item in call_detail.findings],
+        "inner": list(call_detail.inner),
     }
 
 
-def part(found: Part) -> JSONObject:
+def part(call_part: Part) -> JSONObject:
     """Return one record of a call."""
-    record = found.record
+    record = call_part.record
     text: str | None = None
     fields: list[tuple[str, str]] = []
     sender = ""
@@ -73,8 +76,8 @@ def part(found: Part) -> JSONObject:
         text = record.raw.decode("utf-8", "backslashreplace")
         if event := record.event:
             retry = None if event.retry is None else str(event.retry)
-            given = (("event", event.name), ("id", event.id), ("retry", retry))
-            fields = [(name, value) for name, value in given if value is not None]
+            sse_fields = (("event", event.name), ("id", event.id), ("retry", retry))
+            fields = [(name, value) for name, value in sse_fields if value is not None]
     elif isinstance(record, RequestHead):
         sender = "client"
         fields = [(f"{record.method} {record.target}", ""), *record.headers]
@@ -82,56 +85,56 @@ def part(found: Part) -> JSONObject:
         sender = "server"
         fields = [(f"{record.status} {record.reason}", ""), *record.headers]
     return {
-        "role": found.role,
-        "seq": found.seq,
-        "at_ms": found.at_ns / 1e6,
-        "row": found.row,
+        "role": call_part.role,
+        "seq": call_part.seq,
+        "at_ms": call_part.at_ns / 1e6,
+        "row": call_part.row,
         "sender": sender,
-        "summary": found.summary,
+        "summary": call_part.summary,
         "text": None if text is None else text[:TEXT_LIMIT],
         "length": 0 if text is None else len(text),
         "fields": [list(pair) for pair in fields],
     }
 
 
-def finding(found: FoundRule) -> JSONObject:
-    """Return one finding with what its rule says."""
-    broken = found.finding
+def finding(found_rule: FoundRule) -> JSONObject:
+    """Return one finding with the texts of its rule."""
+    finding = found_rule.finding
     return {
-        "rule": broken.rule,
-        "severity": broken.severity,
-        "frame": broken.frame,
-        "row": found.row,
-        "message": broken.message,
-        "broken_by": broken.blame,
-        "pointer": broken.pointer or "",
-        "name": found.name,
-        "summary": found.summary,
-        "sentence": found.sentence,
-        "instead": found.instead,
-        "link": found.link,
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "frame": finding.frame,
+        "row": found_rule.row,
+        "message": finding.message,
+        "broken_by": finding.blame,
+        "pointer": finding.pointer or "",
+        "name": found_rule.name,
+        "summary": found_rule.summary,
+        "sentence": found_rule.sentence,
+        "instead": found_rule.instead,
+        "link": found_rule.link,
     }
 
 
-def session(found: SessionSummary) -> JSONObject:
+def session(summary: SessionSummary) -> JSONObject:
     """Return one session of a recording."""
     return {
-        "number": found.number,
-        "name": found.name,
-        "protocol": found.protocol,
-        "client": f"{found.client} {found.client_version}".strip(),
-        "server": f"{found.server} {found.server_version}".strip(),
-        "revision": found.revision,
-        "rows": found.rows,
-        "errors": found.errors,
-        "unanswered": found.unanswered,
-        "findings": found.findings,
+        "number": summary.number,
+        "name": summary.name,
+        "protocol": summary.protocol,
+        "client": f"{summary.client} {summary.client_version}".strip(),
+        "server": f"{summary.server} {summary.server_version}".strip(),
+        "revision": summary.revision,
+        "rows": summary.rows,
+        "errors": summary.errors,
+        "unanswered": summary.unanswered,
+        "findings": summary.findings,
     }
 
 
-def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
-    """Return the findings of one rule; ``found`` are those of ``group`` that are sent."""
-    first = found[0] if found else None
+def rule(group: RuleFindings, sent_findings: list[FoundRule]) -> JSONObject:
+    """Return the findings of one rule, of which only ``sent_findings`` are sent."""
+    first = sent_findings[0] if sent_findings else None
     return {
         "rule": group.rule,
         "name": group.name,
@@ -141,7 +144,7 @@ def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
         "sentence": first.sentence if first else "",
         "instead": first.instead if first else "",
         "link": first.link if first else "",
-        "findings": [finding(each) for each in found],
+        "findings": [finding(found_rule) for found_rule in sent_findings],
     }
 
 
@@ -151,7 +154,7 @@ def milliseconds(time_ns: int | None) -> float | None:
 
 
 def recording(id: str, entry: RecordingEntry) -> JSONObject:
-    """Return one recording of the folder; ``id`` is its name in the addresses of the page."""
+    """Return one recording of the folder; ``id`` is its id in the addresses of the page."""
     return {
         "id": id,
         "path": entry.path,
@@ -169,21 +172,21 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
     }
 
 
-def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
-    """Return a run; ``ids`` are those of its recordings."""
+def run(client_run: ClientRun, ids: Iterable[str]) -> JSONObject:
+    """Return a run; ``ids`` are the ids of its recordings."""
     return {
-        "title": f"{found.client or 'one client'}, {len(found.entries)} servers",
-        "certainty": found.certainty,
-        "why": found.why,
+        "title": f"{client_run.client or 'one client'}, {len(client_run.entries)} servers",
+        "certainty": client_run.certainty,
+        "why": client_run.why,
         "recordings": list(ids),
     }
 
 
 def tools(view: View) -> JSONObject:
-    """Return the tools, each with its use and about how many tokens its definition takes."""
-    found = view.tools()
+    """Return the tools, each with the number of its calls and the estimated tokens of its definition."""
+    definitions = view.tools()
     return {
-        "tokens": sum(tokens(tool.size) for tool in found),
+        "tokens": sum(tokens(tool.size) for tool in definitions),
         "token_estimate": ESTIMATE,
         "tools": [
             {
@@ -194,42 +197,42 @@ def tools(view: View) -> JSONObject:
                 "calls": tool.calls,
                 "listed": tool.listed,
             }
-            for tool in found
+            for tool in definitions
         ],
     }
 
 
 def stats(view: View) -> JSONObject:
-    """Return what the calls of each method and tool took and cost."""
-    found = statistics([view])
+    """Return the counts, latencies and sizes of the calls of each method and tool."""
+    result = statistics([view])
     return {
         "token_estimate": ESTIMATE,
-        "never_used": [tool.name for tool in found.never_used],
+        "never_used": [tool.name for tool in result.never_used],
         "rows": [
             {
-                "method": each.method,
-                "target": each.name,
-                "sender": each.sender,
-                "count": each.count,
-                "errors": each.errors,
-                "unanswered": each.unanswered,
-                "p50_ms": milliseconds(each.p50_ns),
-                "p95_ms": milliseconds(each.p95_ns),
-                "max_ms": milliseconds(each.max_ns),
-                "bytes_in": each.bytes_in,
-                "bytes_out": each.bytes_out,
-                "tokens": each.result_tokens,
-                "filter": _filter(each),
+                "method": row.method,
+                "target": row.name,
+                "sender": row.sender,
+                "count": row.count,
+                "errors": row.errors,
+                "unanswered": row.unanswered,
+                "p50_ms": milliseconds(row.p50_ns),
+                "p95_ms": milliseconds(row.p95_ns),
+                "max_ms": milliseconds(row.max_ns),
+                "bytes_in": row.bytes_in,
+                "bytes_out": row.bytes_out,
+                "tokens": row.result_tokens,
+                "filter": _filter(row),
             }
-            for each in found.calls
+            for row in result.calls
         ],
     }
 
 
-def _filter(each: CallStatistics) -> str:
+def _filter(row: CallStatistics) -> str:
     """Return the filter that shows the calls of one row of the statistics."""
-    terms = [f"method:{quoted(each.method)}", f"from:{each.sender}", "kind:request"]
-    return " ".join(terms if each.name is None else [*terms, f"target:{quoted(each.name)}"])
+    terms = [f"method:{quoted(row.method)}", f"from:{row.sender}", "kind:request"]
+    return " ".join(terms if row.name is None else [*terms, f"target:{quoted(row.name)}"])
 
 
 def quoted(text: str) -> str:
@@ -239,7 +242,10 @@ def quoted(text: str) -> str:
 
 
 def summary(view: View, entry: JSONObject) -> JSONObject:
-    """Return what a recording is, its sessions, and what is missing from it. ``entry``: see ``recording``."""
+    """Return the facts of a recording, its sessions, and notes on what is missing from it.
+
+    ``entry`` is what ``recording`` returned.
+    """
     sessions = view.sessions
     return {
         "recording": entry,
@@ -248,17 +254,17 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "errors": sum(session.errors for session in sessions),
         "findings": sum(group.count for group in view.findings_by_rule()),
         "notes": [*view.notes, *([view.not_judged] if view.not_judged else [])],
-        "sessions": [session(each) for each in sessions],
+        "sessions": [session(session_summary) for session_summary in sessions],
         "target": " ".join(view.header.command) or view.header.upstream,
         "may_send": False,
     }
 
 
 def findings(view: View) -> list[JSON]:
-    """Return the findings, grouped by rule; of each rule the first ones."""
-    of_rule: dict[str, list[FoundRule]] = {}
-    for found in view.findings():
-        group = of_rule.setdefault(found.finding.rule, [])
-        if len(group) < _FINDINGS:
-            group.append(found)
-    return [rule(group, of_rule.get(group.rule, [])) for group in view.findings_by_rule()]
+    """Return the findings, grouped by rule. Of each rule the first ``_FINDINGS_PER_RULE`` are sent."""
+    sent_of_rule: dict[str, list[FoundRule]] = {}
+    for found_rule in view.findings():
+        group = sent_of_rule.setdefault(found_rule.finding.rule, [])
+        if len(group) < _FINDINGS_PER_RULE:
+            group.append(found_rule)
+    return [rule(group, sent_of_rule.get(group.rule, [])) for group in view.findings_by_rule()]

@@ -1,4 +1,4 @@
-"""The web server of the page: one listening socket, one printed address."""
+"""The web server of the page, and the address that the command prints."""
 
 import secrets
 import socket
@@ -43,7 +43,7 @@ class PageServer:
         return f"http://{name}:{self.port}/?token={self._token}"
 
     def run(self, app: ASGIApp) -> None:
-        """Serve ``app`` to those who have the token."""
+        """Serve ``app`` to requests that have the token."""
         names = {self._name.lower(), self._address}
         if self.is_local:
             names |= {"localhost", "127.0.0.1", "::1"}

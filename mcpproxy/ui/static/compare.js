@@ -1,5 +1,5 @@
 // @ts-check
-/** What a server did in two recordings, compared. */
+/** How a server behaved in this recording, compared with another recording. */
 import { get } from "./api.js";
 import { visible } from "./format.js";
 import { html, useEffect, useState } from "./preact.js";
@@ -20,21 +20,21 @@ export function Compare({ summary, recordings, place, go }) {
     setError("");
     if (place.other) get("/api/compare", { before: place.other, after: id }).then(setAnswer, (fault) => setError(fault.message));
   }, [id, place.other]);
-  const others = recordings.filter((one) => one.id !== id);
+  const others = recordings.filter((recording) => recording.id !== id);
   return html`<div class="page">
     <p><label>Compare with
       <select value=${place.other} onChange=${(/** @type {any} */ event) => go({ other: event.target.value })}>
         <option value="">choose a recording</option>
-        ${others.map((one) => html`<option value=${one.id}>${one.label}, ${one.started_at.slice(0, 19).replace("T", " ")}</option>`)}
+        ${others.map((recording) => html`<option value=${recording.id}>${recording.label}, ${recording.started_at.slice(0, 19).replace("T", " ")}</option>`)}
       </select></label></p>
     ${error ? html`<p class="problem">${error}</p>` : null}
     ${place.other && !answer && !error ? html`<p class="empty">comparing</p>` : null}
     ${answer
       ? html`<p>${answer.summary}</p>
           ${answer.differences.map(
-            (/** @type {any} */ one) => html`<article class="difference">
-              <h3>${visible(one.title)} <span class="count">${one.kind}</span></h3>
-              ${one.lines.map((/** @type {[string, string]} */ [mark, text]) => html`<pre class=${mark === "-" ? "removed" : mark === "+" ? "added" : ""}>${mark} ${visible(text)}</pre>`)}
+            (/** @type {any} */ difference) => html`<article class="difference">
+              <h3>${visible(difference.title)} <span class="count">${difference.kind}</span></h3>
+              ${difference.lines.map((/** @type {[string, string]} */ [mark, text]) => html`<pre class=${mark === "-" ? "removed" : mark === "+" ? "added" : ""}>${mark} ${visible(text)}</pre>`)}
             </article>`,
           )}`
       : null}

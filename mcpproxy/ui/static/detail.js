@@ -1,5 +1,5 @@
 // @ts-check
-/** Everything that belongs to one call: its messages, heads of HTTP, inner requests and findings. */
+/** The detail of a call: its messages, the heads of HTTP messages, inner requests and findings. */
 import { address, get, isExported } from "./api.js";
 import { taken } from "./calls.js";
 import { CopyButton } from "./copy.js";
@@ -9,6 +9,7 @@ import { JsonTree, parse } from "./json_tree.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { SendAgain } from "./send.js";
 
+/** How many records are drawn at first. */
 const FEW = 50;
 
 /**
@@ -29,7 +30,7 @@ export function CallDetail({ summary, live, place, go }) {
   useEffect(() => {
     const request = new AbortController();
     get(`/api/recordings/${id}/calls/${place.call}`, {}, request.signal)
-      .then((found) => setDetail(found))
+      .then(setDetail)
       .catch((fault) => {
         if (!request.signal.aborted) setError(fault.message);
       });
@@ -76,12 +77,14 @@ export function CallDetail({ summary, live, place, go }) {
       ${summary.may_send && call.kind === "request" && call.sender === "client" ? html`<button type="button" aria-expanded=${isSending} onClick=${() => setSending(!isSending)}>Send again…</button>` : null}
     </div>
     ${isSending ? html`<${SendAgain} summary=${summary} detail=${detail} />` : null}
-    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
+    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} marked=${pointers.filter((finding) => finding.frame === part.seq).map((finding) => finding.pointer)} />`)}
     ${parts.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(parts.length - count, "more record")}</button>` : null}
   </section>`;
 }
 
 /**
+ * The copy buttons of a call.
+ *
  * @param {import("./types.js").Summary} summary
  * @param {import("./types.js").Detail} detail
  */
@@ -120,7 +123,7 @@ const ROLE_WORDS = {
  * @param {import("./types.js").Part} props.part
  * @param {import("./types.js").Call} props.call
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
- * @param {string[]} props.marked
+ * @param {string[]} props.marked JSON Pointers to the members that findings are about
  */
 function PartCard({ id, part, call, go, marked }) {
   const isMain = part.role === "request" || part.role === "answer" || marked.length > 0;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The keys and the filter language. */
+/** The help: the keys, and the language of filters. */
 import { html, useEffect, useRef } from "./preact.js";
 
 const KEYS = [

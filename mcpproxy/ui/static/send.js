@@ -1,11 +1,11 @@
 // @ts-check
-/** Send a call again to the same server, edited in a form that is made from the schema of its tool. */
+/** Send a call again to the same server. Its arguments are edited in a form made from the schema of the tool. */
 import { post } from "./api.js";
 import { visible } from "./format.js";
 import { JsonTree, parse } from "./json_tree.js";
 import { html, useMemo, useState } from "./preact.js";
 
-/** @param {any} schema @returns {"string" | "number" | "boolean" | "enum" | "json"} */
+/** The kind of form field for a value of this schema. @param {any} schema @returns {"string" | "number" | "boolean" | "enum" | "json"} */
 function control(schema) {
   if (Array.isArray(schema?.enum) && schema.enum.every((/** @type {any} */ value) => typeof value === "string")) return "enum";
   if (schema?.type === "string") return "string";
@@ -73,7 +73,7 @@ function Field({ name, schema, value, isRequired, onChange }) {
   }
   if (kind === "enum") {
     return html`<label>${words} ${hint}<select value=${value ?? ""} onChange=${(/** @type {any} */ event) => onChange(event.target.value || undefined)}>
-      <option value=""></option>${schema.enum.map((/** @type {string} */ one) => html`<option>${visible(one)}</option>`)}</select></label>`;
+      <option value=""></option>${schema.enum.map((/** @type {string} */ choice) => html`<option>${visible(choice)}</option>`)}</select></label>`;
   }
   if (kind === "json") return null;
   return html`<label>${words} ${hint}<input type=${kind === "number" ? "number" : "text"} step="any" value=${value ?? ""} onInput=${(/** @type {any} */ event) => {

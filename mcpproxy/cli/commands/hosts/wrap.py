@@ -35,16 +35,16 @@ FIRST_PORT: Final = 8765
 def run(argv: list[str]) -> int:
     """Wrap the servers that the arguments name."""
     options = _options(argv)
-    found = look(places(options, "wrap"))
+    search = look(places(options, "wrap"))
     command = _words(options.command)
     records = ledger.read_ledger()
     chosen = (
-        _all(found, options.http)
+        _all(search, options.http)
         if options.all
-        else [_one(found, name, options.http) for name in options.server]
+        else [_one(search, name, options.http) for name in options.server]
     )
     ports = _Ports(records, options.listen)
-    code = report_problems(found) if options.all else 0
+    code = report_problems(search) if options.all else 0
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
         record = records.records.get(entry.place)
@@ -62,9 +62,9 @@ def run(argv: list[str]) -> int:
             continue
         steps.setdefault(entry.file.real_path, []).append(step)
     plans: list[FilePlan] = []
-    for of_file in steps.values():
+    for steps_of_file in steps.values():
         try:
-            plans.append(file_plan(of_file))
+            plans.append(file_plan(steps_of_file))
         except HostFileError as problem:
             code = _refused(problem, options.all)
     if not plans:
@@ -133,12 +133,12 @@ def _words(command: str | None) -> list[str]:
         ) from None
 
 
-def _all(found: Search, with_remote: bool) -> list[ServerEntry]:
-    return [entry for entry in found.entries if not _obstacle(entry, with_remote)]
+def _all(search: Search, with_remote: bool) -> list[ServerEntry]:
+    return [entry for entry in search.entries if not _obstacle(entry, with_remote)]
 
 
-def _one(found: Search, name: str, with_remote: bool) -> ServerEntry:
-    entry = named(found.entries, name, found)
+def _one(search: Search, name: str, with_remote: bool) -> ServerEntry:
+    entry = named(search.entries, name, search)
     if obstacle := _obstacle(entry, with_remote):
         step = (
             "with --http it can be pointed at mcpproxy http"
@@ -171,7 +171,7 @@ class _Ports:
 
 
 def _refused(problem: HostFileError, goes_on: bool) -> int:
-    """Report a file that is left alone; with one server, that is the end of it."""
+    """Report a file that is not written, and return the exit code; raise unless the command goes on."""
     if not goes_on:
         raise problem
     tell(str(problem))
@@ -202,7 +202,7 @@ def _planned(plans: Sequence[FilePlan]) -> Iterator[str]:
 
 
 def _said(plans: Sequence[FilePlan]) -> Iterator[str]:
-    """What was done, and what the user has to do now."""
+    """Yield what was done, and what the user has to do now."""
     steps = [step for plan in plans for step in plan.steps]
     for step in steps:
         entry = step.entry

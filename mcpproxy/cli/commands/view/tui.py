@@ -1,4 +1,4 @@
-"""``mcpproxy tui``: recordings in the terminal, to move about in."""
+"""``mcpproxy tui``: recordings in the terminal, with keys to choose sessions and calls."""
 
 import os
 import sys
