@@ -24,8 +24,6 @@ class ServerFile:
     scope: str
     path: str
     key: tuple[str, ...]
-    fallback: str = ""
-    """The file that counts if the first one does not exist."""
     single: str = ""
     """The key of the only entry, if the keys lead to it instead of to a table of entries."""
     lock: str = ""
@@ -84,7 +82,7 @@ def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
 
 
 def looked_for(row: ServerFile) -> str:
-    """Return the path of a row, as it is shown to people."""
+    """Return the path of a row, as it is shown to people; empty if the environment does not name it."""
     return _filled(row.path)
 
 
@@ -111,15 +109,17 @@ def _project_folders(project: str) -> list[str]:
 
 
 def _existing(row: ServerFile, folder: str) -> list[str]:
-    for pattern in filter(None, (row.path, row.fallback)):
-        path = os.path.join(glob.escape(folder), _filled(pattern)) if folder else _filled(pattern)
-        if found := sorted(glob.glob(path, include_hidden=True)):
-            return found
-    return []
+    path = _filled(row.path)
+    if folder and path:
+        path = os.path.join(glob.escape(folder), path)
+    return sorted(glob.glob(path, include_hidden=True))
 
 
 def _filled(pattern: str) -> str:
-    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|what else}`` and ``~`` are replaced."""
+    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|otherwise}`` and ``~`` are replaced.
+
+    It is empty if nothing but a variable of the environment says it, and that is not set.
+    """
     home = os.path.expanduser("~")
     folders = _system_folders(home)
 
@@ -133,7 +133,7 @@ def _filled(pattern: str) -> str:
     path = _PLACEHOLDER.sub(fill, pattern)
     if path.startswith("~"):
         path = glob.escape(home) + path[1:]
-    return os.path.normpath(path)
+    return os.path.normpath(path) if path else ""
 
 
 def _system_folders(home: str) -> Mapping[str, str]:
@@ -144,7 +144,7 @@ def _system_folders(home: str) -> Mapping[str, str]:
         config = os.path.join(home, ".config")
     match _system():
         case "windows":
-            app = config = roaming
+            app = roaming
         case "mac":
             app = os.path.join(home, "Library", "Application Support")
         case _:
@@ -178,7 +178,6 @@ def _file(row: Mapping[str, Any]) -> ServerFile:
         scope=row["scope"],
         path=row.get("windows", row["path"]) if is_windows else row["path"],
         key=tuple(row["key"]),
-        fallback=row.get("or", ""),
         single=row.get("single", ""),
         lock=row.get("lock", ""),
         leave=row.get("leave", ""),

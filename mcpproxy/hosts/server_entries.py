@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
-from urllib.parse import urlsplit
 
 from mcpproxy.base import files, paths
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.document import Document, language_of
 from mcpproxy.hosts.host_table import Host, ServerFile, all_hosts, other_host, paths_of
+from mcpproxy.hosts.remote import address_of
 from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, within
 from mcpproxy.hosts.unreadable import HostFileError
 from mcpproxy.hosts.wrapping import CommandShape
@@ -72,8 +72,10 @@ class ServerEntry:
         """What it runs, in a word or two that hold no secret."""
         if self.inner_argv:
             return paths.label_for(list(self.inner_argv))
-        split = urlsplit(self.url)
-        return f"{split.scheme}://{split.hostname or ''}" if self.url else "-"
+        if not self.url:
+            return "-"
+        address = address_of(self.url)
+        return f"{address.scheme}://{address.hostname}" if address else "a URL with variables or a user"
 
     @property
     def label(self) -> str:

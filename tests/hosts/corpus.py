@@ -48,6 +48,7 @@ PLACES: Final = {
     "mistral-vibe": ".vibe/config.toml",
     "opencode": ".config/opencode/opencode.jsonc",
     "opencode-json": ".config/opencode/opencode.json",
+    "openhands": ".openhands/mcp.json",
     "qoder": ".qoder/mcp.json",
     "qwen-code": ".qwen/settings.json",
     "roo-code": ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
