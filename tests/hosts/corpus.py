@@ -19,6 +19,7 @@ PLACES: Final = {
     "amazon-q-agent": ".aws/amazonq/cli-agents/default.json",
     "amp": ".config/amp/settings.json",
     "antigravity": ".gemini/config/mcp_config.json",
+    "antigravity-project": "project/.agents/mcp_config.json",
     "claude-code": ".claude.json",
     "claude-code-project": "project/.mcp.json",
     "claude-desktop": ".config/Claude/claude_desktop_config.json",
