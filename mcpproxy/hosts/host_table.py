@@ -45,6 +45,8 @@ class Host:
     """What the host asks after its file has changed, and ``approval_scopes`` for which of its files."""
     approval_scopes: tuple[str, ...]
     note: str
+    obstacles: tuple[tuple[str, str], ...]
+    """Member of an entry -> why such an entry is left alone."""
     cautions: tuple[tuple[str, str], ...]
     """Member of an entry -> what is to be known before a wrap."""
     variables: tuple[str, ...]
@@ -64,7 +66,7 @@ def other_host(key: Sequence[str]) -> Host:
     """Return a host for a file that the user names: every shape, every key unless ``key`` is given."""
     keys = [tuple(key)] if key else _usual_keys()
     rows = tuple(ServerFile("file", "", one) for one in keys)
-    return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), rows)
+    return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), (), rows)
 
 
 def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
@@ -166,6 +168,7 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         approval=row.get("approval", ""),
         approval_scopes=tuple(row.get("approval_scopes", ("user", "project"))),
         note=row.get("note", ""),
+        obstacles=tuple(row.get("obstacles", {}).items()),
         cautions=tuple(row.get("cautions", {}).items()),
         variables=tuple(row.get("variables", ())),
         files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),

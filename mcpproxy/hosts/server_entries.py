@@ -86,7 +86,7 @@ class ServerEntry:
     @property
     def cautions(self) -> list[str]:
         """What the user should know before it is wrapped."""
-        return [text for key, text in self.host.cautions if find(self.node, (key,)) is not None]
+        return list(_applying(self.host.cautions, self.node))
 
     def digest(self, upstream: str = "") -> str:
         """Return a hash of all that the entry says, whether it is wrapped or not.
@@ -251,17 +251,24 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
     elif _is_shared(file.document.root, at, host.shapes):
         reason = "shared with other entries by a YAML anchor"
     else:
-        reason = ""
+        reason = next(_applying(host.obstacles, node), "")
     for shape in host.shapes:
         if argv := shape.argv(node):
             return ServerEntry(host, row, file, at, name, node, shape, tuple(argv), reason=reason)
     for url_at in _URLS:
         if url := text_of(find(node, url_at)):
-            reason = reason or "remote: reached over HTTP"
+            reason = reason or "remote, reached over HTTP"
             return ServerEntry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
     has_command = any(find(node, shape.command) for shape in host.shapes)
     fact = "its command is not a text with a list of texts" if has_command else "has no command of its own"
     return ServerEntry(host, row, file, at, name, node, reason=reason or fact)
+
+
+def _applying(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
+    """Yield those of ``texts`` whose member is set in the entry, to something that does not mean no."""
+    for key, text in texts:
+        if (value := find(entry, (key,))) is not None and plain(value) not in (False, None):
+            yield text
 
 
 def _is_shared(root: Node, at: Path, shapes: Sequence[CommandShape]) -> bool:

@@ -175,6 +175,21 @@ def test_a_debugged_server_is_wrapped_with_a_note(mcpproxy: Mcpproxy, home: Path
     assert "note: VS Code debugs only what it starts as node or python" in mcpproxy("wrap", "a").out
 
 
+def test_a_server_in_a_sandbox_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
+    entries = {
+        "boxed": {"command": "x", "sandboxEnabled": True},
+        "free": {"command": "x", "sandboxEnabled": False, "dev": None},
+    }
+    path = write(home / ".config/Code/User/mcp.json", json.dumps({"servers": entries}))
+    assert "boxed is left alone: in a sandbox, where mcpproxy starts only" in refused(
+        mcpproxy, "wrap", "boxed"
+    )
+    done = mcpproxy("wrap", "--all", "--yes")
+    assert "note:" not in done.out
+    said = json.loads(path.read_text())["servers"]
+    assert (said["boxed"], said["free"]["command"]) == (entries["boxed"], OURS)
+
+
 # All servers
 
 
@@ -360,9 +375,10 @@ def test_a_wrap_anew_keeps_the_address_of_the_proxy(mcpproxy: Mcpproxy, home: Pa
 )
 def test_a_remote_server_at_an_address_that_is_not_known(mcpproxy: Mcpproxy, home: Path, url: str) -> None:
     write(home / ".cursor/mcp.json", json.dumps({"mcpServers": {"a": {"url": url}}}))
-    assert "remote: reached over HTTP" in mcpproxy("hosts").out
+    assert "remote, reached over HTTP" in mcpproxy("hosts").out
     assert refused(mcpproxy, "wrap", "a", "--http") == (
-        "~/.cursor/mcp.json: a is remote, at a URL with variables or a user in it; it is left alone"
+        "~/.cursor/mcp.json: a is left alone: remote, at a URL with variables or a user in it; "
+        "mcpproxy hosts lists what can be wrapped"
     )
     assert mcpproxy("wrap", "--all", "--http", "--yes").err == (
         "mcpproxy: nothing to wrap; mcpproxy hosts lists what there is\n"
@@ -515,7 +531,7 @@ def test_a_file_that_its_host_has_locked(
 def test_a_remote_server(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".cursor/mcp.json", REMOTE)
     assert refused(mcpproxy, "wrap", "sentry") == (
-        "~/.cursor/mcp.json: sentry is remote: reached over HTTP; "
+        "~/.cursor/mcp.json: sentry is left alone: remote, reached over HTTP; "
         "with --http it can be pointed at mcpproxy http"
     )
 
@@ -524,7 +540,7 @@ def test_an_entry_that_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
     manifest = {"name": "notes", "server": {"type": "node", "mcp_config": {"command": "node", "args": ["x"]}}}
     path = home / ".config/Claude/Claude Extensions/ada.notes/manifest.json"
     write(path, json.dumps(manifest))
-    assert "notes is part of an extension, which Claude Desktop signs and updates" in refused(
+    assert "notes is left alone: part of an extension, which Claude Desktop signs and updates" in refused(
         mcpproxy, "wrap", "notes"
     )
 

@@ -158,9 +158,9 @@ def _one(found: Search, name: str, with_remote: bool) -> ServerEntry:
         step = (
             "with --http it can be pointed at mcpproxy http"
             if entry.url and not entry.row.leave and not with_remote
-            else "it is left alone"
+            else "mcpproxy hosts lists what can be wrapped"
         )
-        raise UsageError(entry.file.path, f"{name} is {obstacle}", step)
+        raise UsageError(entry.file.path, f"{name} is left alone: {obstacle}", step)
     return entry
 
 
