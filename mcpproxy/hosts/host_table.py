@@ -24,8 +24,6 @@ class ServerFile:
     scope: str
     path: str
     key: tuple[str, ...]
-    fallback: str = ""
-    """The path that is used if ``path`` does not exist."""
     single: str = ""
     """The key of the only entry, if the keys lead to it instead of to a table of entries."""
     lock: str = ""
@@ -50,6 +48,8 @@ class Host:
     """
     approval_scopes: tuple[str, ...]
     note: str
+    obstacles: tuple[tuple[str, str], ...]
+    """Member of an entry -> why such an entry is left alone."""
     cautions: tuple[tuple[str, str], ...]
     """Member of an entry -> what the user should know before such an entry is wrapped."""
     variables: tuple[str, ...]
@@ -69,7 +69,7 @@ def other_host(key: Sequence[str]) -> Host:
     """Return a host for a file that the user names: every shape, every key unless ``key`` is given."""
     keys = [tuple(key)] if key else _usual_keys()
     rows = tuple(ServerFile("file", "", path) for path in keys)
-    return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), rows)
+    return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), (), rows)
 
 
 def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
@@ -87,7 +87,7 @@ def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
 
 
 def looked_for(row: ServerFile) -> str:
-    """Return the path of a row on this machine, to show it to the user."""
+    """Return the path of a row on this machine, to show it to the user; empty if the environment lacks it."""
     return _filled(row.path)
 
 
@@ -114,15 +114,17 @@ def _project_folders(project: str) -> list[str]:
 
 
 def _existing(row: ServerFile, folder: str) -> list[str]:
-    for pattern in filter(None, (row.path, row.fallback)):
-        path = os.path.join(glob.escape(folder), _filled(pattern)) if folder else _filled(pattern)
-        if paths := sorted(glob.glob(path, include_hidden=True)):
-            return paths
-    return []
+    path = _filled(row.path)
+    if folder and path:
+        path = os.path.join(glob.escape(folder), path)
+    return sorted(glob.glob(path, include_hidden=True))
 
 
 def _filled(pattern: str) -> str:
-    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|what else}`` and ``~`` are replaced."""
+    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|otherwise}`` and ``~`` are replaced.
+
+    It is empty if nothing but a variable of the environment says it, and that is not set.
+    """
     home = os.path.expanduser("~")
     folders = _system_folders(home)
 
@@ -136,7 +138,7 @@ def _filled(pattern: str) -> str:
     path = _PLACEHOLDER.sub(fill, pattern)
     if path.startswith("~"):
         path = glob.escape(home) + path[1:]
-    return os.path.normpath(path)
+    return os.path.normpath(path) if path else ""
 
 
 def _system_folders(home: str) -> Mapping[str, str]:
@@ -147,7 +149,7 @@ def _system_folders(home: str) -> Mapping[str, str]:
         config = os.path.join(home, ".config")
     match _system():
         case "windows":
-            app = config = roaming
+            app = roaming
         case "mac":
             app = os.path.join(home, "Library", "Application Support")
         case _:
@@ -169,6 +171,7 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         approval=row.get("approval", ""),
         approval_scopes=tuple(row.get("approval_scopes", ("user", "project"))),
         note=row.get("note", ""),
+        obstacles=tuple(row.get("obstacles", {}).items()),
         cautions=tuple(row.get("cautions", {}).items()),
         variables=tuple(row.get("variables", ())),
         files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),
@@ -181,7 +184,6 @@ def _file(row: Mapping[str, Any]) -> ServerFile:
         scope=row["scope"],
         path=row.get("windows", row["path"]) if is_windows else row["path"],
         key=tuple(row["key"]),
-        fallback=row.get("or", ""),
         single=row.get("single", ""),
         lock=row.get("lock", ""),
         leave=row.get("leave", ""),

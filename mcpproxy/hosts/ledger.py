@@ -138,4 +138,6 @@ def _record(row: dict[str, Any]) -> WrapRecord:
         for one in row["changes"]
     )
     texts = {name: str(row[name]) for name in _TEXTS}
+    # A file may have been moved since, and a link left in its place.
+    texts["file"] = os.path.realpath(texts["file"])
     return WrapRecord(**texts, at=tuple(row["at"]), changes=changes, state=cast("State", str(row["state"])))

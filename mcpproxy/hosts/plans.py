@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
-from urllib.parse import urlsplit, urlunsplit
 
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.host_table import version_control_of
 from mcpproxy.hosts.ledger import Ledger, WrapRecord, now
+from mcpproxy.hosts.remote import address_of, url_through
 from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
 from mcpproxy.hosts.text_nodes import Edit, Path, Step, edited, find, plain
 from mcpproxy.hosts.unreadable import HostFileError
@@ -116,12 +116,13 @@ def _refreshed(
 
 
 def http_step(entry: ServerEntry, listen: str) -> EntryPlan:
-    """Return how a remote entry is pointed at ``mcpproxy http``, which listens at ``listen``."""
+    """Return how a remote entry, whose address is known, is pointed at ``mcpproxy http`` at ``listen``."""
     assert entry.url_at is not None
     node = find(entry.node, entry.url_at)
     assert node is not None
-    split = urlsplit(entry.url)
-    url = urlunsplit(("http", listen, split.path, split.query, ""))
+    address = address_of(entry.url)
+    assert address is not None
+    url = url_through(address, listen)
     change = EntryChange("value", entry.url_at, entry.file.document.text[node.start : node.end], quoted(url))
     record = replace(_record(entry, (change,)), upstream=entry.url, listen=listen)
     return EntryPlan(entry, [Edit(node.start, node.end, change.new)], (), url, record)

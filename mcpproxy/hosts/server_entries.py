@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
-from urllib.parse import urlsplit
 
 from mcpproxy.base import files, paths
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.document import Document, language_of
 from mcpproxy.hosts.host_table import Host, ServerFile, all_hosts, other_host, paths_of
+from mcpproxy.hosts.remote import address_of
 from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, within
 from mcpproxy.hosts.unreadable import HostFileError
 from mcpproxy.hosts.wrapping import CommandShape
@@ -78,8 +78,10 @@ class ServerEntry:
         """The program or address of the server, in a word or two without secrets."""
         if self.inner_argv:
             return paths.label_for(list(self.inner_argv))
-        split = urlsplit(self.url)
-        return f"{split.scheme}://{split.hostname or ''}" if self.url else "-"
+        if not self.url:
+            return "-"
+        address = address_of(self.url)
+        return f"{address.scheme}://{address.hostname}" if address else "a URL with variables or a user"
 
     @property
     def label(self) -> str:
@@ -90,7 +92,7 @@ class ServerEntry:
     @property
     def cautions(self) -> list[str]:
         """What the user should know before the entry is wrapped."""
-        return [text for key, text in self.host.cautions if find(self.node, (key,)) is not None]
+        return list(_applying(self.host.cautions, self.node))
 
     def digest(self, upstream: str = "") -> str:
         """Return a hash of the entry, which is the same with and without a wrap.
@@ -256,17 +258,24 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
     elif _is_shared(file.document.root, at, host.shapes):
         reason = "shared with other entries by a YAML anchor"
     else:
-        reason = ""
+        reason = next(_applying(host.obstacles, node), "")
     for shape in host.shapes:
         if argv := shape.argv(node):
             return ServerEntry(host, row, file, at, name, node, shape, tuple(argv), reason=reason)
     for url_at in _URLS:
         if url := text_of(find(node, url_at)):
-            reason = reason or "remote: reached over HTTP"
+            reason = reason or "remote, reached over HTTP"
             return ServerEntry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
     has_command = any(find(node, shape.command) for shape in host.shapes)
     fact = "its command is not a text with a list of texts" if has_command else "has no command of its own"
     return ServerEntry(host, row, file, at, name, node, reason=reason or fact)
+
+
+def _applying(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
+    """Yield those of ``texts`` whose member is set in the entry, to something that does not mean no."""
+    for key, text in texts:
+        if (value := find(entry, (key,))) is not None and plain(value) not in (False, None):
+            yield text
 
 
 def _is_shared(root: Node, at: Path, shapes: Sequence[CommandShape]) -> bool:

@@ -143,11 +143,11 @@ def _print_all(
     removed: Sequence[tuple[str, str]],
     options: argparse.Namespace,
 ) -> None:
-    if not rows:
-        if not options.host:
-            emit(_nothing())
-        elif not search.problems:
+    if not rows and not search.problems:  # a file that cannot be read may name servers
+        if options.host:
             tell(f"no server of {', '.join(options.host)} found; without --host the others are listed")
+        else:
+            emit(_nothing())
     emit(_as_table(rows, terminal_style()))
     for record in lost_records:
         tell(
@@ -205,7 +205,8 @@ def _nothing() -> Iterator[str]:
     for host in all_hosts():
         for row in host.files:
             if row.scope in ("user", "project"):
-                path = short(looked_for(row))
+                if not (path := short(looked_for(row))):
+                    continue
                 here = f"./{path}" if row.scope == "project" else path
                 places.setdefault(host.name, []).append(here)
     width = max(map(len, places))

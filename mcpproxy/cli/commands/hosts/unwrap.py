@@ -71,7 +71,7 @@ def _named(
     search: Search, wrapped: Sequence[ServerEntry], gone: Sequence[WrapRecord], names: Sequence[str]
 ) -> list[ServerEntry]:
     chosen: list[ServerEntry] = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if any(entry.name == name for entry in wrapped):
             chosen.append(named(wrapped, name, search))
         elif not any(record.name == name for record in gone):
