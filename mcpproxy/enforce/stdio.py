@@ -2,8 +2,9 @@
 
 This module is imported only with ``--enforce``. A gate splits the bytes of each peer into lines. Lines that
 may pass are forwarded as they came. If a line is a request that breaks an enforced rule, the relay answers
-it, and the other side never sees it. The refused line and our answer are journaled. Everything else is as in
-``Relay``, which journals bytes after it has forwarded them.
+it, and the other side never sees it. The refused line and our answer are written to the journal, from which
+the recorder makes the trace. Everything else is as in ``Relay``, which journals bytes after it has forwarded
+them.
 
 *Order.* A sink is the stream to one of the peers. While a sink has no room, its lines wait in a queue. Our
 answer is added to the queue of the sink that leads back to the sender, but never in the middle of a line: if
@@ -150,9 +151,9 @@ class EnforcingRelay(Relay):
         """Our answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
-        """Open the crash buffer, which keeps chunks until they are journaled, and make the ``Enforcer``.
+        """Open the crash buffer and make the ``Enforcer``, while the server starts.
 
-        This happens while the server starts.
+        The crash buffer is a file that keeps a chunk until it is journaled, in case the relay is killed.
         """
         super().open_crash_buffer()
         enforcer: Enforcer | None = None
