@@ -193,7 +193,7 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
     """Check that ``trace`` belongs to the journal, because recovery would cut another trace too.
 
     Raises:
-        TraceError: ``trace`` belongs to another journal.
+        TraceError: ``trace`` does not belong to the journal.
     """
     expected = encode_header(header)
     try:

@@ -30,6 +30,7 @@ class TraceState:
     missing_findings: list[Finding] = field(default_factory=list[Finding])
     """Findings of the last event that are not in the trace, because it was cut right after the event."""
     names: SessionNames = field(default_factory=SessionNames)
+    """Over HTTP: the names of the sessions, from the heads so far."""
     assembly: "HttpAssembly | None" = None
     """Over HTTP: the state of the connections at the end of the trace."""
     before: tuple[str, ...] = ()

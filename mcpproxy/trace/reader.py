@@ -241,8 +241,8 @@ class Trace:
 
     @property
     def journal_fault(self) -> str:
-        """Why the journal beside the trace (its latest records) could not be read; empty if it was, or if
-        there is none."""
+        """Why the journal, which has the latest records, could not be read; empty if it was read or does not
+        exist."""
         return "" if self._copy_folder else self._trouble
 
     @property

@@ -125,7 +125,7 @@ def release(fd: int) -> None:
 
 
 def occupy_standard() -> None:
-    """Open those of 0, 1 and 2 that the host left closed, so that no other file gets their numbers."""
+    """Open each of 0, 1 and 2 that the host left closed, so that no other file gets its number."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
