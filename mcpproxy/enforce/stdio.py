@@ -40,10 +40,10 @@ LIMIT_BYTES: Final = 16 << 20
 """The longest line that is held."""
 
 _SENDERS: Final[dict[int, Sender]] = {journals.CLIENT: CLIENT, journals.SERVER: SERVER}
-_REFUSED: Final = {CLIENT: journals.CLIENT_REFUSED, SERVER: journals.SERVER_REFUSED}
+_REFUSED_KINDS: Final = {CLIENT: journals.CLIENT_REFUSED, SERVER: journals.SERVER_REFUSED}
 """Sender of a refused request -> the journal kind of the request."""
 
-_OWN: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
+_ANSWER_KINDS: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
 """Sender of a refused request -> the journal kind of our answer."""
 
 JudgedLines: TypeAlias = "list[tuple[bytes, bytes | None]]"
@@ -182,8 +182,8 @@ class EnforcingRelay(Relay):
                 continue
             queue.extend(_chunks(kind, read_ns, passing))
             passing = []
-            queue.append((_REFUSED[sender], read_ns, line))
-            queue.append((_OWN[sender], 0, answer))
+            queue.append((_REFUSED_KINDS[sender], read_ns, line))
+            queue.append((_ANSWER_KINDS[sender], 0, answer))
         queue.extend(_chunks(kind, read_ns, passing))
         if self._gate.is_between_lines(sender):
             queue.extend(self._waiting_answers.pop(sink, ()))
@@ -193,9 +193,9 @@ class EnforcingRelay(Relay):
         queue = self._queues.get(sink)
         while queue and sink.open:
             kind, read_ns, data = queue.popleft()
-            if kind in _REFUSED.values():
+            if kind in _REFUSED_KINDS.values():
                 self._record(kind, read_ns, data)
-            elif kind in _OWN.values():
+            elif kind in _ANSWER_KINDS.values():
                 self._answer(sink, kind, data)
             elif not super()._deliver(sink, kind, read_ns, data):
                 return False

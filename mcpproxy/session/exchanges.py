@@ -136,7 +136,7 @@ class LostRequest:
 
 @slotted(frozen=True)
 class SentEvent:
-    """One SSE event with an id: the stream and exchange in which it was first sent, and a hash of its data.
+    """One SSE event with an id, and the stream and exchange in which the event was first sent.
 
     ``position`` counts, from 1, the events of the stream that have an id.
     """
@@ -144,7 +144,7 @@ class SentEvent:
     stream: HttpStream
     exchange: int
     position: int
-    data: int
+    data_hash: int
 
 
 @slotted(eq=False)
