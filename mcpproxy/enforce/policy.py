@@ -54,7 +54,8 @@ def enforceable_rules(dispatch: Dispatch = STANDARD) -> frozenset[str]:
 def enforcing_dispatch(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
     """Return the part of ``dispatch`` that enforcement needs.
 
-    It has all state updates, and of the checks those that judge only requests and report one of ``rules``.
+    A dispatch is a table of checks and of functions that update the state of the session. The part keeps all
+    of these functions, and the checks that judge only requests and report one of ``rules``.
     """
     return Dispatch(
         replace(

@@ -33,7 +33,7 @@ class Body(Protocol):
     def trailers(self) -> Headers: ...
     @property
     def rest(self) -> bytes:
-        """The line that broke the body; empty before. Its bytes were taken but are not content."""
+        """The line that broke the body; empty while the body is valid. The line is not part of a content."""
         ...
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:

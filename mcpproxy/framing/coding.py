@@ -20,8 +20,8 @@ RATIO: Final = 16
 input, so that an endless stream never reaches it."""
 
 _SLICE_BYTES: Final = 4 << 10
-"""How many bytes are decoded at a time. Compressed data may consist of many small members. After each member
-a library copies the rest of the slice, so large slices would be slow."""
+"""How many bytes are decoded at a time. Compressed data may consist of many small members, each compressed by
+itself. After each member a library copies the rest of the slice, so large slices would be slow."""
 
 _DECODED_SLICE_BYTES: Final = 8 << 20
 """The size that a slice may have when it is decoded: twice what gzip can expand it to."""
@@ -153,7 +153,8 @@ class _LibraryDecompressor(Protocol):
 class _Members:
     """Compressed members one after another, as gzip and zstd allow. Other data after them is ignored.
 
-    ``new`` makes the decompressor of one member; ``first_bytes`` are the bytes that a member may begin with.
+    A member is compressed by itself, so each needs a new decompressor, which ``new`` makes. ``first_bytes``
+    are the bytes that a member may begin with.
     """
 
     def __init__(

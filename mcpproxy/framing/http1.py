@@ -180,7 +180,8 @@ class _Exchanges:
         self._oldest: _Exchange | None = None
         self._more: deque[_Exchange] | None = None
         self._count = 0
-        self._unread: _Exchange | None = None  # a response came before the whole head of its request
+        # The exchange of a response that came before the whole head of its request was read.
+        self._unread: _Exchange | None = None
 
     def add_request(self, method: str, switches: bool) -> _Exchange:
         """Add a request whose head was read."""
@@ -233,7 +234,8 @@ class _Requests(ConnectionSide):
         super().__init__("client", pieces)
         self._exchanges = exchanges
         self._last: _Exchange | None = None
-        self._ending: tuple[Side, str, bool] | None = None  # arguments of an ``end`` that must wait
+        # The arguments of ``end``, if the end has to wait until the held bytes are parsed.
+        self._ending: tuple[Side, str, bool] | None = None
 
     @property
     def _paused(self) -> bool:

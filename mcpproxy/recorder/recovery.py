@@ -1,7 +1,7 @@
 """Complete the trace of a session whose recorder was killed, from the journal of that session.
 
-Recovery continues from the checkpoint, with the same code as the recorder. If recovery is killed, it can be
-repeated."""
+Recovery continues from the checkpoint, the last position that the recorder saved, with the same code as the
+recorder. If recovery is killed, it can be repeated."""
 
 import os
 import struct
@@ -123,7 +123,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
-        # This cuts off the records after the checkpoint, which are written again.
+        # ``flush`` cuts off the records after the checkpoint, which are written again.
         if not writer.flush():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
         state = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), earlier_files)
@@ -193,7 +193,7 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
     """Check that ``trace`` belongs to the journal, because recovery would cut another trace too.
 
     Raises:
-        TraceError: it does not.
+        TraceError: ``trace`` does not belong to the journal.
     """
     expected = encode_header(header)
     try:
@@ -210,7 +210,7 @@ def _refuse_hole(folder: str, first_segment: int) -> None:
     """Check that no segment from ``first_segment`` on is missing: the records after it would be lost.
 
     Raises:
-        TraceError: one is missing.
+        TraceError: a segment is missing.
     """
     segments = [
         int(name)

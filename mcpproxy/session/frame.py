@@ -4,7 +4,8 @@ The recorder makes events while a session runs, and the trace reader makes equal
 later, so the findings are the same both times. Times are nanoseconds since the recording started, on the
 monotonic clock of the machine that recorded. The judge uses no clock of its own.
 
-Events are never changed. Only ``Frame`` is not frozen, because so many of them are made.
+``Frame`` is the only event that is not frozen: frames are the most frequent events, and making a frozen
+instance takes longer.
 """
 
 from typing import Final, Literal

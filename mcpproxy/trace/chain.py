@@ -69,7 +69,7 @@ def _file_after(path: str) -> str | None:
 
 
 def _decoded(line: bytes) -> Record:
-    from mcpproxy.trace.decode import decode  # Imported here: a recorder needs only ``next_name``.
+    from mcpproxy.trace.decode import decode  # Imported late: recorders start without it.
 
     return decode(line)
 

@@ -241,7 +241,8 @@ class Trace:
 
     @property
     def journal_fault(self) -> str:
-        """Why the journal beside the trace could not be read; empty if it was read or does not exist."""
+        """Why the journal, which has the latest records, could not be read; empty if it was read or does not
+        exist."""
         return "" if self._copy_folder else self._trouble
 
     @property
@@ -255,10 +256,10 @@ class Trace:
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
     def _skip(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
-        """Skip a line that is not a record: a blank line, or a torn last line.
+        """Skip a line that is not a record: a blank line, or an incomplete last line.
 
         Raises:
-            TraceError: the line is any other line.
+            TraceError: the line is neither blank nor an incomplete last line.
         """
         if line.isspace():
             return
@@ -313,7 +314,8 @@ def read_trace(
     files: Sequence[str] = (),
     copy_folder: str = "",
 ) -> Trace:
-    """Open the file ``path``, or all ``files`` of one recording, without regard to a journal.
+    """Open the file ``path``, or all ``files`` of one recording. Records that are still in a journal are not
+    read.
 
     With ``copy_folder``, the files are read from that folder, which is deleted together with the `Trace`.
     ``trouble`` becomes the first note of the trace.

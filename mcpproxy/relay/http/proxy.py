@@ -1,4 +1,4 @@
-"""The proxy before an HTTP server: one process, one loop, a `Tunnel` for each client connection.
+"""The proxy before an HTTP server (upstream): one process, one loop, a `Tunnel` for each client connection.
 
 The modules of this package:
 
@@ -181,7 +181,7 @@ class Proxy:
         self.record: Record = _discard  # appends to the journal
         self.keep_until_journaled: Record = _discard  # keeps in the crash buffer
         self._recorder: Recorder | None = None
-        self._asleep: bytearray | mmap.mmap = bytearray(1)
+        self._asleep: bytearray | mmap.mmap = bytearray(1)  # the first byte is 1 while the recorder sleeps
         self._tunnels: set[StoppableTunnel] = set()
         self._last_number = 0
         self._is_stopped = False

@@ -40,6 +40,8 @@ class Forwardable:
 class RequestReader:
     """Reads the requests of one connection, and counts how often upstream (the server) has sent bytes.
 
+    The counts show whether an answer may be under way.
+
     Args:
         router: finds the route of each request.
         on_request: called for each request before it is forwarded, with its route, whether it goes to another

@@ -125,7 +125,7 @@ def release(fd: int) -> None:
 
 
 def occupy_standard() -> None:
-    """Make sure that 0, 1 and 2 are open: a host may start us with any of them closed."""
+    """Open each of 0, 1 and 2 that the host left closed, so that no other file gets its number."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -135,7 +135,7 @@ def occupy_standard() -> None:
 
 
 def open_descriptors() -> list[int]:
-    """Return the open descriptors of this process from 3 on, or numbers that may be open."""
+    """Return the open descriptors of this process from 3 on; if they cannot be listed, all from 3 to 255."""
     where = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
     try:
         return [int(name) for name in os.listdir(where) if int(name) > 2]
