@@ -74,7 +74,7 @@ def remember_list(context: MessageContext[Response], history: History) -> None:
         return
     roots, uris = history.of(Roots), frozenset(uri for uri in _uris(message.result) if isinstance(uri, str))
     changed = roots.uris is not None and uris != roots.uris
-    # A notification that came after the latest roots/list may be about the roots that its result lists.
+    # A notification that came after the previous roots/list may announce the change that this result shows.
     is_announced = roots.announced_seq > roots.asked_seq
     promises_notification = member(history.client_capabilities, "roots", "listChanged") is True
     if changed and promises_notification and not is_announced and not history.may_lack_messages:

@@ -1,12 +1,12 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
 A *walk* is a client's reading of one list, from the first page on. The cursor in the request for a page shows
-which walk the page continues. A walk is whole as long as no page of it is missing. When the server announces
-a change of a list, its known items are discarded. Several walks may run at the same time. Callers (over HTTP:
-clients with other credentials) may see different lists.
+which walk the page continues. A walk is whole as long as no page of it is missing. Several walks may run at
+the same time. When the server announces a change of a list, the known items of the list are discarded. Each
+caller may see another list; over HTTP, clients with different credentials are different callers.
 
-All memory here is bounded, and what was dropped counts as unknown. ``tools.FAMILY`` has the rows that call
-the ``remember_*`` functions.
+All memory here is bounded, and an item that was dropped counts as unknown. ``tools.FAMILY`` has the rows that
+call the ``remember_*`` functions.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
 """
@@ -58,7 +58,7 @@ OUTPUT_SCHEMA: Final = since("2025-06-18")
 _LEGAL: Final[frozenset[FlawKind]] = frozenset(
     {"no-properties", "required-unknown-property", "required-forbidden-property"}
 )
-"""The flaws of a schema that is nevertheless valid."""
+"""The flaws that do not make a schema invalid."""
 
 _FOREVER_NS: Final = 1 << 63
 
@@ -99,17 +99,20 @@ class ListedItem:
     def obstacles(self, revision: str) -> tuple[tuple[str, str], ...]:
         """Return the schemas that no value can be checked against, each with the reason as a clause.
 
-        Schemas with flaws that the checks of the list report are left out.
+        Invalid schemas are left out, because the checks of the list report their flaws.
         """
-        found = self._obstacles.get(revision)
-        if found is None:
+        obstacles = self._obstacles.get(revision)
+        if obstacles is None:
             names = SCHEMAS if revision in OUTPUT_SCHEMA else SCHEMAS[:1]
             by_name = [(name, self._obstacle(name, revision)) for name in names if name in self.value]
-            found = self._obstacles[revision] = tuple((name, why) for name, why in by_name if why)
-        return found
+            obstacles = self._obstacles[revision] = tuple((name, why) for name, why in by_name if why)
+        return obstacles
 
     def _obstacle(self, name: str, revision: str) -> str:
-        """Say why no value can be checked against the schema ``name``; empty if it can, or has flaws."""
+        """Say why no value can be checked against the schema ``name``.
+
+        The result is empty if values can be checked, or if the schema is invalid.
+        """
         schema = self.value[name]
         why = obstacle(schema, revision)
         object_root = name == "inputSchema" or not is_stateless((revision,))
@@ -126,10 +129,10 @@ class ListWalk:
     """A client's reading of one list, as far as its pages have arrived.
 
     ``first_seq`` is the frame of the first request, ``seq`` and ``observed_ns`` are the frame and the time of
-    the latest page. ``is_whole`` says that no page is missing so far. ``changes`` is the number of changes of
-    the list that were announced before the walk began. ``list_params`` is the text of all params that the
-    content of the list may depend on. ``items`` are the items by name, ``repeated`` the names that several
-    items have.
+    the latest page. ``connection`` is the number of the connection. ``is_whole`` says that no page is missing
+    so far. ``changes`` is the number of changes of the list that were announced before the walk began.
+    ``list_params`` is the text of all params that the content of the list may depend on. ``items`` are the
+    items by name, ``repeated`` the names that several items have.
     """
 
     first_seq: int
@@ -359,7 +362,7 @@ def remember_change(context: MessageContext[Notification], history: History) -> 
 def remember_call(context: MessageContext, history: History) -> None:
     """Count an answered tool call."""
     counts, caller = history.across_requests(Lists).call_counts, history.caller
-    if len(counts) == 1 and caller in counts:
+    if len(counts) == 1 and caller in counts:  # faster for a single caller, as on stdio
         counts[caller] += 1
     else:
         keep_latest(counts, caller, counts.get(caller, 0) + 1, MAX_LISTS)

@@ -1,7 +1,7 @@
 """Resources: their names, the results of reading them, and the notifications of changes.
 
 ``mcpproxy.checks.basic.shapes`` checks the members of lists and read results. Some checks wait until a server
-is known to be *modern*: an answer has shown that the server speaks a stateless revision.
+is known to be *modern*: an answer has shown that the server supports a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 """
@@ -238,10 +238,10 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     message = context.message
     uri = member(message.params, "uri")
     if not isinstance(uri, str) or history.in_both_eras:
-        return ()  # In a session with and without a handshake, either kind of subscription may apply.
+        return ()  # A session with a handshake and stateless requests may have both kinds of subscription.
     pointer = context.at + "/params/uri"
     if history.stateless_seq is not None:
-        return _update_on_other_subscription(uri, pointer, context, history)
+        return _update_of_unnamed_resource(uri, pointer, context, history)
     subscribed, capabilities = history.of(SubscribedResources), history.server_capabilities
     if history.has_gap or subscribed.forgot_some:
         return ()
@@ -250,7 +250,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     if capabilities is None or not declares(capabilities, "resources.subscribe"):
         return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
-    ended_seq = 0  # the request for a subscription that has ended
+    ended_seq = 0  # the frame that requested a subscription which has ended
     for subscribed_uri, (request, ended_ns) in subscribed.by_uri.items():
         if _is_part(uri, subscribed_uri) and not request.refused_by_http:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
@@ -262,10 +262,10 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     return (Violation("RES-006", "R-160", problem, pointer=pointer, related=related),)
 
 
-def _update_on_other_subscription(
+def _update_of_unnamed_resource(
     uri: str, pointer: str, context: MessageContext[Notification], history: History
 ) -> Iterable[Violation]:
-    """Report an update on a subscription of subscriptions/listen that names other resources (RES-006)."""
+    """Report an update of a resource that the request subscriptions/listen did not name (RES-006)."""
     subscription = subscription_of(context, history)
     if subscription is None or not subscription.wanted:
         return ()  # SUB-007 reports an update without a subscription.

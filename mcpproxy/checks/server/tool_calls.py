@@ -144,8 +144,8 @@ def unusable_schema(context: MessageContext[Request], history: History) -> Itera
     obstacles = tool.obstacles(context.candidates[0])
     if not obstacles:
         return ()
-    which = " and ".join(f"the {schema} cannot be used, because {why}" for schema, why in obstacles)
-    problem = f"mcpproxy does not check all values of {shown(name)}: {which}"
+    reasons = " and ".join(f"the {schema} cannot be used, because {why}" for schema, why in obstacles)
+    problem = f"mcpproxy does not check all values of {shown(name)}: {reasons}"
     pointer = context.at + "/params/name"
     return (Violation("SCHEMA-006", "D-007", problem, pointer=pointer, related=(tool.seq,), blame="server"),)
 
@@ -158,7 +158,7 @@ def _mismatches(
     A call without arguments is judged as if they were an empty object. ``text`` is the text of the message.
     """
     arguments = params.get("arguments", {})
-    # The test of shapes reports arguments that are not an object.
+    # ``checks.basic.shapes`` reports arguments that are not an object.
     return tool.mismatches("inputSchema", arguments, revision, text) if isinstance(arguments, dict) else ()
 
 
@@ -270,8 +270,8 @@ def _text_fault(result: JSONObject) -> str:
     if sum(map(len, texts)) > MAX_TEXT:
         return ""
     values = [value for text in texts for value in _parsed(text)]
-    # Servers wrap a value that is not an object into an object with a single member. The text may repeat the
-    # value without that object: a text as it is, a list as one text for each item.
+    # Some servers put a value that is not an object into an object with a single member. Their texts repeat
+    # the value without that object: a string as it is, a list as one text for each item.
     unwrapped = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
     if structured in values or (
         unwrapped and (unwrapped[0] in values or unwrapped[0] in (texts, values, "\n".join(texts)))

@@ -273,7 +273,7 @@ def _check_retry(
             "MRTR-010", "R-262", problem, pointer=base_pointer + "/params", related=(first_request.seq,)
         )
     if responses is None:
-        return  # inputResponses is not an object: the test of its shape reports MRTR-008.
+        return  # inputResponses is not an object: ``checks.basic.shapes`` reports MRTR-008.
     if foreign := _foreign_input(responses, possible_rounds, known_rounds):
         key, foreign_round = foreign
         problem = (

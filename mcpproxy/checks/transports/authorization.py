@@ -177,7 +177,7 @@ def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if session is None or not history.challenged or "authorization" in exchange.fields:
         return
     token_seq = session.authorized_seq
-    if session.stateless:  # A stateless exchange has no session: its client is that of the connection.
+    if session.stateless:  # Stateless requests share no session, so the connection identifies the client.
         token_seq = history.authorized.get(exchange.request.connection)
     if token_seq is not None and exchange.method != "OPTIONS":
         problem = "client left the token out of a request, after sending it with an earlier one"

@@ -59,13 +59,12 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report an Mcp-Method header that is missing or differs from the body (HDR-003)."""
     for request in exchange.requests[:1]:
-        header = exchange.fields.all("mcp-method")
-        if not header:
+        header_values = exchange.fields.all("mcp-method")
+        if not header_values:
             problem = f"client sent {shortened(request.method)} without Mcp-Method"
-        elif header != (request.method,):  # more than one header, or one with another method
-            problem = (
-                f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(header))}"
-            )
+        elif header_values != (request.method,):  # more than one header, or one with another method
+            shown_values = shortened(", ".join(header_values))
+            problem = f"client sent {shortened(request.method)} with Mcp-Method: {shown_values}"
         else:
             continue
         yield Violation("HDR-003", "R-232", problem, pointer="/method")
@@ -170,8 +169,9 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a server that serves a request whose headers contradict its body (HDR-007).
 
-    A missing version header is reported only for servers that speak no older revision. Other servers may
-    treat the request as one of an older client.
+    Only a *modern* server is judged: an answer has shown that it supports a stateless revision. A missing
+    version header is reported only if the server supports no older revision, because other servers may treat
+    the request as one of an older client.
     """
     head = exchange.response
     if head is None or not exchange.succeeded or "HDR-007" in exchange.broken_rules:

@@ -65,7 +65,7 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
 def terminated_before_eof(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a SIGTERM that came before the server's stdin was closed (STDIO-004).
 
-    Its sender is not known: it may be the client, a person or a service manager. So this is an info.
+    The sender of the signal may be the client, a person or a service manager. So this is only an info.
     Other signals are not reported: interrupts and hang-ups come from terminals and not from clients.
     """
     if isinstance(event, Signal) and event.name == "SIGTERM" and history.client.closed_ns is None:

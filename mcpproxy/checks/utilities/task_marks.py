@@ -19,7 +19,7 @@ from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
 INPUT_REQUESTS: Final = ("sampling/createMessage", "elicitation/create")
-"""Requests that the peer that runs a task may send because the task needs input."""
+"""Requests with which the peer that runs a task asks for the input that the task needs."""
 
 
 def needless_mark(
@@ -28,11 +28,11 @@ def needless_mark(
     """Report a mark on a message that has the task's id in another member (TASK-010)."""
     message, part = context.message, "params"
     if isinstance(message, Request | Notification):
-        value, described = message.params, message.method
+        contents, described = message.params, message.method
     else:
         assert context.answers is not None
-        value, described, part = message.result, f"the answer to {context.answers.method}", "result"
-    if member(value, "_meta", RELATED) is not None and has_task_revision(context):
+        contents, described, part = message.result, f"the answer to {context.answers.method}", "result"
+    if member(contents, "_meta", RELATED) is not None and has_task_revision(context):
         problem = f"{context.sender} marked {described} as belonging to a task, which it already names"
         yield Violation("TASK-010", "R-199", problem, pointer=f"{context.at}/{part}/_meta", at_most="warning")
 

@@ -34,7 +34,8 @@ DRIFT_S: Final = 1.0
 class TaskReport:
     """One task object in a message, its JSON Pointer, and what earlier reports said about the task.
 
-    ``state`` is ``None`` if the status is invalid. ``creates`` is set in the answer that creates the task.
+    ``value`` is the task object, and ``earlier`` is ``None`` if the task was unknown. ``state`` is ``None``
+    if the status is invalid. ``creates`` is set in the answer that creates the task.
     """
 
     value: JSONObject
@@ -204,7 +205,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if context.answers is not None and context.answers.method == "tasks/get":
             task.first_got_seq = task.first_got_seq or context.seq
         else:
-            task.poll = None  # After a report that it did not poll for, the requestor may poll at once.
+            task.poll = None  # The requestor did not poll for this report, so it may poll at once.
 
 
 def _remember_creation(context: MessageContext, tasks: Tasks, task: Task, report: TaskReport) -> None:

@@ -221,7 +221,7 @@ def result_of_task(context: MessageContext[Response], history: History) -> Itera
 
 
 def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a tasks/cancel accepted for a finished task, or accepted without effect (TASK-011)."""
+    """Report a receiver that accepts tasks/cancel for a finished task, or without effect (TASK-011)."""
     request, message = context.answers, context.message
     task = history.of(Tasks).get(context.sender, member(request.params, "taskId")) if request else None
     if request is None or not isinstance(message, Response) or not has_task_revision(context):
