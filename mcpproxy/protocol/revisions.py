@@ -1,6 +1,7 @@
 """The published protocol revisions, in order, and the era that each belongs to.
 
-Known revisions are compared by their position in ``REVISIONS`` and not as text.
+Known revisions are compared by their position in ``REVISIONS`` and not as text. The *candidates* of a message
+or session are the revisions that it may have, as far as is known.
 
 ACP, the Agent Client Protocol, has its own versions in their own order. ``since`` and ``until`` return
 versions of one protocol only.

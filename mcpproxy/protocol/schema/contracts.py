@@ -38,12 +38,15 @@ LIMIT: Final = 20
 """The maximum number of mismatches reported for one value."""
 
 MAX_SCHEMA_BYTES: Final = 128 * 1024
+
 MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
+"""The most values inside a checked value, and the most levels of them."""
+
 MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
-"""Limits: the size of a schema in bytes; the number and the depth of the values inside a value; the work
-(schemas tried, times values) of checking a value, and of finding where it does not match."""
+"""The most work of checking a value, and of finding where it does not match. Work is the number of schemas
+tried for one value, times the number of values."""
 
 MAX_FAST_TESTS: Final = 1000
 """How many values are checked against a simple schema without the library. For more, loading it is faster."""

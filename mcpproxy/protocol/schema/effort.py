@@ -5,8 +5,8 @@ references can double the work with every reference, and a recursive schema with
 the schema is surveyed first. For a value that is nested ``k`` levels deep, ``Effort.steps(k)`` is an upper
 bound of the number of subschemas that are tried on the way from the value's root to one of its leaves.
 
-``survey`` returns the reason instead if a schema cannot be used: it has a reference to another document, a
-reference of an unsupported kind, or references that form a cycle on the same value.
+If a schema cannot be used, ``survey`` returns the reason and no effort: the schema exceeds a limit, refers to
+another document, has a reference of an unsupported kind, or has references in a cycle on the same value.
 """
 
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ COUNT_LIMIT: Final = 10**9
 class _Node:
     """One subschema, and the subschemas in it, by the part of the value that they apply to.
 
-    Those in ``same_value`` apply to the same value, those in ``by_name`` each to one property, those in
-    ``any_part`` to any property or item.
+    The subschemas in ``same_value`` apply to the same value. A subschema in ``by_name`` applies to one
+    property, a subschema in ``any_part`` to any property or item.
     """
 
     weight: int = 1  # the steps of the subschema alone

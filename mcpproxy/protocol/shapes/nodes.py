@@ -69,11 +69,11 @@ class Scalar(Shape):
     Without a ``test``, any value of the right JSON type has the shape.
     """
 
-    def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
+    def __init__(self, expected: str, python_types: tuple[type, ...], test: Test | None = None) -> None:
         self.expected = expected
-        self.python_types = json
+        self.python_types = python_types
         self.type_decides = test is None
-        self.test = test or (lambda value: type(value) in json)
+        self.test = test or (lambda value: type(value) in python_types)
 
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
         yield self.mismatch(value, pointer)

@@ -1,7 +1,7 @@
 """Headers that repeat parts of the body of a stateless request: a server must refuse a mismatch.
 
-Each request is valid except for the changed header. A request that names a prompt, a resource or a tool only
-reads it, or calls a tool that may be called (``walk.allowed_calls``).
+Each request is valid except for the changed header. The requests read prompts and resources, or call tools
+that may be called (``walk.allowed_calls``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """
@@ -161,7 +161,7 @@ def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
     """Return the method and the params of a request that names a prompt, a resource or a tool.
 
     Raises:
-        Skipped: the server has none that may be read or called.
+        Skipped: the server has nothing that may be read or called.
     """
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
@@ -182,7 +182,7 @@ def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
 def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
     """Return a call of a tool that requires an argument in a header.
 
-    The result is the request, the value of that argument, and the name of the header.
+    The result is the request, the value of that argument, and the name of the header without ``Mcp-Param-``.
     """
     mirrors_of_tools = streamable(context).server.mirrors
     for name, arguments in allowed_calls(context):

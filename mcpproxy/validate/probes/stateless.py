@@ -30,7 +30,7 @@ from mcpproxy.validate.raw_requests import (
 
 UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"
-"""A date that is not and will not be a revision."""
+"""A date before the first revision, so no revision has it."""
 
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
@@ -78,8 +78,8 @@ async def _no_capabilities(context: ProbeContext) -> Conclusion:
 async def _no_version(context: ProbeContext) -> Conclusion:
     reply = await ask(context, _without_meta(context, VERSION_KEY))
     is_unclear = not reply.status and not reply.is_served and reply.code != _INVALID_PARAMS
-    # On stdio a server of both eras can take this for a message of the older era; over HTTP a header names
-    # the era.
+    # On stdio a server of both eras can take such a request for a message of the older era. Over HTTP it
+    # cannot, because a header names the era.
     if is_unclear and await speaks_both_eras(context):
         await context.close_session()  # the process may now be in the older era
         return passed(f"{reply.outcome}, as a message of the older era may be", reply.frames)

@@ -121,7 +121,7 @@ class StdioWire:
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
     async def fall_back(self, timeout_s: float) -> bool:  # noqa: ARG002 # the signature of Wire
-        """Return false: only HTTP has an older form."""
+        """Return false: only a server over HTTP can have an older transport to switch to."""
         return False
 
     async def send(self, raw: bytes) -> int:
