@@ -251,6 +251,7 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "sessions": [session(each) for each in sessions],
         "target": " ".join(view.header.command) or view.header.upstream,
         "may_send": False,
+        "not_sent_because": "",
     }
 
 

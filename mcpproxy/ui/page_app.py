@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.send import CallSender, recorded_call, refusal
@@ -136,8 +136,9 @@ class PageApp:
         entry = await self._library.entry(id)
 
         def answer(view: View) -> JSONObject:
-            may_send = self._sender is not None and not refusal(view.header)
-            return {**json_rows.summary(view, json_rows.recording(id, entry)), "may_send": may_send}
+            reason = refusal(view.header) if self._sender else None
+            sending: JSONObject = {"may_send": reason == "", "not_sent_because": reason or ""}
+            return {**json_rows.summary(view, json_rows.recording(id, entry)), **sending}
 
         return _json(await self._ask(request, answer))
 
@@ -276,12 +277,12 @@ class PageApp:
         """Send a call again, edited, in a session of its own; return its answer and the new recording."""
         if self._sender is None:
             return PlainTextResponse("Sending is off. Start the page with --allow-send.\n", 403)
-        body: JSON = orjson.loads(await request.body())
+        body = read(await request.body())  # which does not round numbers
         if not isinstance(body, dict) or not isinstance(number := body.get("call"), int):
             return PlainTextResponse("call: a number is expected\n", 400)
         again = await self._ask(request, lambda view: recorded_call(view, number))
         answer = await self._sender.send(again, body.get("params"), confirmed=body.get("confirmed") is True)
-        id = id_of(answer.path)
+        id = self._library.add(answer.path)
         return _json({"recording": id, "call": answer.call, "text": answer.text, "took": answer.took})
 
     async def _ask(self, request: Request, work: Callable[[View], _T]) -> _T:

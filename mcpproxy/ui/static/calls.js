@@ -242,7 +242,7 @@ function FilterBar({ place, go, total, all, error, following, onFollowing, runni
       apply();
     }}>
       <label for="filter">Filter</label>
-      <input id="filter" ref=${input} value=${text} spellcheck="false" autocomplete="off"
+      <input id="filter" ref=${input} value=${text} spellcheck=${false} autocomplete="off"
         placeholder='tool:search* status:error latency:>2s rule:PROTO-* "text"'
         aria-invalid=${error ? "true" : "false"} aria-describedby="filter-state"
         onInput=${(/** @type {any} */ event) => setText(event.target.value)}

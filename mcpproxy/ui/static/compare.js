@@ -30,7 +30,7 @@ export function Compare({ summary, recordings, place, go }) {
     ${error ? html`<p class="problem">${error}</p>` : null}
     ${place.other && !answer && !error ? html`<p class="empty">comparing</p>` : null}
     ${answer
-      ? html`<p>${answer.summary}</p>
+      ? html`<p>What the server did in this recording, compared with the other one: ${answer.summary}.</p>
           ${answer.differences.map(
             (/** @type {any} */ one) => html`<article class="difference">
               <h3>${visible(one.title)} <span class="count">${one.kind}</span></h3>
