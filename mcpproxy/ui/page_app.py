@@ -21,6 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from mcpproxy.base.visible import visible
+from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.ui import copies, json_rows, plots
@@ -45,12 +46,14 @@ _SILENCE_S: Final = 15
 class PageApp:
     """The answers to what the page asks, about the recordings of ``library``.
 
-    ``sender`` sends calls again; ``None`` if that was not asked for.
+    ``sender`` sends calls again; ``None`` if that was not asked for. ``pins`` are the tools that the user has
+    approved, if there is a file of them.
     """
 
-    def __init__(self, library: Library, sender: CallSender | None = None) -> None:
+    def __init__(self, library: Library, sender: CallSender | None = None, pins: Pins | None = None) -> None:
         self._library: Final = library
         self._sender: Final = sender
+        self._pins: Final = pins
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -199,8 +202,8 @@ class PageApp:
         return _json(await self._ask(request, json_rows.findings))
 
     async def tools(self, request: Request) -> Response:
-        """Return the tools that the servers listed, with what their definitions cost."""
-        return _json(await self._ask(request, json_rows.tools))
+        """Return the tools that the servers listed: their cost, and what differs from their pins."""
+        return _json(await self._ask(request, partial(json_rows.tools, pins=self._pins)))
 
     async def stats(self, request: Request) -> Response:
         """Return counts, latencies and sizes for each method and tool."""

@@ -38,6 +38,23 @@ def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tupl
     return (*(tool for found in listed.values() for tool in found.values()), *unlisted)
 
 
+def whole_lists(columns: Columns, reader: CallReader, listings: Iterable[int]) -> frozenset[int]:
+    """Return the sessions whose last listing was seen from its first page to its last one."""
+    begun: set[int] = set()
+    whole: set[int] = set()
+    for row in listings:
+        answer = reader.record(columns.answer_line[row])
+        session = columns.session[row]
+        if not _has_cursor(reader.record(columns.first_line[row])):
+            begun.add(session)
+        is_last = isinstance(answer, Frame) and value_bytes(answer.raw, ("result", "nextCursor")) is None
+        if is_last and session in begun and value_bytes(answer.raw, ("result", "tools")) is not None:
+            whole.add(session)
+        else:
+            whole.discard(session)
+    return frozenset(whole)
+
+
 def _called(columns: Columns) -> Counter[tuple[int, str]]:
     """Return how often each tool was called in each session."""
     names = {number: name for number, (method, name) in enumerate(columns.names) if method == "tools/call"}
