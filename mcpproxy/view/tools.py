@@ -47,8 +47,9 @@ def whole_lists(columns: Columns, reader: CallReader, listings: Iterable[int]) -
         session = columns.session[row]
         if not _has_cursor(reader.record(columns.first_line[row])):
             begun.add(session)
-        is_last = isinstance(answer, Frame) and value_bytes(answer.raw, ("result", "nextCursor")) is None
-        if is_last and session in begun and value_bytes(answer.raw, ("result", "tools")) is not None:
+        raw = answer.raw if isinstance(answer, Frame) else b"{}"
+        is_list = value_bytes(raw, ("result", "tools")) is not None
+        if is_list and value_bytes(raw, ("result", "nextCursor")) is None and session in begun:
             whole.add(session)
         else:
             whole.discard(session)

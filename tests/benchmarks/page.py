@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
@@ -27,6 +27,9 @@ from tests.benchmarks.sessions import Kind, WrongBytesError
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 JUMPS: Final = 100
+EXPORTED_PART: Final = 20
+"""One in so many calls is exported: 50,000 of a million."""
+
 VARIANT: Final = "mcpproxy"
 TIMEOUT_MS: Final = 120_000
 
@@ -118,20 +121,25 @@ def new_page(browser: Browser, url: str) -> tuple[Page, CDPSession]:
     page.add_init_script(LOOK)
     page.goto(f"{home}/static/icon.svg")
     metrics = context.new_cdp_session(page)
-    metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
+    ask(metrics, "Performance.enable", timeDomain="threadTicks")
     return page, metrics
+
+
+def ask(metrics: CDPSession, method: str, **params: str) -> dict[str, Any]:
+    """Send a command of Chromium's own protocol."""
+    session: Any = metrics  # Playwright leaves out the types of the values
+    return session.send(method, params)
 
 
 def metric(metrics: CDPSession, name: str) -> float:
     """Return one of the values that Chromium keeps for a page."""
-    return next(
-        each["value"] for each in metrics.send("Performance.getMetrics")["metrics"] if each["name"] == name
-    )
+    found = ask(metrics, "Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in found if each["name"] == name)
 
 
 def heap_mb(metrics: CDPSession) -> float:
     """Return the bytes of living objects of the page's scripts, in millions."""
-    metrics.send("HeapProfiler.collectGarbage")
+    ask(metrics, "HeapProfiler.collectGarbage")
     return metric(metrics, "JSHeapUsedSize") / 1e6
 
 
@@ -177,6 +185,26 @@ def measure(samples: Samples, browser: Browser, path: Path, calls: int, cache: s
         page.context.close()
 
 
+def measure_exported(samples: Samples, browser: Browser, folder: Path, calls: int) -> None:
+    """Open an exported recording from disk, without a network."""
+    trace, file = folder / "exported.jsonl", folder / "exported.html"
+    view.write(trace, calls)
+    command = [sys.executable, "-m", "mcpproxy", "export", "html", str(trace), "-o", str(file)]
+    subprocess.run(command, check=True, capture_output=True)
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.add_init_script(LOOK)
+    page.goto(file.as_uri(), wait_until="commit")
+    first_ms = page.evaluate(FIRST_ROWS)
+    view.expect(int(page.locator(".grid").get_attribute("aria-rowcount") or "0") - 1, calls)
+    metrics = context.new_cdp_session(page)
+    ask(metrics, "Performance.enable")
+    samples.add(f"exported file of {calls:,} calls, MB", VARIANT, file.stat().st_size / 1e6)
+    samples.add("its first rows, ms", VARIANT, first_ms)
+    samples.add("heap of its page, MB", VARIANT, heap_mb(metrics))
+    context.close()
+
+
 def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
     """Measure ``rounds`` times, and return a table."""
     del kinds  # nothing is connected
@@ -188,4 +216,5 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
         samples.notes.append(f"{calls:,} calls, {path.stat().st_size / 1e6:,.0f} MB.")
         for number in range(rounds):
             measure(samples, browser, path, calls, os.path.join(folder, f"cache{number}"))
+        measure_exported(samples, browser, Path(folder), calls // EXPORTED_PART)
     return table(samples, (VARIANT,))
