@@ -127,9 +127,9 @@ class RecordingOptions:
             UsageError: its address could not be written, or there is no process to start it.
         """
         if self.has_page:
-            from mcpproxy.cli import page_beside
+            from mcpproxy.ui import beside
 
-            page_beside.check(self.where, is_quiet=self.is_quiet)
+            beside.check(self.where, is_quiet=self.is_quiet)
 
     def start_page(self, trace: str) -> object:
         """Start the page on the recording ``trace`` if ``--ui`` was given. The recorder calls this.
@@ -138,9 +138,9 @@ class RecordingOptions:
         """
         if not self.has_page:
             return None
-        from mcpproxy.cli import page_beside
+        from mcpproxy.ui import beside
 
-        return page_beside.start(trace)
+        return beside.start(trace)
 
     def members(self) -> dict[str, str]:
         """Return the members of the START record for these options; each value is JSON text."""

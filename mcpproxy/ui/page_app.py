@@ -158,15 +158,7 @@ class PageApp:
         query = request.query_params
         text, number = query.get("filter"), _number(query.get("call"), 0)
 
-        def answer(view: View) -> JSONObject:
-            total = view.count(text)
-            if not number:
-                return {"total": total, "position": None}
-            position = view.position(number, text)
-            at = view.calls(text, position, 1)
-            return {"total": total, "position": position if at and at[0].number == number else None}
-
-        return _json(await self._ask(request, answer))
+        return _json(await self._ask(request, lambda view: _position(view, text, number)))
 
     async def detail(self, request: Request) -> Response:
         """Return a call with everything that belongs to it."""
@@ -249,9 +241,12 @@ class PageApp:
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
     async def search(self, request: Request) -> Response:
-        """Apply a filter step by step and say how far it is. The page cancels it by closing the stream."""
+        """Apply a filter step by step and say how far it is, and at the end what ``position`` would.
+
+        The page cancels it by closing the stream.
+        """
         id: str = request.path_params["id"]
-        text = request.query_params.get("filter", "")
+        text, number = request.query_params.get("filter", ""), _number(request.query_params.get("call"), 0)
         parse_filter(text)
 
         async def events() -> AsyncIterator[dict[str, str]]:
@@ -270,7 +265,8 @@ class PageApp:
                         "found": progress.found,
                     }
                     yield {"event": "progress", "data": json.dumps(data)}
-            yield {"event": "end", "data": "{}"}
+                found = await recording.use(lambda view: _position(view, text, number))
+            yield {"event": "end", "data": json.dumps(found)}
 
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
@@ -296,6 +292,16 @@ class PageApp:
 
 def _json(value: JSON) -> Response:
     return Response(orjson.dumps(value), media_type="application/json")
+
+
+def _position(view: View, filter: str | None, number: int) -> JSONObject:
+    """Return how many rows pass a filter, and where the call ``number`` is among them (0: none is wanted)."""
+    total = view.count(filter)
+    if not number:
+        return {"total": total, "position": None}
+    position = view.position(number, filter)
+    at = view.calls(filter, position, 1)
+    return {"total": total, "position": position if at and at[0].number == number else None}
 
 
 def _number(text: str | None, default: int) -> int:

@@ -179,6 +179,7 @@ def test_free_text_is_found(visitor: Visitor, page: Served) -> None:
     visitor.page.fill("#filter", '"protocolVersion"')
     visitor.presses("Enter")
     visitor.sees("1 of")
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
     assert "initialize" in visitor.rows()[0]
 
 

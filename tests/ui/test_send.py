@@ -250,7 +250,7 @@ def test_two_sessions_are_compared(visitor: Visitor, tmp_path: Path) -> None:
         visitor.sees("1 changed, 1 missing, 0 new")
         visitor.page.reload()
         changed.wait_for()  # the address says what is compared
-        changed.get_by_role("link", name="here").click()
+        changed.get_by_role("link", name="in this one").click()
         visitor.page.wait_for_selector(".scroller .row .c-outcome")
         (row,) = visitor.rows()
         assert "forecast" in row

@@ -35,8 +35,8 @@ export function Compare({ summary, recordings, place, go }) {
           ${answer.differences.map(
             (/** @type {any} */ one) => html`<article class="difference">
               <h3>${visible(one.title)} <span class=${`kind ${one.kind}`}>${one.kind}</span>
-                ${one.frame ? html` <a href=${href({ ...place, recording: place.other, other: "", view: "calls", filter: `frame:${one.frame}`, call: 0 })}>there</a>` : null}
-                ${one.found_frame ? html` <a href=${href({ ...place, other: "", view: "calls", filter: `frame:${one.found_frame}`, call: 0 })}>here</a>` : null}</h3>
+                ${one.frame ? html` <a href=${href({ ...place, recording: place.other, other: "", view: "calls", filter: `frame:${one.frame}`, call: 0 })}>in the other</a>` : null}
+                ${one.found_frame ? html` <a href=${href({ ...place, other: "", view: "calls", filter: `frame:${one.found_frame}`, call: 0 })}>in this one</a>` : null}</h3>
               ${one.lines.map((/** @type {[string, string]} */ [mark, text]) => html`<pre class=${mark === "-" ? "removed" : mark === "+" ? "added" : ""}>${mark} ${visible(text)}</pre>`)}
             </article>`,
           )}`

@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
         metavar="FILE",
         help="show which tools differ from these pins (default: pins.json beside the recordings)",
     )
-    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # see cli/page_beside.py
+    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # see mcpproxy/ui/beside.py
     options = parser.parse_args(argv)
     path: str = options.path or _state_folder()
     if not options.beside:  # the file of a session that has just begun may not be there yet

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Final
 
-from mcpproxy.cli.arguments import UsageError
+from mcpproxy.errors import UsageError
 
 _STDERR: Final = 2
 
