@@ -41,11 +41,12 @@ def compared(before: str, after: str) -> JSONObject:
 def _difference(item: ComparedItem) -> JSONObject:
     lines: list[JSON] = []
     for change in item.changes:
-        lines.append([" ", f"{change.pointer} {change.text}".strip()])
+        lines.append([" ", change.text])
         for mark, value in (("-", change.expected), ("+", change.found)):
             if value is not None:
                 lines.append([mark, _text(value)])
-    return {"title": item.what, "kind": item.verdict, "lines": lines}
+    frames: JSONObject = {"frame": item.frame, "found_frame": item.found_frame}
+    return {"title": item.what, "kind": item.verdict, "lines": lines, **frames}
 
 
 def _text(value: JSON) -> str:

@@ -91,6 +91,7 @@ class Library:
         self._path: Final = path
         self._lock: Final = anyio.Lock()
         self._entries: dict[str, RecordingEntry] = {}
+        self._added: Final[list[str]] = []
         self._open: Final[OrderedDict[str, OpenRecording]] = OrderedDict()
 
     async def entries(self) -> dict[str, RecordingEntry]:
@@ -103,7 +104,12 @@ class Library:
     def _list(self) -> list[RecordingEntry]:
         if os.path.isdir(self._path):
             return folder.recordings(self._path)
-        return [folder.recording(self._path)]
+        return [folder.recording(path) for path in (self._path, *self._added)]
+
+    def add(self, path: str) -> str:
+        """Add a recording that was made for this page, wherever it is; return its id."""
+        self._added.append(path)
+        return id_of(path)
 
     def runs(self) -> list[ClientRun]:
         """Return the runs of more than one recording, among the recordings that ``entries`` last returned."""

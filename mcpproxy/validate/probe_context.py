@@ -215,7 +215,7 @@ class ProbeContext:
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
         recording = self._new_recording(name)
         grace_s = SHORT_GRACE_S if self.outlives_stdin else GRACE_S
-        wire = StdioWire(recording, target.command, target.env, grace_s)
+        wire = StdioWire(recording, target.command, target.env, grace_s, target.cwd)
         start_s = 0 if self.never_answers else self.options.start_s
         return Client(wire, revision or self.revision, self.options.timeout_s, start_s)
 

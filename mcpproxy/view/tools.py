@@ -38,6 +38,24 @@ def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tupl
     return (*(tool for definitions in listed.values() for tool in definitions.values()), *unlisted)
 
 
+def whole_lists(columns: Columns, reader: CallReader, listings: Iterable[int]) -> frozenset[int]:
+    """Return the sessions whose last listing was seen from its first page to its last one."""
+    begun: set[int] = set()
+    whole: set[int] = set()
+    for row in listings:
+        answer = reader.record(columns.answer_line[row])
+        session = columns.session[row]
+        if not _has_cursor(reader.record(columns.first_line[row])):
+            begun.add(session)
+        raw = answer.raw if isinstance(answer, Frame) else b"{}"
+        is_list = value_bytes(raw, ("result", "tools")) is not None
+        if is_list and value_bytes(raw, ("result", "nextCursor")) is None and session in begun:
+            whole.add(session)
+        else:
+            whole.discard(session)
+    return frozenset(whole)
+
+
 def _called(columns: Columns) -> Counter[tuple[int, str]]:
     """Return how often each tool was called in each session."""
     names = {number: name for number, (method, name) in enumerate(columns.names) if method == "tools/call"}

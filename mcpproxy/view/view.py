@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
@@ -42,6 +42,10 @@ from mcpproxy.view.search import TextSearch
 from mcpproxy.view.select_rows import Rows, select
 from mcpproxy.view.source import Source
 from mcpproxy.view.summaries import summaries
+
+if TYPE_CHECKING:
+    from mcpproxy.checks.opt_in.pins import Pins
+    from mcpproxy.view.drift import Drift
 
 AnyFilter = Filter | str | None
 
@@ -377,7 +381,15 @@ class View:
 
         return tools(self.columns, self._reader, self._scan.tool_lists)
 
-    # A recording that is still being written
+    def drift(self, pins: "Pins") -> "tuple[dict[tuple[int, str], Drift], tuple[Drift, ...]]":
+        """Compare the tools with ``pins``; see ``mcpproxy.view.drift``."""
+        from mcpproxy.view.drift import drift
+        from mcpproxy.view.tools import whole_lists
+
+        whole = whole_lists(self.columns, self._reader, self._scan.tool_lists)
+        return drift(self.tools(), self.sessions, whole, pins)
+
+    # A recording that goes on
 
     def refresh(self) -> Refreshed:
         """Read what was recorded since the last call, and say which rows are new or have changed.

@@ -83,7 +83,9 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as follow
 
+        page = recording.start_page(trace)
         follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
+        del page
 
     recorder = record if journal else None
     if not journal or not sys.stdout.isatty() or recording.live != "text" or recording.is_quiet:
@@ -171,6 +173,7 @@ def _recording(args: argparse.Namespace) -> RecordingOptions:
         elif given_value:
             recording.set(name, "")
     recording.resolve_rules()
+    recording.check_page()
     return recording
 
 

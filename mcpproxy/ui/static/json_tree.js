@@ -7,11 +7,14 @@ import { html, useState } from "./preact.js";
 const LONG = 2000;
 const MANY = 100;
 
-/** A number that JavaScript would round, with its source text. */
-class ExactNumber {
+/** A number that JavaScript would round or write in another way. */
+export class ExactNumber {
   /** @param {string} source */
   constructor(source) {
     this.source = source;
+  }
+  toJSON() {
+    return /** @type {any} */ (JSON).rawJSON(this.source);
   }
 }
 
