@@ -1,7 +1,7 @@
-"""The JSON values that the server sends to the page. ``static/types.js`` describes them for the browser.
+"""What the page is sent, as JSON values. ``static/types.js`` describes the same for the browser.
 
-Texts of the view are safe to show. The text of a record is sent as it was recorded; the page shows its hidden
-characters as escapes.
+Texts of the view are safe to show. The text of a record is sent as it was recorded, and the page makes hidden
+characters visible.
 """
 
 import os
@@ -20,13 +20,10 @@ from mcpproxy.view.view import View
 WINDOW: Final = 500
 """The most rows in one answer."""
 
-_FINDINGS_PER_RULE: Final = 20
+_FINDINGS: Final = 20
 
 TEXT_LIMIT: Final = 200_000
-"""How many characters of a record are sent with its call.
-
-The page asks for the whole record if it needs it.
-"""
+"""Characters of a record that are sent with a call; the page asks for the others."""
 
 
 def call(row: Call) -> JSONObject:
@@ -56,19 +53,19 @@ def call(row: Call) -> JSONObject:
     }
 
 
-def detail(call_detail: Detail) -> JSONObject:
+def detail(found: Detail) -> JSONObject:
     """Return a call with its records and findings."""
     return {
-        "call": call(call_detail.call),
-        "parts": [part(item) for item in call_detail.parts],
-        "findings": [finding(item) for item in call_detail.findings],
-        "inner": list(call_detail.inner),
+        "call": call(found.call),
+        "parts": [part(each) for each in found.parts],
+        "findings": [finding(each) for each in found.findings],
+        "inner": list(found.inner),
     }
 
 
-def part(call_part: Part) -> JSONObject:
+def part(found: Part) -> JSONObject:
     """Return one record of a call."""
-    record = call_part.record
+    record = found.record
     text: str | None = None
     fields: list[tuple[str, str]] = []
     sender = ""
@@ -77,8 +74,8 @@ def part(call_part: Part) -> JSONObject:
         text = record.raw.decode("utf-8", "backslashreplace")
         if event := record.event:
             retry = None if event.retry is None else str(event.retry)
-            sse_fields = (("event", event.name), ("id", event.id), ("retry", retry))
-            fields = [(name, value) for name, value in sse_fields if value is not None]
+            given = (("event", event.name), ("id", event.id), ("retry", retry))
+            fields = [(name, value) for name, value in given if value is not None]
     elif isinstance(record, RequestHead):
         sender = "client"
         fields = [(f"{record.method} {record.target}", ""), *record.headers]
@@ -86,56 +83,56 @@ def part(call_part: Part) -> JSONObject:
         sender = "server"
         fields = [(f"{record.status} {record.reason}", ""), *record.headers]
     return {
-        "role": call_part.role,
-        "seq": call_part.seq,
-        "at_ms": call_part.at_ns / 1e6,
-        "row": call_part.row,
+        "role": found.role,
+        "seq": found.seq,
+        "at_ms": found.at_ns / 1e6,
+        "row": found.row,
         "sender": sender,
-        "summary": call_part.summary,
+        "summary": found.summary,
         "text": None if text is None else text[:TEXT_LIMIT],
         "length": 0 if text is None else len(text),
         "fields": [list(pair) for pair in fields],
     }
 
 
-def finding(found_rule: FoundRule) -> JSONObject:
-    """Return one finding with the texts of its rule."""
-    finding = found_rule.finding
+def finding(found: FoundRule) -> JSONObject:
+    """Return one finding with what its rule says."""
+    broken = found.finding
     return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "frame": finding.frame,
-        "row": found_rule.row,
-        "message": finding.message,
-        "broken_by": finding.blame,
-        "pointer": finding.pointer or "",
-        "name": found_rule.name,
-        "summary": found_rule.summary,
-        "sentence": found_rule.sentence,
-        "instead": found_rule.instead,
-        "link": found_rule.link,
+        "rule": broken.rule,
+        "severity": broken.severity,
+        "frame": broken.frame,
+        "row": found.row,
+        "message": broken.message,
+        "broken_by": broken.blame,
+        "pointer": broken.pointer or "",
+        "name": found.name,
+        "summary": found.summary,
+        "sentence": found.sentence,
+        "instead": found.instead,
+        "link": found.link,
     }
 
 
-def session(summary: SessionSummary) -> JSONObject:
+def session(found: SessionSummary) -> JSONObject:
     """Return one session of a recording."""
     return {
-        "number": summary.number,
-        "name": summary.name,
-        "protocol": summary.protocol,
-        "client": f"{summary.client} {summary.client_version}".strip(),
-        "server": f"{summary.server} {summary.server_version}".strip(),
-        "revision": summary.revision,
-        "rows": summary.rows,
-        "errors": summary.errors,
-        "unanswered": summary.unanswered,
-        "findings": summary.findings,
+        "number": found.number,
+        "name": found.name,
+        "protocol": found.protocol,
+        "client": f"{found.client} {found.client_version}".strip(),
+        "server": f"{found.server} {found.server_version}".strip(),
+        "revision": found.revision,
+        "rows": found.rows,
+        "errors": found.errors,
+        "unanswered": found.unanswered,
+        "findings": found.findings,
     }
 
 
-def rule(group: RuleFindings, sent_findings: list[FoundRule]) -> JSONObject:
-    """Return the findings of one rule, of which only ``sent_findings`` are sent."""
-    first = sent_findings[0] if sent_findings else None
+def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
+    """Return the findings of one rule; ``found`` are those of ``group`` that are sent."""
+    first = found[0] if found else None
     return {
         "rule": group.rule,
         "name": group.name,
@@ -145,7 +142,7 @@ def rule(group: RuleFindings, sent_findings: list[FoundRule]) -> JSONObject:
         "sentence": first.sentence if first else "",
         "instead": first.instead if first else "",
         "link": first.link if first else "",
-        "findings": [finding(found_rule) for found_rule in sent_findings],
+        "findings": [finding(each) for each in found],
     }
 
 
@@ -155,7 +152,7 @@ def milliseconds(time_ns: int | None) -> float | None:
 
 
 def recording(id: str, entry: RecordingEntry) -> JSONObject:
-    """Return one recording of the folder; ``id`` is its id in the addresses of the page."""
+    """Return one recording of the folder; ``id`` is its name in the addresses of the page."""
     return {
         "id": id,
         "path": entry.path,
@@ -173,12 +170,12 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
     }
 
 
-def run(client_run: ClientRun, ids: Iterable[str]) -> JSONObject:
-    """Return a run; ``ids`` are the ids of its recordings."""
+def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
+    """Return a run; ``ids`` are those of its recordings."""
     return {
-        "title": f"{client_run.client or 'one client'}, {len(client_run.entries)} servers",
-        "certainty": client_run.certainty,
-        "why": client_run.why,
+        "title": f"{found.client or 'one client'}, {len(found.entries)} servers",
+        "certainty": found.certainty,
+        "why": found.why,
         "recordings": list(ids),
     }
 
@@ -206,42 +203,42 @@ def tools(view: View, pins: Pins | None = None) -> JSONObject:
                 if (each := drift.get((tool.session, tool.name)))
                 else None,
             }
-            for tool in definitions
+            for tool in found
         ],
     }
 
 
 def stats(view: View) -> JSONObject:
-    """Return the counts, latencies and sizes of the calls of each method and tool."""
-    result = statistics([view])
+    """Return what the calls of each method and tool took and cost."""
+    found = statistics([view])
     return {
         "token_estimate": ESTIMATE,
-        "never_used": [tool.name for tool in result.never_used],
+        "never_used": [tool.name for tool in found.never_used],
         "rows": [
             {
-                "method": row.method,
-                "target": row.name,
-                "sender": row.sender,
-                "count": row.count,
-                "errors": row.errors,
-                "unanswered": row.unanswered,
-                "p50_ms": milliseconds(row.p50_ns),
-                "p95_ms": milliseconds(row.p95_ns),
-                "max_ms": milliseconds(row.max_ns),
-                "bytes_in": row.bytes_in,
-                "bytes_out": row.bytes_out,
-                "tokens": row.result_tokens,
-                "filter": _filter(row),
+                "method": each.method,
+                "target": each.name,
+                "sender": each.sender,
+                "count": each.count,
+                "errors": each.errors,
+                "unanswered": each.unanswered,
+                "p50_ms": milliseconds(each.p50_ns),
+                "p95_ms": milliseconds(each.p95_ns),
+                "max_ms": milliseconds(each.max_ns),
+                "bytes_in": each.bytes_in,
+                "bytes_out": each.bytes_out,
+                "tokens": each.result_tokens,
+                "filter": _filter(each),
             }
-            for row in result.calls
+            for each in found.calls
         ],
     }
 
 
-def _filter(row: CallStatistics) -> str:
+def _filter(each: CallStatistics) -> str:
     """Return the filter that shows the calls of one row of the statistics."""
-    terms = [f"method:{quoted(row.method)}", f"from:{row.sender}", "kind:request"]
-    return " ".join(terms if row.name is None else [*terms, f"target:{quoted(row.name)}"])
+    terms = [f"method:{quoted(each.method)}", f"from:{each.sender}", "kind:request"]
+    return " ".join(terms if each.name is None else [*terms, f"target:{quoted(each.name)}"])
 
 
 def quoted(text: str) -> str:
@@ -251,10 +248,7 @@ def quoted(text: str) -> str:
 
 
 def summary(view: View, entry: JSONObject) -> JSONObject:
-    """Return the facts of a recording, its sessions, and notes on what is missing from it.
-
-    ``entry`` is what ``recording`` returned.
-    """
+    """Return what a recording is, its sessions, and what is missing from it. ``entry``: see ``recording``."""
     sessions = view.sessions
     return {
         "recording": entry,
@@ -263,7 +257,7 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "errors": sum(session.errors for session in sessions),
         "findings": sum(group.count for group in view.findings_by_rule()),
         "notes": [*view.notes, *([view.not_judged] if view.not_judged else [])],
-        "sessions": [session(session_summary) for session_summary in sessions],
+        "sessions": [session(each) for each in sessions],
         "target": " ".join(view.header.command) or view.header.upstream,
         "may_send": False,
         "not_sent_because": "",
@@ -271,10 +265,10 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
 
 
 def findings(view: View) -> list[JSON]:
-    """Return the findings, grouped by rule. Of each rule the first ``_FINDINGS_PER_RULE`` are sent."""
-    sent_of_rule: dict[str, list[FoundRule]] = {}
-    for found_rule in view.findings():
-        group = sent_of_rule.setdefault(found_rule.finding.rule, [])
-        if len(group) < _FINDINGS_PER_RULE:
-            group.append(found_rule)
-    return [rule(group, sent_of_rule.get(group.rule, [])) for group in view.findings_by_rule()]
+    """Return the findings, grouped by rule; of each rule the first ones."""
+    of_rule: dict[str, list[FoundRule]] = {}
+    for found in view.findings():
+        group = of_rule.setdefault(found.finding.rule, [])
+        if len(group) < _FINDINGS:
+            group.append(found)
+    return [rule(group, of_rule.get(group.rule, [])) for group in view.findings_by_rule()]

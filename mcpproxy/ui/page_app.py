@@ -1,6 +1,6 @@
-"""The web application of the page: it serves the files of the page, and answers its requests.
+"""The application of the page: its files, and the questions that the page asks.
 
-An answer is JSON, an event stream, or the bytes of a frame. A bad request is answered with a sentence.
+Every answer is JSON, an event stream, or the bytes of a frame. A wrong question is answered with a sentence.
 """
 
 import json
@@ -35,20 +35,16 @@ _T = TypeVar("_T")
 
 STATIC: Final = Path(__file__).parent / "static"
 
-_MAX_SPANS: Final = 1500
-_MAX_POINTS: Final = 20_000
+_SPANS: Final = 1500
+_POINTS: Final = 20_000
 _LIVE_S: Final = 0.25
-"""How often a running recording is read again."""
 _FOLDER_S: Final = 1.0
-"""How often the folder is listed again."""
 _SEARCH_STEP_S: Final = 0.2
-"""The time between two events of progress."""
-_PING_S: Final = 15
-"""After this much silence, an event stream sends a comment, which keeps the connection open."""
+_SILENCE_S: Final = 15
 
 
 class PageApp:
-    """The requests that the page can make, about the recordings of ``library``.
+    """The answers to what the page asks, about the recordings of ``library``.
 
     ``sender`` sends calls again; ``None`` if that was not asked for. ``pins`` are the tools that the user has
     approved, if there is a file of them.
@@ -61,7 +57,7 @@ class PageApp:
 
     def app(self) -> Starlette:
         """Return the application."""
-        recording_path = "/api/recordings/{id}"
+        one = "/api/recordings/{id}"
         return Starlette(
             routes=[
                 Route("/", self.index),
@@ -69,20 +65,20 @@ class PageApp:
                 Route("/api/live", self.folder_live),
                 Route("/api/recordings", self.recordings),
                 Route("/api/compare", self.compare),
-                Route(recording_path, self.summary),
-                Route(f"{recording_path}/calls", self.calls),
-                Route(f"{recording_path}/position", self.position),
-                Route(f"{recording_path}/calls/{{call:int}}", self.detail),
-                Route(f"{recording_path}/calls/{{call:int}}/copy", self.copy),
-                Route(f"{recording_path}/frames/{{seq:int}}", self.frame),
-                Route(f"{recording_path}/live", self.live),
-                Route(f"{recording_path}/search", self.search),
-                Route(f"{recording_path}/findings", self.findings),
-                Route(f"{recording_path}/tools", self.tools),
-                Route(f"{recording_path}/stats", self.stats),
-                Route(f"{recording_path}/latencies", self.latencies),
-                Route(f"{recording_path}/spans", self.spans),
-                Route(f"{recording_path}/send", self.send, methods=["POST"]),
+                Route(one, self.summary),
+                Route(f"{one}/calls", self.calls),
+                Route(f"{one}/position", self.position),
+                Route(f"{one}/calls/{{call:int}}", self.detail),
+                Route(f"{one}/calls/{{call:int}}/copy", self.copy),
+                Route(f"{one}/frames/{{seq:int}}", self.frame),
+                Route(f"{one}/live", self.live),
+                Route(f"{one}/search", self.search),
+                Route(f"{one}/findings", self.findings),
+                Route(f"{one}/tools", self.tools),
+                Route(f"{one}/stats", self.stats),
+                Route(f"{one}/latencies", self.latencies),
+                Route(f"{one}/spans", self.spans),
+                Route(f"{one}/send", self.send, methods=["POST"]),
             ],
             exception_handlers={
                 NoRecordingError: _sentence(404),
@@ -95,7 +91,7 @@ class PageApp:
     # The page itself, and the folder
 
     async def index(self, request: Request) -> Response:
-        """Return the HTML document of the page."""
+        """Return the document."""
         del request
         return FileResponse(STATIC / "index.html")
 
@@ -116,16 +112,16 @@ class PageApp:
         del request
 
         async def events() -> AsyncIterator[dict[str, str]]:
-            known_states: object = None
+            before: object = None
             while True:
                 entries = await self._library.entries()
-                states = [(id, entry.state, entry.server) for id, entry in entries.items()]
-                if known_states is not None and states != known_states:
+                now = [(id, entry.state, entry.server) for id, entry in entries.items()]
+                if before is not None and now != before:
                     yield {"event": "recordings", "data": "{}"}
-                known_states = states
+                before = now
                 await anyio.sleep(_FOLDER_S)
 
-        return EventSourceResponse(events(), ping=_PING_S)
+        return EventSourceResponse(events(), ping=_SILENCE_S)
 
     async def compare(self, request: Request) -> Response:
         """Compare what the server did in two recordings."""
@@ -138,7 +134,7 @@ class PageApp:
     # One recording
 
     async def summary(self, request: Request) -> Response:
-        """Return the facts of a recording, its sessions, and notes on what is missing from it."""
+        """Return what a recording is, its sessions, and what is missing from it."""
         id = request.path_params["id"]
         entry = await self._library.entry(id)
 
@@ -158,7 +154,7 @@ class PageApp:
         return _json({"start": start, "rows": [json_rows.call(row) for row in rows]})
 
     async def position(self, request: Request) -> Response:
-        """Return how many rows pass a filter, and the position of a call among them."""
+        """Return how many rows pass a filter, and where a call is among them."""
         query = request.query_params
         text, number = query.get("filter"), _number(query.get("call"), 0)
 
@@ -169,13 +165,12 @@ class PageApp:
         number = request.path_params["call"]
 
         def answer(view: View) -> JSONObject:
-            call_detail = view.parts(number)
-            definition: JSON = None
-            if call_detail.call.method == "tools/call":
-                name = call_detail.call.target
-                listed_tools = (tool for tool in view.tools() if tool.name == name and tool.listed)
-                definition = next((tool.definition for tool in listed_tools), None)
-            return {**json_rows.detail(call_detail), "tool": definition}
+            found = view.parts(number)
+            tool: JSON = None
+            if found.call.method == "tools/call":
+                named = (each for each in view.tools() if each.name == found.call.target and each.listed)
+                tool = next((each.definition for each in named), None)
+            return {**json_rows.detail(found), "tool": tool}
 
         return _json(await self._ask(request, answer))
 
@@ -185,7 +180,7 @@ class PageApp:
         return _json({"text": await self._ask(request, lambda view: copies.text(view, number, form))})
 
     async def frame(self, request: Request) -> Response:
-        """Return the bytes of a frame as they were sent."""
+        """Return the bytes of a frame as they passed."""
         seq: int = request.path_params["seq"]
         raw = await self._ask(request, lambda view: view.raw(seq))
         if "download" in request.query_params:
@@ -207,19 +202,19 @@ class PageApp:
         return _json(await self._ask(request, json_rows.stats))
 
     async def latencies(self, request: Request) -> Response:
-        """Return the latencies of answered calls; if there are too many, those of the slowest ones."""
+        """Return the latencies of answered calls, or of the slowest in each stretch of time."""
         text = request.query_params.get("filter")
 
-        return _json(await self._ask(request, lambda view: plots.latencies(view, text, _MAX_POINTS)))
+        return _json(await self._ask(request, lambda view: plots.latencies(view, text, _POINTS)))
 
     async def spans(self, request: Request) -> Response:
-        """Return the calls that were open in a range of time; if there are too many, the longest ones."""
+        """Return the calls that were open in a range of time; of very many the longest."""
         query = request.query_params
         begin_ns = int(float(query.get("from", "0")) * 1e6)
         end_ns = int(float(query.get("to", "1e15")) * 1e6)
         text = query.get("filter")
 
-        work = partial(plots.spans, begin_ns=begin_ns, end_ns=end_ns, filter=text, limit=_MAX_SPANS)
+        work = partial(plots.spans, begin_ns=begin_ns, end_ns=end_ns, filter=text, limit=_SPANS)
         return _json(await self._ask(request, work))
 
     # Streams
@@ -243,7 +238,7 @@ class PageApp:
                         return
                     await anyio.sleep(_LIVE_S)
 
-        return EventSourceResponse(events(), ping=_PING_S)
+        return EventSourceResponse(events(), ping=_SILENCE_S)
 
     async def search(self, request: Request) -> Response:
         """Apply a filter step by step and say how far it is, and at the end what ``position`` would.
@@ -258,12 +253,12 @@ class PageApp:
             async with self._library.opened(id) as recording, recording.searching():
                 steps = await recording.use(lambda view: view.find(text))
 
-                def search_for_a_while(_: View) -> Progress | None:
+                def some(_: View) -> Progress | None:
                     """Search for a while; return how far the search is, or None at its end."""
                     until = time.monotonic() + _SEARCH_STEP_S
                     return next((progress for progress in steps if time.monotonic() >= until), None)
 
-                while progress := await recording.use(search_for_a_while):
+                while progress := await recording.use(some):
                     data = {
                         "done": progress.done_bytes,
                         "total": progress.total_bytes,
@@ -273,7 +268,7 @@ class PageApp:
                 found = await recording.use(lambda view: _position(view, text, number))
             yield {"event": "end", "data": json.dumps(found)}
 
-        return EventSourceResponse(events(), ping=_PING_S)
+        return EventSourceResponse(events(), ping=_SILENCE_S)
 
     # Sending
 
@@ -290,7 +285,7 @@ class PageApp:
         return _json({"recording": id, "call": answer.call, "text": answer.text, "took": answer.took})
 
     async def _ask(self, request: Request, work: Callable[[View], _T]) -> _T:
-        """Return ``work(view)`` for the recording that the address names."""
+        """Return what ``work`` finds in the recording that the address names."""
         async with self._library.opened(request.path_params["id"]) as recording:
             return await recording.use(work)
 
@@ -310,7 +305,7 @@ def _position(view: View, filter: str | None, number: int) -> JSONObject:
 
 
 def _number(text: str | None, default: int) -> int:
-    """Return a number of the query; ``default`` if ``text`` is not a number of digits only."""
+    """Return a number of the query that is 0 or more."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else default
 
 

@@ -1,8 +1,7 @@
-"""Send a recorded call again to its server, in a new session that is also recorded.
+"""Sends a call again to the server of its recording, in a session of its own that is recorded.
 
-The client of ``mcpproxy validate`` opens the session, with the protocol revision of the recorded session.
-Nothing is sent before the user asks for it. If the tool does not say that it only reads, the user has to
-confirm it.
+The session is opened by the client of ``mcpproxy validate``, in the revision of the recorded one. Nothing is
+sent before the user asks for it, and a tool that does not say that it only reads needs a confirmation.
 """
 
 import os
@@ -30,7 +29,7 @@ class NotSentError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call that can be sent again. ``reads_only`` is false if its tool may change something."""
+    """What is needed to send a call again: its server, its method, and what its tool says about itself."""
 
     header: Header
     revision: str
@@ -40,7 +39,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class SentAnswer:
-    """An answer: its text, the recording of the new session, the row of the call in it, and the latency."""
+    """The answer: its text, the recording of the new session, and the row of the call in it."""
 
     path: str
     call: int
@@ -49,22 +48,15 @@ class SentAnswer:
 
 
 def recorded_call(view: View, number: int) -> RecordedCall:
-    """Return the call of a row, to send it again.
+    """Return what is needed to send a call again.
 
     Raises:
-        NotSentError: the row is not a request of the client.
+        NotSentError: it is not a request of the client.
     """
     call = view.call(number)
     if call.sender != "client" or call.kind is not Kind.REQUEST:
         raise NotSentError(f"call {number} is not a request of the client")
-    tool = next(
-        (
-            tool_definition
-            for tool_definition in view.tools()
-            if tool_definition.name == call.target and tool_definition.listed
-        ),
-        None,
-    )
+    tool = next((each for each in view.tools() if each.name == call.target and each.listed), None)
     definition = tool.definition if tool else None
     annotations = definition.get("annotations") if isinstance(definition, dict) else None
     reads_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
@@ -97,16 +89,16 @@ class CallSender:
     def __init__(self, folder: str) -> None:
         self._folder: Final = folder
 
-    async def send(self, recorded: RecordedCall, params: JSON, *, confirmed: bool) -> SentAnswer:
-        """Send ``recorded`` with other params and wait for the answer.
+    async def send(self, again: RecordedCall, params: JSON, *, confirmed: bool) -> SentAnswer:
+        """Send ``again`` with other params and wait for the answer.
 
         Raises:
-            NotSentError: the call may not be sent, or the server cannot be reached or does not answer.
+            NotSentError: it may not be sent, or the server cannot be reached, or does not answer.
         """
-        header = recorded.header
+        header = again.header
         if reason := refusal(header):
             raise NotSentError(reason)
-        if not recorded.reads_only and not confirmed:
+        if not again.reads_only and not confirmed:
             raise NotSentError(
                 "the tool does not say that it only reads (readOnlyHint); confirm that it is sent"
             )
@@ -131,13 +123,13 @@ class CallSender:
             async with connecting as client:
                 path = client.wire.recording.path
                 await client.connect()
-                start_s = time.monotonic()
-                answer = await client.request(recorded.method, ABSENT if params is None else params)
-                seconds = time.monotonic() - start_s
+                began = time.monotonic()
+                answer = await client.request(again.method, ABSENT if params is None else params)
+                seconds = time.monotonic() - began
         except McpProxyError as fault:
             raise NotSentError(f"{fault}; recorded in {path}") from fault
         with open_view(path) as view:
-            row = next((call.number for call in view.calls(f"method:{recorded.method}", 0, 1)), 1)
+            row = next((call.number for call in view.calls(f"method:{again.method}", 0, 1)), 1)
         return SentAnswer(
             path, row, answer.frame.raw.decode("utf-8", "backslashreplace"), f"{seconds * 1000:.0f} ms"
         )

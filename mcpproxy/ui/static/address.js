@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The address of the page says what the page shows, so that an address can be saved, sent and returned to:
- * `/?recording=ID&view=calls&filter=...#call=57`. In an exported page, which is a file, everything is in the
+ * What is shown is in the address of the page, so that an address can be kept, sent and gone back to:
+ * `/?recording=ID&view=calls&filter=...#call=57`. In an exported page, which is a file, all of it is in the
  * fragment: `#view=calls&filter=...&call=57`.
  */
 import { isExported } from "./api.js";
@@ -9,14 +9,14 @@ import { useEffect, useState } from "./preact.js";
 
 /**
  * @typedef {object} Place
- * @property {string} recording the id of the recording, empty if none is chosen
+ * @property {string} recording its id, empty if none is chosen
  * @property {string} view calls, timeline, findings, tools, stats or compare
  * @property {string} filter
  * @property {string} other the id of the recording to compare with
  * @property {number} call the selected row, or 0
  */
 
-/** The place that the address names now. @returns {Place} */
+/** @returns {Place} */
 function read() {
   const query = new URLSearchParams(isExported ? location.hash.slice(1) : location.search);
   const call = /(?:^#|&)call=(\d+)$/.exec(location.hash);
@@ -29,7 +29,7 @@ function read() {
   };
 }
 
-/** The address of a place. @param {Place} place */
+/** @param {Place} place */
 export function href(place) {
   const query = new URLSearchParams();
   if (place.recording) query.set("recording", place.recording);
@@ -46,8 +46,8 @@ export function href(place) {
 }
 
 /**
- * The place that the address names, and a function that changes the place. If only the selected call changes, the
- * history of the browser gets no new entry.
+ * The place that the address names, and a function that goes to another one. Only a change of more than the
+ * selected call makes an entry in the history.
  *
  * @returns {[Place, (change: Partial<Place>) => void]}
  */

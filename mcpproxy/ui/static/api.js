@@ -1,25 +1,22 @@
 // @ts-check
 /** Requests to the server of the page; in an exported page, to the recording that it contains. */
 
-/** The server refused a request; the message is the text of its answer. */
+/** An answer other than 200, with the server's sentence. */
 export class ApiError extends Error {}
 
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
 
 /** Whether this is a page that `mcpproxy export html` wrote. */
 export const isExported = document.getElementById("recording") !== null;
-/** The module that takes the place of the server in an exported page. */
 const offline = isExported ? import("./offline.js") : null;
 
 /**
- * The address of a request, without empty values of the query.
- *
  * @param {string} path
  * @param {Query} [query]
  */
 export function address(path, query = {}) {
-  const filled = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const text = new URLSearchParams(filled.map(([name, value]) => [name, String(value)])).toString();
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return text ? `${path}?${text}` : path;
 }
 
@@ -52,11 +49,11 @@ async function parsed(response) {
 }
 
 /**
- * Receive the events of a stream. If the connection is lost, the browser connects again, with `Last-Event-ID`.
+ * Receive the events of a stream. The browser connects again by itself, with `Last-Event-ID`.
  *
  * @param {string} path
  * @param {Query} query
- * @param {Record<string, (data: any) => void>} handlers by the name of the event; `failed` is called if the server refuses the stream
+ * @param {Record<string, (data: any) => void>} handlers by the name of the event; `failed` if it was refused
  * @returns {() => void} ends the stream
  */
 export function subscribe(path, query, handlers) {
@@ -68,7 +65,7 @@ export function subscribe(path, query, handlers) {
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handle(event.data ? JSON.parse(event.data) : null));
   }
-  // The browser does not connect again after a refusal; the state is then CLOSED.
+  // The browser connects again after a loss of the connection, but not after a refusal.
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) handlers.failed?.(null);
   });

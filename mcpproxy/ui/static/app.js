@@ -1,5 +1,5 @@
 // @ts-check
-/** The page: on the left the recordings, on the right one of six views of the chosen recording. */
+/** The page: recordings on the left, one of six views of the chosen one on the right. */
 import { usePlace } from "./address.js";
 import { get, isExported, subscribe } from "./api.js";
 import { Calls } from "./calls.js";
@@ -14,7 +14,7 @@ import { Stats } from "./stats.js";
 import { Timeline } from "./timeline.js";
 import { Tools } from "./tools.js";
 
-/** Name in the address, words, component. @type {[string, string, any][]} */
+/** @type {[string, string, any][]} */
 const VIEWS = [
   ["calls", "Calls", Calls],
   ["timeline", "Timeline", Timeline],
@@ -25,7 +25,7 @@ const VIEWS = [
 ];
 const THEMES = ["system", "dark", "light"];
 
-/** The theme that was chosen last. A page that was opened from a file may have no storage. */
+/** The theme that was chosen last. A page in a file may have no storage. */
 function savedTheme() {
   try {
     return localStorage.getItem("theme") ?? "system";
@@ -39,7 +39,7 @@ function saveTheme(theme) {
   try {
     localStorage.setItem("theme", theme);
   } catch {
-    // Without storage, the theme is used until the page is closed.
+    // It holds until the page is closed.
   }
 }
 
@@ -47,7 +47,7 @@ function App() {
   const [place, go] = usePlace();
   const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
   const [error, setError] = useState("");
-  const [isHelpOpen, setHelpOpen] = useState(false);
+  const [isHelp, setHelp] = useState(false);
   const [paused, setPaused] = useState(false);
   const [theme, setTheme] = useState(savedTheme);
   const [fault] = useErrorBoundary();
@@ -65,9 +65,9 @@ function App() {
     saveTheme(theme);
   }, [theme]);
   useEffect(() => {
-    /** @param {number} step in the list of recordings */
-    const goToNeighbour = (step) => {
-      const index = folder.recordings.findIndex((recording) => recording.id === place.recording) + step;
+    /** @param {number} step */
+    const other = (step) => {
+      const index = folder.recordings.findIndex((one) => one.id === place.recording) + step;
       if (folder.recordings[index]) go({ recording: folder.recordings[index].id, call: 0, filter: "" });
     };
     /** @param {KeyboardEvent} event */
@@ -77,12 +77,12 @@ function App() {
       /** @type {Record<string, () => void>} */
       const keys = {
         "/": () => /** @type {HTMLElement} */ (document.querySelector("#filter"))?.focus(),
-        "?": () => setHelpOpen(true),
+        "?": () => setHelp(true),
         p: () => setPaused((now) => !now),
         f: () => /** @type {HTMLElement} */ ([...document.querySelectorAll(".filter .chip")].find((chip) => chip.textContent === "follow"))?.click(),
         t: () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]),
-        "[": () => goToNeighbour(-1),
-        "]": () => goToNeighbour(1),
+        "[": () => other(-1),
+        "]": () => other(1),
       };
       const view = VIEWS[Number(event.key) - 1];
       if (view) keys[event.key] = () => go({ view: view[0] });
@@ -102,7 +102,7 @@ function App() {
     return () => removeEventListener("keydown", onKeyDown);
   }, [folder.recordings, place.recording]);
 
-  const chosen = folder.recordings.find((recording) => recording.id === place.recording);
+  const chosen = folder.recordings.find((one) => one.id === place.recording);
   return html`
     <a class="skip" href="#main">To the calls</a>
     <header class="top">
@@ -113,17 +113,17 @@ function App() {
       <span class="space"></span>
       ${paused ? html`<button type="button" class="chip" aria-pressed="true" onClick=${() => setPaused(false)}>paused</button>` : null}
       <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>theme: ${theme}</button>
-      <button type="button" aria-haspopup="dialog" onClick=${() => setHelpOpen(true)}>help <kbd>?</kbd></button>
+      <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}>help <kbd>?</kbd></button>
     </header>
     ${isExported ? null : html`<${Sidebar} recordings=${folder.recordings} runs=${folder.runs} place=${place} go=${go} />`}
     <main id="main" tabindex="-1">
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
       ${place.recording
-        ? html`<${LoadedRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
+        ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
         : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
     </main>
-    ${isHelpOpen ? html`<${Help} onClose=${() => setHelpOpen(false)} />` : null}`;
+    ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;
 }
 
 /**
@@ -132,18 +132,18 @@ function App() {
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {boolean} props.paused
- * @param {string} props.state of the recording, as in the list
+ * @param {string} props.state of the recording in the folder
  */
-function LoadedRecording({ folder, place, go, paused, state }) {
+function OneRecording({ folder, place, go, paused, state }) {
   const [summary, setSummary] = useState(/** @type {import("./types.js").Summary | null} */ (null));
   const [error, setError] = useState("");
   useEffect(() => {
     if (summary) return;
-    // A recording that has just begun has no file yet. It is requested again when its state in the list changes.
+    // A recording that has just begun has no file yet: it is asked for again when the folder says more.
     get(`/api/recordings/${place.recording}`).then(
-      (answer) => {
+      (found) => {
         setError("");
-        setSummary(answer);
+        setSummary(found);
       },
       (problem) => setError(problem.message),
     );
@@ -151,7 +151,7 @@ function LoadedRecording({ folder, place, go, paused, state }) {
   if (error && state === "starting") return html`<p class="empty" role="status">The session begins; nothing was sent yet.</p>`;
   if (error) return html`<p class="problem">${error}</p>`;
   if (!summary) return html`<p class="empty" role="status">reading the recording…</p>`;
-  return html`<${RecordingViews} summary=${summary} folder=${folder} place=${place} go=${go} paused=${paused} />`;
+  return html`<${Opened} summary=${summary} folder=${folder} place=${place} go=${go} paused=${paused} />`;
 }
 
 /**
@@ -162,11 +162,11 @@ function LoadedRecording({ folder, place, go, paused, state }) {
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {boolean} props.paused
  */
-function RecordingViews({ summary, folder, place, go, paused }) {
+function Opened({ summary, folder, place, go, paused }) {
   const live = useLive(summary, paused);
   const [, , View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
-  const run = folder.runs.find((candidate) => candidate.recordings.includes(summary.recording.id));
-  const recordingsOfRun = run ? folder.recordings.filter((recording) => run.recordings.includes(recording.id)) : [summary.recording];
+  const run = folder.runs.find((one) => one.recordings.includes(summary.recording.id));
+  const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
   const { recording } = summary;
   useEffect(() => {
     document.title = `${recording.server || recording.label} – mcpproxy`;
@@ -174,14 +174,14 @@ function RecordingViews({ summary, folder, place, go, paused }) {
   return html`
     <p class="about">
       <strong>${visible(recording.server || recording.label)}</strong>
-      ${summary.sessions.slice(0, 3).map((session) => html`<span>${session.client ? `${session.client} → ` : ""}${session.server}${session.revision ? `, ${session.revision}` : ""}${session.name ? ` (${session.name})` : ""}</span>`)}
+      ${summary.sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? ` (${one.name})` : ""}</span>`)}
       ${summary.sessions.length > 3 ? html`<span>${plural(summary.sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${summary.errors ? html`<span class="bad">${plural(summary.errors, "failed call")}</span>` : null}
       ${summary.findings ? html`<span>${plural(summary.findings, "finding")}</span>` : null}
       ${summary.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
-    <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : recordingsOfRun} place=${place} go=${go} />`;
+    <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));

@@ -7,7 +7,6 @@ import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
 import { VirtualList } from "./virtual_list.js";
 
-/** How often the timers of open requests are drawn. */
 const TICK_MS = 250;
 
 /**
@@ -33,8 +32,8 @@ export function Calls({ summary, live, place, go }) {
   );
   useEffect(() => () => cache.close(), [cache]);
 
-  // Ask how many rows pass the filter, and for the position of the selected call among them. For a filter with free
-  // text the server reads the whole recording, so a search with progress comes first.
+  // How many rows there are, and where the call of the address is among them. A filter with free text reads the
+  // whole recording: that is done step by step first.
   useEffect(() => {
     let isCurrent = true;
     setError("");
@@ -66,7 +65,7 @@ export function Calls({ summary, live, place, go }) {
           },
           failed: () => {
             end();
-            locate(); // the answer says what is wrong with the filter
+            locate(); // says what is wrong with the filter
           },
         })
       : () => {};
@@ -77,7 +76,7 @@ export function Calls({ summary, live, place, go }) {
     };
   }, [id, place.filter]);
 
-  // A link or the history of the browser has changed the call in the address.
+  // The address was changed by a link or by going back.
   useEffect(() => {
     if (total === null || cache.row(selected)?.number === place.call) return;
     if (!place.call) {
@@ -89,7 +88,7 @@ export function Calls({ summary, live, place, go }) {
     });
   }, [place.call]);
 
-  // Rows of a running recording are new or have changed.
+  // Rows are appended or change while the recording runs.
   useEffect(() => {
     if (!live.first || total === null) return;
     if (!place.filter) {
@@ -123,7 +122,7 @@ export function Calls({ summary, live, place, go }) {
     const call = cache.row(index);
     if (call) go({ call: call.number });
   };
-  // If the row had not been fetched when it was selected, its number comes into the address now.
+  // The row was not there yet when it was selected.
   const call = cache.row(selected);
   useEffect(() => {
     if (call && call.number !== place.call && selected >= 0) go({ call: call.number });
@@ -169,7 +168,7 @@ function SearchProgress({ progress, onCancel }) {
 }
 
 /**
- * How long a call took, or how long it has waited without an answer, in milliseconds.
+ * How long a call has taken, or has waited without an answer.
  *
  * @param {import("./types.js").Call} call
  * @param {number} now milliseconds since the start of the recording
@@ -182,7 +181,7 @@ export function taken(call, now, running) {
 }
 
 /**
- * The range of time that the rows cover, in milliseconds since the start of the recording.
+ * The range of time that the given rows cover, in milliseconds since the start of the recording.
  *
  * @param {import("./types.js").Call[]} rows
  * @param {number} now
@@ -237,7 +236,7 @@ function FilterBar({ place, go, total, all, error, following, onFollowing, runni
   /** @param {string} term */
   const toggle = (term) => {
     const terms = place.filter.split(/\s+/).filter(Boolean);
-    const next = terms.includes(term) ? terms.filter((other) => other !== term) : [...terms, term];
+    const next = terms.includes(term) ? terms.filter((one) => one !== term) : [...terms, term];
     go({ filter: next.join(" "), call: 0 });
   };
   const chips = [["status:error", "errors"], ["status:no-answer", "no answer"], ["latency:>1s", "over 1 s"], ["rule:*", "with findings"]];

@@ -21,12 +21,12 @@ export function Compare({ summary, recordings, place, go }) {
     setError("");
     if (place.other) get("/api/compare", { before: place.other, after: id }).then(setAnswer, (fault) => setError(fault.message));
   }, [id, place.other]);
-  const others = recordings.filter((recording) => recording.id !== id);
+  const others = recordings.filter((one) => one.id !== id);
   return html`<div class="page">
     <p><label>Compare with${" "}
       <select value=${place.other} onChange=${(/** @type {any} */ event) => go({ other: event.target.value })}>
         <option value="">choose a recording</option>
-        ${others.map((recording) => html`<option value=${recording.id}>${recording.label}, ${recording.started_at.slice(0, 19).replace("T", " ")}</option>`)}
+        ${others.map((one) => html`<option value=${one.id}>${one.label}, ${one.started_at.slice(0, 19).replace("T", " ")}</option>`)}
       </select></label></p>
     ${error ? html`<p class="problem">${error}</p>` : null}
     ${place.other && !answer && !error ? html`<p class="empty">comparing</p>` : null}

@@ -1,5 +1,5 @@
 // @ts-check
-/** The detail of a call: its messages, the heads of HTTP messages, inner requests and findings. */
+/** Everything that belongs to one call: its messages, heads of HTTP, inner requests and findings. */
 import { address, get, isExported } from "./api.js";
 import { taken } from "./calls.js";
 import { CopyButton } from "./copy.js";
@@ -9,7 +9,6 @@ import { JsonTree, parse } from "./json_tree.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { SendAgain } from "./send.js";
 
-/** How many records are drawn at first. */
 const FEW = 50;
 
 /**
@@ -30,7 +29,7 @@ export function CallDetail({ summary, live, place, go }) {
   useEffect(() => {
     const request = new AbortController();
     get(`/api/recordings/${id}/calls/${place.call}`, {}, request.signal)
-      .then(setDetail)
+      .then((found) => setDetail(found))
       .catch((fault) => {
         if (!request.signal.aborted) setError(fault.message);
       });
@@ -78,14 +77,12 @@ export function CallDetail({ summary, live, place, go }) {
       ${summary.not_sent_because ? html`<span class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</span>` : null}
     </div>
     ${isSending ? html`<${SendAgain} summary=${summary} detail=${detail} />` : null}
-    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} marked=${pointers.filter((finding) => finding.frame === part.seq).map((finding) => finding.pointer)} />`)}
+    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
     ${parts.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(parts.length - count, "more record")}</button>` : null}
   </section>`;
 }
 
 /**
- * The copy buttons of a call.
- *
  * @param {import("./types.js").Summary} summary
  * @param {import("./types.js").Detail} detail
  */
@@ -124,7 +121,7 @@ const ROLE_WORDS = {
  * @param {import("./types.js").Part} props.part
  * @param {import("./types.js").Call} props.call
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
- * @param {string[]} props.marked JSON Pointers to the members that findings are about
+ * @param {string[]} props.marked
  */
 function PartCard({ id, part, call, go, marked }) {
   const isMain = part.role === "request" || part.role === "answer" || marked.length > 0;

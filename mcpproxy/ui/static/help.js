@@ -1,5 +1,5 @@
 // @ts-check
-/** The help: the keys, and the language of filters. */
+/** The keys and the filter language. */
 import { html, useEffect, useRef } from "./preact.js";
 
 const KEYS = [

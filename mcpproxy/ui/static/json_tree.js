@@ -1,9 +1,8 @@
 // @ts-check
-/** A JSON value as a tree whose branches open and close. Numbers are shown as they were written. */
+/** A JSON value as a tree that opens and closes. Numbers stand as they were written. */
 import { visible } from "./format.js";
 import { html, useState } from "./preact.js";
 
-/** How many characters of a string, and how many members of a branch, are shown at first. */
 const LONG = 2000;
 const MANY = 100;
 
@@ -24,7 +23,7 @@ export class ExactNumber {
  */
 export function parse(text) {
   try {
-    // Browsers since 2024 pass a third argument with the source text; older browsers round large numbers.
+    // The third argument of a reviver is known to browsers of 2024 and later; others round large numbers.
     const value = JSON.parse(text, (/** @type {any[]} */ ...[, member, context]) =>
       typeof member === "number" && context?.source && String(member) !== context.source ? new ExactNumber(context.source) : member,
     );
@@ -36,7 +35,7 @@ export function parse(text) {
 
 /**
  * @param {{value: any, name?: string, depth?: number, pointer?: string, marked?: string[]}} props
- * `marked` are the JSON Pointers of members to highlight
+ * `marked` are the JSON Pointers of members to point out
  */
 export function JsonTree({ value, name = "", depth = 0, pointer = "", marked = [] }) {
   const label = name === "" ? null : html`<span class="j-name">${visible(name)}</span>: `;
@@ -63,8 +62,8 @@ function Leaf({ value }) {
 /** @param {{value: any, label: any, depth: number, pointer: string, marked: string[], mark: string}} props */
 function Branch({ value, label, depth, pointer, marked, mark }) {
   const entries = Array.isArray(value) ? value.map((member, index) => /** @type {[string, any]} */ ([String(index), member])) : Object.entries(value);
-  const containsMarked = marked.some((other) => other.startsWith(`${pointer}/`));
-  const [isOpen, setOpen] = useState(containsMarked || (depth < 4 && entries.length <= MANY));
+  const leads = marked.some((other) => other.startsWith(`${pointer}/`));
+  const [isOpen, setOpen] = useState(leads || (depth < 4 && entries.length <= MANY));
   const [count, setCount] = useState(MANY);
   const [left, right] = Array.isArray(value) ? "[]" : "{}";
   if (!entries.length) return html`<div class=${`j-leaf${mark}`}>${label}${left}${right}</div>`;

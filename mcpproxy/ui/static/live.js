@@ -1,5 +1,5 @@
 // @ts-check
-/** The changes of a running recording, as the server sends them. */
+/** What the server of the page says about a recording while it is being made. */
 import { subscribe } from "./api.js";
 import { useEffect, useRef, useState } from "./preact.js";
 
@@ -14,10 +14,8 @@ import { useEffect, useRef, useState } from "./preact.js";
  */
 
 /**
- * The state of a recording, which changes while it is running. Changes during a pause are shown after it.
- *
  * @param {import("./types.js").Summary} summary
- * @param {boolean} paused
+ * @param {boolean} paused hold changes back
  * @returns {Live}
  */
 export function useLive(summary, paused) {

@@ -1,16 +1,16 @@
 // @ts-check
-/** Answers the requests of an exported page from the recording that the page contains, as the server would. */
+/** The answers of the server, from the recording that an exported page contains. */
 import { parseFilter, passes } from "./offline_filter.js";
 
 /** @typedef {import("./offline_filter.js").OfflineCall} OfflineCall */
 
-const MAX_SPANS = 1500;
-const MAX_POINTS = 20_000;
+const SPANS = 1500;
+const POINTS = 20_000;
 
-/** The JSON value of a compressed block. @param {string} id of its element @returns {Promise<any>} */
+/** @param {string} id of the element that holds it @returns {Promise<any>} */
 async function unpacked(id) {
   const text = /** @type {HTMLElement} */ (document.getElementById(id)).textContent ?? "";
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
 }
@@ -22,51 +22,47 @@ const chunks = new Map();
 /** @type {Map<string, OfflineCall[]>} */
 const filtered = new Map();
 
-/** The details of the calls in a chunk. The last eight chunks stay unpacked. @param {number} number */
+/** @param {number} number */
 function chunk(number) {
-  const details = chunks.get(number) ?? unpacked(`chunk-${number}`);
+  const kept = chunks.get(number) ?? unpacked(`chunk-${number}`);
   chunks.delete(number);
-  chunks.set(number, details);
+  chunks.set(number, kept);
   for (const oldest of [...chunks.keys()].slice(0, Math.max(0, chunks.size - 8))) chunks.delete(oldest);
-  return details;
+  return kept;
 }
 
 /**
- * The calls that pass a filter.
- *
  * @param {string} filter
  * @param {(progress: {done: number, total: number, found: number}) => void} [onProgress]
  * @param {() => boolean} [isCancelled]
  */
 async function select(filter, onProgress, isCancelled) {
   const { calls, per_chunk, chunks: count } = await recording;
-  const earlier = filtered.get(filter);
-  if (earlier) return earlier;
+  const known = filtered.get(filter);
+  if (known) return known;
   const terms = parseFilter(filter);
-  let passing = terms.length ? calls.filter((call) => passes(terms, call)) : calls;
-  for (const term of terms.filter((candidate) => candidate.key === "text")) {
+  let found = terms.length ? calls.filter((call) => passes(terms, call)) : calls;
+  for (const term of terms.filter((one) => one.key === "text")) {
     const words = term.values.map((value) => value.toLowerCase());
-    const candidates = new Set(passing.map((call) => call.number));
-    const matching = new Set();
+    const left = new Set(found.map((call) => call.number));
+    const having = new Set();
     for (let number = 0; number < count; number += 1) {
       if (isCancelled?.()) return [];
-      onProgress?.({ done: number, total: count, found: matching.size });
+      onProgress?.({ done: number, total: count, found: having.size });
       const first = number * per_chunk + 1;
-      if (![...candidates].some((row) => row >= first && row < first + per_chunk)) continue;
+      if (![...left].some((row) => row >= first && row < first + per_chunk)) continue;
       for (const detail of await chunk(number)) {
         const texts = detail.parts.filter((/** @type {any} */ part) => !part.row || part.row === detail.call.number).map((/** @type {any} */ part) => `${part.text ?? ""} ${part.fields.flat().join(" ")}`.toLowerCase());
-        if (words.some((word) => texts.some((/** @type {string} */ text) => text.includes(word)))) matching.add(detail.call.number);
+        if (words.some((word) => texts.some((/** @type {string} */ text) => text.includes(word)))) having.add(detail.call.number);
       }
     }
-    passing = passing.filter((call) => matching.has(call.number) !== term.negated);
+    found = found.filter((call) => having.has(call.number) !== term.negated);
   }
-  filtered.set(filter, passing);
-  return passing;
+  filtered.set(filter, found);
+  return found;
 }
 
 /**
- * The answer to a request.
- *
  * @param {string} path
  * @param {Record<string, any>} query
  * @returns {Promise<any>}
@@ -89,29 +85,29 @@ export async function answer(path, query) {
     const wanted = detail.parts.filter((/** @type {any} */ part) => part.role === "request" || part.role === "answer");
     return { text: wanted.map((/** @type {any} */ part) => part.text).join("\n") };
   }
-  const passing = await select(query.filter ?? "");
-  if (what === "calls") return { start: query.start, rows: passing.slice(query.start, query.start + query.limit) };
+  const found = await select(query.filter ?? "");
+  if (what === "calls") return { start: query.start, rows: found.slice(query.start, query.start + query.limit) };
   if (what === "position") {
-    const position = query.call ? passing.findIndex((call) => call.number === query.call) : -1;
-    return { total: passing.length, position: position < 0 ? null : position };
+    const position = query.call ? found.findIndex((call) => call.number === query.call) : -1;
+    return { total: found.length, position: position < 0 ? null : position };
   }
   if (what === "latencies") {
-    const answered = passing.filter((call) => call.latency_ms !== null);
-    const step = Math.ceil(answered.length / MAX_POINTS) || 1;
+    const answered = found.filter((call) => call.latency_ms !== null);
+    const step = Math.ceil(answered.length / POINTS) || 1;
     const shown = step === 1 ? answered : slowest(answered, step);
     return { total: answered.length, row: shown.map((call) => call.number), at_ms: shown.map((call) => call.started_ms), latency_ms: shown.map((call) => call.latency_ms) };
   }
   if (what === "spans") {
     /** @param {OfflineCall} call */
     const length = (call) => call.latency_ms ?? call.waited_ms ?? 0;
-    const open = passing.filter((call) => call.started_ms <= query.to && call.started_ms + length(call) >= query.from);
-    const longest = open.length > MAX_SPANS ? [...open].sort((left, right) => length(right) - length(left)).slice(0, MAX_SPANS) : open;
+    const open = found.filter((call) => call.started_ms <= query.to && call.started_ms + length(call) >= query.from);
+    const longest = open.length > SPANS ? [...open].sort((left, right) => length(right) - length(left)).slice(0, SPANS) : open;
     return { total: open.length, rows: longest.sort((left, right) => left.started_ms - right.started_ms) };
   }
   throw new Error(`There is no ${path} in an exported page (${calls.length} calls).`);
 }
 
-/** The slowest of each `step` successive calls. @param {OfflineCall[]} calls @param {number} step */
+/** @param {OfflineCall[]} calls @param {number} step */
 function slowest(calls, step) {
   const shown = [];
   for (let index = 0; index < calls.length; index += step) {
@@ -121,7 +117,7 @@ function slowest(calls, step) {
 }
 
 /**
- * Send the events of a search, which is the only stream that an exported page has.
+ * The only stream that an exported page has is that of a search.
  *
  * @param {string} path
  * @param {Record<string, any>} query

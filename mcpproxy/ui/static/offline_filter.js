@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The language of filters for a page without a server. It is read as in `mcpproxy/view/filter.py` and applied as in
- * `mcpproxy/view/select_rows.py`; a test compares the results.
+ * The filter language for a page without a server: what `mcpproxy/view/filter.py` reads and
+ * `mcpproxy/view/select_rows.py` applies. A test compares both.
  */
 
 /** @typedef {import("./types.js").Call & {rules: string[], session_name: string}} OfflineCall */
@@ -25,33 +25,33 @@ export function parseFilter(text) {
   const end = text.trimEnd().length;
   while (pattern.lastIndex < end) {
     const start = pattern.lastIndex;
-    const match = pattern.exec(text);
-    if (!match || pattern.lastIndex === start || text[pattern.lastIndex] === '"') throw new Error(`filter, column ${start + 1}: cannot be read`);
-    const key = match[2]?.toLowerCase() ?? "text";
-    if (!KEYS.includes(key)) throw new Error(`filter, column ${start + 1}: there is no ${match[2]}:; there are ${KEYS.join(", ")}`);
-    const isWord = !match[2] && !match[3].startsWith('"');
-    const values = isWord ? [match[3]].filter(Boolean) : [...match[3].matchAll(/"((?:[^"\\]|\\.)*)"|([^",]+)/gsu)].map(([, quoted, plain]) => (quoted === undefined ? plain : quoted.replace(/\\(.)/gsu, "$1")));
-    if (!values.length) throw new Error(`filter, column ${start + 1}: nothing after ${match[2] ? `${match[2]}:` : "-"}`);
-    terms.push({ key, values, negated: match[1] === "-" });
+    const found = pattern.exec(text);
+    if (!found || pattern.lastIndex === start || text[pattern.lastIndex] === '"') throw new Error(`filter, column ${start + 1}: cannot be read`);
+    const key = found[2]?.toLowerCase() ?? "text";
+    if (!KEYS.includes(key)) throw new Error(`filter, column ${start + 1}: there is no ${found[2]}:; there are ${KEYS.join(", ")}`);
+    const isWord = !found[2] && !found[3].startsWith('"');
+    const values = isWord ? [found[3]].filter(Boolean) : [...found[3].matchAll(/"((?:[^"\\]|\\.)*)"|([^",]+)/gsu)].map(([, quoted, plain]) => (quoted === undefined ? plain : quoted.replace(/\\(.)/gsu, "$1")));
+    if (!values.length) throw new Error(`filter, column ${start + 1}: nothing after ${found[2] ? `${found[2]}:` : "-"}`);
+    terms.push({ key, values, negated: found[1] === "-" });
   }
   return terms;
 }
 
-/** Whether a text matches a pattern. @param {string} pattern with * and ? @param {string} text */
+/** @param {string} pattern with * and ? @param {string} text */
 function fits(pattern, text) {
-  const source = [...pattern].map((character) => (character === "*" ? ".*" : character === "?" ? "." : character.replace(/[\\^$.|+()[\]{}/]/u, "\\$&"))).join("");
+  const source = [...pattern].map((one) => (one === "*" ? ".*" : one === "?" ? "." : one.replace(/[\\^$.|+()[\]{}/]/u, "\\$&"))).join("");
   return new RegExp(`^${source}$`, "isu").test(text);
 }
 
-/** The lowest and the highest number that a value allows. @param {string} key @param {string} value @returns {[number, number]} */
+/** @param {string} key @param {string} value @returns {[number, number]} */
 function range(key, value) {
   const units = UNITS[key] ?? { "": 1 };
   /** @param {string} text */
   const number = (text) => {
-    const match = /^(-?\d+(?:\.\d+)?)([a-zµ]*)$/iu.exec(text);
-    const unit = match ? units[match[2].toLowerCase()] : undefined;
-    if (!match || unit === undefined) throw new Error(`filter: ${key}:${value} cannot be read`);
-    return Number(match[1]) * unit;
+    const found = /^(-?\d+(?:\.\d+)?)([a-zµ]*)$/iu.exec(text);
+    const unit = found ? units[found[2].toLowerCase()] : undefined;
+    if (!found || unit === undefined) throw new Error(`filter: ${key}:${value} cannot be read`);
+    return Number(found[1]) * unit;
   };
   const [low, high] = value.split("..");
   if (high !== undefined) return [low ? number(low) : -Infinity, high ? number(high) : Infinity];
@@ -63,7 +63,7 @@ function range(key, value) {
   return [number(value), number(value)];
 }
 
-/** Whether a number is in one of the ranges of a term. @param {Term} term @param {number | null | undefined} number */
+/** @param {Term} term @param {number | null | undefined} number */
 function within(term, number) {
   if (number === null || number === undefined) return false;
   return term.values.some((value) => {
@@ -73,7 +73,7 @@ function within(term, number) {
 }
 
 /**
- * Whether a term, without its `-`, holds for a call. A term of free text is applied in `offline.js`.
+ * Whether a call passes a term; one of free text is applied elsewhere.
  *
  * @param {Term} term
  * @param {OfflineCall} call

@@ -1,5 +1,5 @@
 // @ts-check
-/** The functions of preact and htm that the components use, with types. */
+/** What the components use of preact and htm, with types. */
 import * as library from "./vendor/preact-htm.js";
 
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */

@@ -1,10 +1,10 @@
 // @ts-check
-/** A cache of the rows of a filtered list. Rows are fetched in windows of `WINDOW` when they become visible. */
+/** The rows of a filtered list, fetched in windows as they are looked at. */
 import { get } from "./api.js";
 
 const WINDOW = 200;
-const MAX_WINDOWS = 20;
-const MAX_REQUESTS = 2;
+const KEPT = 20;
+const AT_ONCE = 2;
 
 export class RowCache {
   /**
@@ -25,17 +25,17 @@ export class RowCache {
     this.first = 0;
     this.last = 0;
     this.isClosed = false;
-    /** Windows whose rows have changed since they were fetched. Their old rows are shown until the new ones arrive. */
+    /** Windows whose rows have changed since they were fetched. They are shown until the new ones are here. */
     this.stale = new Set();
   }
 
-  /** The row at a position; undefined if it has not been fetched. @param {number} index */
+  /** @param {number} index */
   row(index) {
     return this.windows.get(Math.floor(index / WINDOW))?.[index % WINDOW];
   }
 
   /**
-   * Fetch the rows from `first` to `last` (excluded) that are missing, and drop the windows fetched longest ago.
+   * Fetch what is missing of the rows from `first` to before `last`, and forget what is far away.
    *
    * @param {number} first
    * @param {number} last
@@ -65,7 +65,7 @@ export class RowCache {
     for (const [number, request] of this.pending) if (number < begin || number > end) request.abort();
     for (let number = begin; number <= end; number += 1) {
       const isFresh = this.windows.has(number) && !this.stale.has(number);
-      if (isFresh || this.pending.has(number) || this.pending.size >= MAX_REQUESTS) continue;
+      if (isFresh || this.pending.has(number) || this.pending.size >= AT_ONCE) continue;
       this.#load(number);
     }
   }
@@ -78,14 +78,14 @@ export class RowCache {
     try {
       const query = { filter: this.filter, start: number * WINDOW, limit: WINDOW };
       const answer = await get(`/api/recordings/${this.recording}/calls`, query, request.signal);
-      this.windows.delete(number); // so that the newest window is the last in the order of the Map
+      this.windows.delete(number); // the newest comes last in the order of a Map
       this.windows.set(number, answer.rows);
-      for (const oldest of [...this.windows.keys()].slice(0, Math.max(0, this.windows.size - MAX_WINDOWS))) {
+      for (const oldest of [...this.windows.keys()].slice(0, Math.max(0, this.windows.size - KEPT))) {
         this.windows.delete(oldest);
       }
     } catch (error) {
       if (!request.signal.aborted && !this.isClosed) {
-        this.isClosed = true; // the same request would fail again
+        this.isClosed = true; // asked again at once, it would fail again
         this.onError(/** @type {Error} */ (error));
       }
     }

@@ -1,11 +1,11 @@
 // @ts-check
-/** Send a call again to the same server. Its arguments are edited in a form made from the schema of the tool. */
+/** Send a call again to the same server, edited in a form that is made from the schema of its tool. */
 import { post } from "./api.js";
 import { visible } from "./format.js";
 import { ExactNumber, JsonTree, parse } from "./json_tree.js";
 import { html, useMemo, useState } from "./preact.js";
 
-/** The kind of form field for a value of this schema. @param {any} schema @returns {"string" | "number" | "boolean" | "enum" | "json"} */
+/** @param {any} schema @returns {"string" | "number" | "boolean" | "enum" | "json"} */
 function control(schema) {
   if (Array.isArray(schema?.enum) && schema.enum.every((/** @type {any} */ value) => typeof value === "string")) return "enum";
   if (schema?.type === "string") return "string";

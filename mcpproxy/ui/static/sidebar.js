@@ -1,5 +1,5 @@
 // @ts-check
-/** The list of recordings. Those of one run are grouped. */
+/** The recordings of the folder, those of one run together. */
 import { duration, visible } from "./format.js";
 import { html } from "./preact.js";
 import { href } from "./address.js";
@@ -12,9 +12,9 @@ import { href } from "./address.js";
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
 export function Sidebar({ recordings, runs, place, go }) {
-  const byId = new Map(recordings.map((recording) => [recording.id, recording]));
+  const byId = new Map(recordings.map((one) => [one.id, one]));
   const grouped = new Set(runs.flatMap((run) => run.recordings));
-  const single = recordings.filter((recording) => !grouped.has(recording.id)).map((recording) => ({ title: "", certainty: "", why: "", recordings: [recording.id] }));
+  const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", why: "", recordings: [one.id] }));
   /** @param {import("./types.js").Run} run */
   const newest = (run) => Math.max(...run.recordings.map((id) => byId.get(id)?.started_ms ?? 0));
   const groups = [...runs, ...single].sort((left, right) => newest(right) - newest(left));
@@ -25,8 +25,8 @@ export function Sidebar({ recordings, runs, place, go }) {
       (run) => html`<div class=${run.title ? "run" : ""}>
         ${run.title ? html`<h3 title=${run.why}>${visible(run.title)} <span class="count">${run.certainty}</span></h3>` : null}
         <ul>${run.recordings.map((id) => {
-          const recording = byId.get(id);
-          return recording ? html`<li key=${id}><${Entry} recording=${recording} place=${place} go=${go} /></li>` : null;
+          const one = byId.get(id);
+          return one ? html`<li key=${id}><${Entry} one=${one} place=${place} go=${go} /></li>` : null;
         })}</ul>
       </div>`,
     )}
@@ -35,21 +35,21 @@ export function Sidebar({ recordings, runs, place, go }) {
 
 /**
  * @param {object} props
- * @param {import("./types.js").Recording} props.recording
+ * @param {import("./types.js").Recording} props.one
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-function Entry({ recording, place, go }) {
-  const isHere = recording.id === place.recording;
-  const target = { recording: recording.id, view: place.view === "compare" ? "calls" : place.view, filter: "", call: 0, other: "" };
-  return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${recording.path}
+function Entry({ one, place, go }) {
+  const isHere = one.id === place.recording;
+  const target = { recording: one.id, view: place.view === "compare" ? "calls" : place.view, filter: "", call: 0, other: "" };
+  return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
     onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       go(target);
     }}>
-    <strong>${visible(recording.server || recording.label)}</strong>
-    <span class="count">${visible(recording.client || recording.label)}</span>
-    <span class="count">${recording.started_at.slice(0, 19).replace("T", " ")} · ${recording.running ? html`<span class="running">running</span>` : recording.state === "ended" ? duration(recording.duration_ms) : recording.state}${recording.findings ? html` · <span class="mark warning">▲${recording.findings}</span>` : null}</span>
+    <strong>${visible(one.server || one.label)}</strong>
+    <span class="count">${visible(one.client || one.label)}</span>
+    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.findings ? html` · <span class="mark warning">▲${one.findings}</span>` : null}</span>
   </a>`;
 }

@@ -4,7 +4,7 @@ import { get, isExported } from "./api.js";
 import { duration, offset, size, visible } from "./format.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 
-/** Heading, member of the row, text of a cell. @type {[string, string, (row: any) => string][]} */
+/** @type {[string, string, (row: any) => string][]} */
 const COLUMNS = [
   ["calls", "calls", (row) => row.count.toLocaleString("en")],
   ["errors", "errors", (row) => (row.errors ? row.errors.toLocaleString("en") : "")],
@@ -27,11 +27,10 @@ export function Stats({ summary, live, place, go }) {
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
   const [error, setError] = useState("");
   const [order, setOrder] = useState("calls");
-  // Only every tenth change of a running recording is fetched.
-  const refreshes = Math.floor(live.version / 10);
+  const slow = Math.floor(live.version / 10);
   useEffect(() => {
     get(`/api/recordings/${summary.recording.id}/stats`).then(setAnswer, (fault) => setError(fault.message));
-  }, [summary.recording.id, refreshes]);
+  }, [summary.recording.id, slow]);
   if (error) return html`<p class="problem">${error}</p>`;
   if (!answer) return html`<p class="empty">loading</p>`;
   const member = order === "calls" ? "count" : (COLUMNS.find(([name]) => name === order) ?? COLUMNS[0])[1];
@@ -54,12 +53,12 @@ export function Stats({ summary, live, place, go }) {
   </div>`;
 }
 
-/** The present colour of a variable of the style sheet, because a canvas has no variables. @param {HTMLElement} element @param {string} name */
+/** The colour that a variable of the style sheet has now: a canvas does not know variables. @param {HTMLElement} element @param {string} name */
 function colour(element, name) {
   element.style.color = `var(${name})`;
-  const value = getComputedStyle(element).color;
+  const found = getComputedStyle(element).color;
   element.style.color = "";
-  return value;
+  return found;
 }
 
 /** @param {{id: string, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props */

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { duration, offset, outcome, plural, title, visible } from "./format.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 
-const ROW_PIXELS = 22;
+const LANE = 22;
 
 /**
  * @typedef {object} Lane
@@ -24,16 +24,15 @@ const ROW_PIXELS = 22;
 export function Timeline({ summary, live, recordings, place, go }) {
   const [lanes, setLanes] = useState(/** @type {Lane[] | null} */ (null));
   const [error, setError] = useState("");
-  /** The time from the start of the first recording to the end of the last one, in milliseconds since 1970. */
+  /** The range that is looked at, in milliseconds since 1970. */
   const whole = useMemo(() => {
-    const start = Math.min(...recordings.map((recording) => recording.started_ms));
-    const ends = recordings.map((recording) => recording.started_ms + (recording.running ? Math.max(recording.duration_ms ?? 0, Date.now() - recording.started_ms) : (recording.duration_ms ?? 0)));
+    const start = Math.min(...recordings.map((one) => one.started_ms));
+    const ends = recordings.map((one) => one.started_ms + (one.running ? Math.max(one.duration_ms ?? 0, Date.now() - one.started_ms) : (one.duration_ms ?? 0)));
     return /** @type {[number, number]} */ ([start, Math.max(start + 1, ...ends)]);
   }, [recordings]);
   const [range, setRange] = useState(whole);
   useEffect(() => setRange(whole), [whole[0], recordings.length]);
-  // Only every fourth change of a running recording is drawn.
-  const refreshes = Math.floor(live.version / 4);
+  const slow = Math.floor(live.version / 4);
   useEffect(() => {
     const request = new AbortController();
     const load = (/** @type {import("./types.js").Recording} */ recording) =>
@@ -46,7 +45,7 @@ export function Timeline({ summary, live, recordings, place, go }) {
       if (!request.signal.aborted) setError(fault.message);
     });
     return () => request.abort();
-  }, [range[0], range[1], recordings.length, place.filter, refreshes]);
+  }, [range[0], range[1], recordings.length, place.filter, slow]);
 
   /** @param {number} factor @param {number} [centre] a fraction of the width */
   const zoom = (factor, centre = 0.5) => {
@@ -92,10 +91,10 @@ function Ruler({ range, origin }) {
 }
 
 /**
- * Put spans into rows, as few as possible, so that spans in the same row do not overlap.
+ * Put spans into as few rows as possible, so that spans of one row do not overlap.
  *
  * @param {import("./types.js").Call[]} spans in the order of their start
- * @param {number} least the width of the shortest span that is drawn, in milliseconds
+ * @param {number} least the shortest width that is drawn, in milliseconds
  * @returns {number[]} the row of each span
  */
 function packed(spans, least) {
@@ -114,7 +113,7 @@ function packed(spans, least) {
  * @param {object} props
  * @param {Lane} props.lane
  * @param {[number, number]} props.range
- * @param {boolean} props.isOwn whether the lane is that of the chosen recording
+ * @param {boolean} props.isOwn
  * @param {number} props.selected
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {(factor: number, centre: number) => void} props.onZoom
@@ -136,7 +135,7 @@ function LaneView({ lane, range, isOwn, selected, go, onZoom }) {
   return html`<section class="lane" aria-label=${recording.server || recording.label}>
     <h3>${visible(recording.server || recording.label)} <span class="count">${plural(total, "call")}${total > spans.length ? `, the longest ${spans.length.toLocaleString("en")} of them are drawn` : ""}</span></h3>
     <p class="hidden">The view Calls lists the same calls with their times.</p>
-    <div class="spans" aria-hidden="true" ref=${box} style=${{ height: `${count * ROW_PIXELS}px` }} onWheel=${onWheel}>
+    <div class="spans" aria-hidden="true" ref=${box} style=${{ height: `${count * LANE}px` }} onWheel=${onWheel}>
       ${spans.map((call, index) => {
         if (rows[index] >= count) return null;
         const ms = call.latency_ms ?? call.waited_ms ?? 0;
@@ -145,7 +144,7 @@ function LaneView({ lane, range, isOwn, selected, go, onZoom }) {
         const [symbol, words, kind] = outcome(call);
         const name = `${title(call)}, ${words || call.kind}, ${duration(ms)}`;
         return html`<div key=${call.number} class=${`span ${kind}${isOwn && call.number === selected ? " selected" : ""}`} title=${name}
-          style=${{ left: `${left}%`, width: `max(4px, ${right - left}%)`, top: `${rows[index] * ROW_PIXELS}px` }}
+          style=${{ left: `${left}%`, width: `max(4px, ${right - left}%)`, top: `${rows[index] * LANE}px` }}
           onClick=${() => go({ recording: recording.id, view: "calls", filter: "", call: call.number })}>${symbol} ${visible(title(call))}</div>`;
       })}
     </div>

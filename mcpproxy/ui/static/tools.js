@@ -1,5 +1,5 @@
 // @ts-check
-/** The tools of the servers: their definitions, the tokens of each, and how often each was called. */
+/** The tools of each server: schema, cost, use, and what has changed against a pin. */
 import { get } from "./api.js";
 import { plural, size, visible } from "./format.js";
 import { JsonTree } from "./json_tree.js";

@@ -4,7 +4,7 @@
  *
  * @typedef {"error" | "warning" | "info"} Severity
  *
- * @typedef {object} Call One row: a request with its answer, or a record that belongs to no request.
+ * @typedef {object} Call One row: a request with its answer, or an orphan.
  * @property {number} number
  * @property {string} kind
  * @property {number} frame
@@ -18,14 +18,14 @@
  * @property {number | null} error_code
  * @property {number} started_ms since the start of the recording
  * @property {number | null} latency_ms
- * @property {number | null} waited_ms without an answer, how long the request waited
+ * @property {number | null} waited_ms how long there was no answer
  * @property {number} request_bytes
  * @property {number} answer_bytes
  * @property {string} arguments
  * @property {string} result
  * @property {number} findings
  * @property {Severity | null} severity
- * @property {number} parent the row of the call during which the server sent this request, or 0
+ * @property {number} parent the row to which a request of the server belongs, or 0
  *
  * @typedef {object} Part A record that belongs to a call.
  * @property {string} role
@@ -33,12 +33,13 @@
  * @property {number} at_ms
  * @property {number} row
  * @property {string} sender
+ * @property {string} kind frame, http-request, http-response or event
  * @property {string} summary
- * @property {string | null} text the recorded message; only its beginning if `length` is greater
+ * @property {string | null} text what was recorded, as text; shortened if `length` is greater
  * @property {number} length the number of characters of the whole text
- * @property {[string, string][]} fields of the head of an HTTP message, or of an SSE event
+ * @property {[string, string][]} fields the head of HTTP, or the fields of an event of SSE
  *
- * @typedef {object} Finding A finding, with the texts of its rule.
+ * @typedef {object} Finding
  * @property {string} rule
  * @property {Severity} severity
  * @property {number} frame
@@ -52,7 +53,7 @@
  * @property {string} instead
  * @property {string} link
  *
- * @typedef {object} Detail A call with everything that belongs to it. `inner` are the rows of inner requests.
+ * @typedef {object} Detail
  * @property {Call} call
  * @property {Part[]} parts
  * @property {Finding[]} findings
@@ -79,7 +80,7 @@
  * @property {string} why
  * @property {string[]} recordings
  *
- * @typedef {object} Summary An open recording.
+ * @typedef {object} Summary
  * @property {Recording} recording
  * @property {boolean} running
  * @property {number} rows

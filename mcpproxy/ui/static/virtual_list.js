@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * A list of any length. Only its visible rows are elements of the page.
+ * A list of any length of which only the visible rows exist.
  *
- * Browsers limit the height of an element (Firefox to about 17.9 million pixels). A list that would be higher than
- * `MAX_HEIGHT` is scaled: the position of its scroll bar is a fraction of the list, and the wheel moves by rows.
+ * Browsers limit the height of an element (Firefox to about 17.9 million pixels). Above `MAX_HEIGHT` the scroll
+ * bar is scaled: its position is a fraction of the list, and the wheel moves by rows.
  */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 
@@ -21,7 +21,7 @@ const MAX_HEIGHT = 8_000_000;
  * @param {(index: number) => void} props.onOpen
  * @param {(first: number, last: number) => void} props.onShown the range of rows that is visible now
  * @param {(index: number) => any} props.row
- * @param {boolean} props.following whether the last row is kept visible
+ * @param {boolean} props.following keep the last row in sight
  * @param {(following: boolean) => void} props.onFollowing
  */
 export function VirtualList({ label, total, columns, head, selected, onSelect, onOpen, onShown, row, following, onFollowing }) {
@@ -49,15 +49,15 @@ export function VirtualList({ label, total, columns, head, selected, onSelect, o
     setFirst(top);
     const travel = spacer - height;
     element.scrollTop = isScaled ? (lastFirst ? (top / lastFirst) * travel : 0) : top * ROW_HEIGHT;
-    ownScrollTop.current = element.scrollTop;
+    own.current = element.scrollTop;
   };
-  /** The position that `scrollTo` gave to the scroll bar; `onScroll` ignores the event for it. -1 for none. */
-  const ownScrollTop = useRef(-1);
+  /** Where `scrollTo` has put the bar: that event must not round the position. */
+  const own = useRef(-1);
 
   const onScroll = () => {
     const element = /** @type {HTMLElement} */ (scroller.current);
-    if (Math.abs(element.scrollTop - ownScrollTop.current) < 1.5) return;
-    ownScrollTop.current = -1;
+    if (Math.abs(element.scrollTop - own.current) < 1.5) return;
+    own.current = -1;
     const travel = spacer - height;
     const top = isScaled ? (travel > 0 ? (element.scrollTop / travel) * lastFirst : 0) : element.scrollTop / ROW_HEIGHT;
     setFirst(top);
