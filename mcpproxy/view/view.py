@@ -209,10 +209,15 @@ class View:
     def frames_of(self, filter: AnyFilter) -> list[int]:
         """Return the sequence numbers of all that belongs to the rows that pass the filter, in order."""
         rows, columns = set(self.numbers(filter)), self.columns
-        found = [
-            seq for seq, line in enumerate(columns.line_of_seq) if line and columns.line_row[line] in rows
-        ]
-        return found + sorted(seq for seq, line in columns.far_seqs.items() if columns.line_row[line] in rows)
+        # The line of a batch belongs to its first row; here it counts for every row of the batch.
+        batches = {columns.first_line[row] for row in columns.elements.keys() & rows}
+        batches |= {columns.answer_line[row] for row in columns.answer_elements.keys() & rows}
+
+        def belongs(line: int) -> bool:
+            return columns.line_row[line] in rows or line in batches
+
+        found = [seq for seq, line in enumerate(columns.line_of_seq) if line and belongs(line)]
+        return found + sorted(seq for seq, line in columns.far_seqs.items() if belongs(line))
 
     def position(self, number: int, filter: AnyFilter = None) -> int:
         """Return where a row is among those that pass the filter, or where it would be."""
