@@ -16,7 +16,6 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
@@ -37,6 +36,7 @@ from mcpproxy.view.calls import (
 )  # fmt: skip
 from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
+from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.scan import Scan
 from mcpproxy.view.search import TextSearch
 from mcpproxy.view.select_rows import Rows, select
@@ -61,7 +61,9 @@ class View:
     (``None`` if that is not known). ``notes`` says what is missing from it, one sentence fragment each.
     """
 
-    def __init__(self, trace: Trace, progress: Callable[[Progress], None] | None = None) -> None:
+    def __init__(self, growing: GrowingTrace, progress: Callable[[Progress], None] | None = None) -> None:
+        self._growing: Final = growing
+        trace = growing.open()
         self.path: Final = trace.path
         self._progress: Final = progress
         self.header: Final[Header] = trace.header
@@ -378,7 +380,7 @@ class View:
         """
         if not self.running:
             return Refreshed(0, self.columns.rows, running=False)
-        trace = open_trace(self.path)
+        trace = self._growing.open()
         offset, line = self._last_line
         rebuilt = not self._source.is_still(trace) or self._source.line_at(offset) != line
         if rebuilt:  # completed from its journal, or replaced
@@ -503,4 +505,4 @@ def open_view(path: str | os.PathLike[str], progress: Callable[[Progress], None]
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.
     """
-    return View(open_trace(path), progress)
+    return View(GrowingTrace(path), progress)
