@@ -30,13 +30,14 @@ class GrowingTrace:
         first = chain.first_of(self._path)
         if os.path.isdir(journal.folder(first)):
             from mcpproxy.recorder import draft  # few recordings need it
+            from mcpproxy.recorder.foreign_journals import is_recording
 
             if draft.is_needed(first):
                 try:
                     return self._drafted(first)
                 except (OSError, McpProxyError):
                     self._draft = None  # what the trace has by now is all that can be shown
-            elif self._draft and (last_frame(first) or 0) < self._draft.frames:
+            elif self._draft and is_recording(first) and (last_frame(first) or 0) < self._draft.frames:
                 return self._draft.trace  # until the recorder, who has begun, has come as far
         self._draft = None
         return open_trace(self._path)
