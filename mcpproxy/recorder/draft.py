@@ -19,7 +19,7 @@ from mcpproxy.recorder.liveness import is_relay_alive
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
-from mcpproxy.trace.reader import Trace, read_trace
+from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.writer import TraceWriter
 
 
@@ -82,11 +82,9 @@ class Draft:
         writer = TraceWriter(os.path.join(self._folder, name), start.trace_bytes or None)
         before = tuple(os.path.join(self._folder, each) for each in earlier)
         self._recording = recovery.resumed(start, reader, writer, before, standard_observer)
-        self._first: Final = os.path.join(self._folder, names[0])
+        self._first = os.path.join(self._folder, names[0])
         self._recording.drain()
-        self.trace: Final[Trace] = read_trace(
-            trace, is_recording=True, files=self._files(trace), copy_folder=self._folder
-        )
+        self.trace = read_trace(trace, is_recording=True, files=self._files(trace), copy_folder=self._folder)
 
     def _copy(self, trace: str, name: str, size: int | None) -> None:
         with (
