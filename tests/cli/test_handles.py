@@ -4,7 +4,7 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -58,8 +58,9 @@ def parsers(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[s
     """Yield the parser of every command."""
     yield name, parser
     for action in parser._actions:
-        if isinstance(action.choices, dict):
-            for word, each in cast("dict[str, argparse.ArgumentParser]", action.choices).items():
+        choices = cast("Any", action).choices
+        if isinstance(choices, dict):
+            for word, each in cast("dict[str, argparse.ArgumentParser]", choices).items():
                 yield from parsers(each, f"{name} {word}".strip())
 
 
