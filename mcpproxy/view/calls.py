@@ -93,6 +93,8 @@ class Call:
     parent: int = 0
     exchange: int = 0
     """Over HTTP the number of its exchange, else 0."""
+    progress: str = ""
+    """Of a call without an answer, how far it came by its last progress notification: ``1/2 model 1``."""
 
     @property
     def is_error(self) -> bool:

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -27,6 +28,8 @@ from mcpproxy.view.calls import (
     Call,
     Detail,
     FoundRule,
+    Kind,
+    Outcome,
     Part,
     Progress,
     Refreshed,
@@ -201,7 +204,7 @@ class View:
         else:
             rows = rows[start : start + limit]
         now_ns = self.now_ns()
-        return [self._reader.call(row, now_ns) for row in rows]
+        return [self._call(row, now_ns) for row in rows]
 
     def numbers(self, filter: AnyFilter = None) -> Iterable[int]:
         """Return the numbers of the rows that pass the filter, in order."""
@@ -234,7 +237,13 @@ class View:
         """
         if not 1 <= number <= self.columns.rows:
             raise IndexError(f"there is no call {number}: the last is {self.columns.rows}")
-        return self._reader.call(number, self.now_ns())
+        return self._call(number, self.now_ns())
+
+    def _call(self, row: int, now_ns: int) -> Call:
+        call = self._reader.call(row, now_ns)
+        if call.outcome is Outcome.NO_ANSWER and call.kind is Kind.REQUEST:
+            return replace(call, progress=details.progress_of(self.columns, self._reader, row))
+        return call
 
     def find(self, filter: AnyFilter) -> Iterator[Progress]:
         """Apply a filter with a free text step by step, and say how far it is.
