@@ -134,6 +134,11 @@ class RecordingPipeline:
     def tally(self) -> Tally:
         return self._sink.state.tally
 
+    @property
+    def seq(self) -> int:
+        """The number of the last frame in the trace."""
+        return self._sink.state.seq
+
     def drain(self) -> None:
         """Write all records that the journal has now to the trace, or as many as the disk has room for.
 

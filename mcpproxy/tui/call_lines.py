@@ -61,7 +61,7 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     """Return direction, name, arguments and result in at most ``room`` columns."""
     direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
     words, tone = outcome_words(call, waits=waits)
-    result = ": ".join(filter(None, (words, call.result)))
+    result = ": ".join(filter(None, (words, call.progress or call.result)))
     result = f" ⇒ {result}" if result else ""
     arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""
     room -= len(direction)

@@ -197,7 +197,7 @@ def head_line(view: View) -> Line:
         spans.append(Span(f", {count(finding_count, 'finding')}", "bad"))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
         spans.append(Span(f", {ending_text(close, view.transport)}", "warning"))
-    if view.notes:
+    if len(view.notes) > view.running:  # while it is running, one of them says just that
         spans.append(Span(", incomplete", "warning"))
     if first and first.revision:
         spans.append(Span(f"  {first.revision}", "dim"))

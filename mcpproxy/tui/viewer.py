@@ -263,6 +263,7 @@ class Viewer(App[None]):
         """Open a recording in a thread and show its calls."""
         self._opened, self._opening, self._is_opening = path, None, True
         self._close()
+        self.calls.message = ""
         self.calls.show(None)
         self.sessions.go_to(self.sessions.index_of(path), tell=False)
         self.run_worker(partial(self._read, path), thread=True, group="open")

@@ -93,6 +93,8 @@ class Call:
     parent: int = 0
     exchange: int = 0
     """Over HTTP the number of the exchange of its first record, else 0."""
+    progress: str = ""
+    """How far a call without an answer came by its last progress notification, such as ``1/2 model 1``."""
 
     @property
     def is_error(self) -> bool:

@@ -57,6 +57,21 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
     return positions
 
 
+def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
+    """Return what the last progress notification of a row says: ``1/2 model 1``; empty if there is none."""
+    for line in reversed(places(columns.line_row, row, columns.first_line[row])[-_LAST_LINES:]):
+        record = reader.record(line)
+        message = record.message if isinstance(record, Frame) else None
+        if isinstance(message, Notification) and message.method == "notifications/progress":
+            params = message.params if isinstance(message.params, dict) else {}
+            done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
+            return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
+    return ""
+
+
+_LAST_LINES: Final = 20
+"""How far back progress is searched among the lines of a row."""
+
 _LINES_BEFORE: Final = 4096
 """How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""
 

@@ -305,6 +305,15 @@ def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
     return facts, first_ns
 
 
+def last_frame(path: str) -> int | None:
+    """Return the number of the last frame, or head of HTTP, of the recording whose first file is ``path``."""
+    try:
+        _, tail, _ = _read_ends(chain.files_of(path)[-1])
+    except (OSError, McpProxyError):
+        return None
+    return _last_counts(tail)[1]
+
+
 def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
     """Return the time of the last record, and the number of the last frame, from the end of a file."""
     at_ns, seq = None, None

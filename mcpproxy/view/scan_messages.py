@@ -228,7 +228,9 @@ class MessageScan:
         if method == "notifications/progress":
             token = params.get("progressToken")
             if type(token) is int or type(token) is str:
-                return self._tokens.get((not client, session, token), 0)
+                if row := self._tokens.get((not client, session, token), 0):
+                    self.touch(row)
+                return row
         elif method in ("notifications/cancelled", "$/cancel_request"):
             return self._cancel(params.get("requestId"), client, exchange, session)
         elif self._is_acp and method == "session/cancel":

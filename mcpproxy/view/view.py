@@ -10,13 +10,13 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
@@ -28,6 +28,8 @@ from mcpproxy.view.calls import (
     Call,
     Detail,
     FoundRule,
+    Kind,
+    Outcome,
     Part,
     Progress,
     Refreshed,
@@ -37,6 +39,7 @@ from mcpproxy.view.calls import (
 )  # fmt: skip
 from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
+from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.scan import Scan
 from mcpproxy.view.search import TextSearch
 from mcpproxy.view.select_rows import Rows, select
@@ -67,7 +70,9 @@ class View:
     ``header`` is the first record of the trace. ``running`` is whether the recording is still being written.
     """
 
-    def __init__(self, trace: Trace, progress: Callable[[Progress], None] | None = None) -> None:
+    def __init__(self, growing: GrowingTrace, progress: Callable[[Progress], None] | None = None) -> None:
+        self._growing: Final = growing
+        trace = growing.open()
         self.path: Final = trace.path
         self._progress: Final = progress
         self.header: Final[Header] = trace.header
@@ -208,7 +213,7 @@ class View:
         else:
             rows = rows[start : start + limit]
         now_ns = self.now_ns()
-        return [self._reader.call(row, now_ns) for row in rows]
+        return [self._call(row, now_ns) for row in rows]
 
     def numbers(self, filter: AnyFilter = None) -> Iterable[int]:
         """Return the numbers of the rows that pass the filter, in order."""
@@ -218,10 +223,15 @@ class View:
     def frames_of(self, filter: AnyFilter) -> list[int]:
         """Return the sequence numbers of all frames of the rows that pass the filter, in order."""
         rows, columns = set(self.numbers(filter)), self.columns
-        seqs = [
-            seq for seq, line in enumerate(columns.line_of_seq) if line and columns.line_row[line] in rows
-        ]
-        return seqs + sorted(seq for seq, line in columns.far_seqs.items() if columns.line_row[line] in rows)
+        # The line of a batch belongs to its first row; here it counts for every row of the batch.
+        batches = {columns.first_line[row] for row in columns.elements.keys() & rows}
+        batches |= {columns.answer_line[row] for row in columns.answer_elements.keys() & rows}
+
+        def belongs(line: int) -> bool:
+            return columns.line_row[line] in rows or line in batches
+
+        seqs = [seq for seq, line in enumerate(columns.line_of_seq) if line and belongs(line)]
+        return seqs + sorted(seq for seq, line in columns.far_seqs.items() if belongs(line))
 
     def position(self, number: int, filter: AnyFilter = None) -> int:
         """Return the position that a row has, or would have, among the rows that pass the filter."""
@@ -236,7 +246,13 @@ class View:
         """
         if not 1 <= number <= self.columns.rows:
             raise IndexError(f"there is no call {number}: the last is {self.columns.rows}")
-        return self._reader.call(number, self.now_ns())
+        return self._call(number, self.now_ns())
+
+    def _call(self, row: int, now_ns: int) -> Call:
+        call = self._reader.call(row, now_ns)
+        if call.outcome is Outcome.NO_ANSWER and call.kind is Kind.REQUEST:
+            return replace(call, progress=details.progress_of(self.columns, self._reader, row))
+        return call
 
     def find(self, filter: AnyFilter) -> Iterator[Progress]:
         """Apply a filter with a free text step by step, and yield how much was searched.
@@ -399,7 +415,7 @@ class View:
         """
         if not self.running:
             return Refreshed(0, self.columns.rows, running=False)
-        trace = open_trace(self.path)
+        trace = self._growing.open()
         offset, line = self._last_line
         rebuilt = not self._source.is_still(trace) or self._source.line_at(offset) != line
         if rebuilt:  # the file was completed from its journal, or replaced
@@ -527,4 +543,4 @@ def open_view(path: str | os.PathLike[str], progress: Callable[[Progress], None]
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.
     """
-    return View(open_trace(path), progress)
+    return View(GrowingTrace(path), progress)

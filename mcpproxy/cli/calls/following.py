@@ -140,7 +140,8 @@ class FollowedSession:
         count_now = view.count()
         passing = set(view.numbers(self._wanted)) if self._wanted else None
         new = range(self._next_row, count_now + 1)
-        self._next_row = count_now + 1
+        # The trace that takes the place of a draft may be a row behind it for a moment.
+        self._next_row = max(self._next_row, count_now + 1)
         rows = [*self._waiting, *(row for row in new if passing is None or row in passing)]
         waiting: dict[int, Call] = {}
         inner: dict[int, list[Call]] = {}
@@ -182,7 +183,7 @@ class FollowedSession:
         findings = self._view.findings()
         for new in findings[self._read_findings :]:
             self._findings.setdefault(new.row, []).append(new.finding)
-        self._read_findings = len(findings)
+        self._read_findings = max(self._read_findings, len(findings))
 
     def _long(self, waiting: dict[int, Call], lines: CallLines) -> list[str]:
         """Return the lines of calls that have waited for long and were not printed yet."""

@@ -177,6 +177,7 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
         case Outcome.NO_ANSWER:
             waited = "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
             said = f"waiting{waited}" if is_running else f"no answer{waited}"
+            said += f", {call.progress}" if call.progress else ""
             return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")
         case Outcome.CANCELLED:
             waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"

@@ -34,7 +34,10 @@ def run(argv: list[str]) -> int:
     """Serve the page until it is interrupted."""
     parser = Parser("ui", "Show recordings in a browser: calls, timing, findings, live.", EPILOG)
     parser.add_argument(
-        "path", nargs="?", metavar="TRACE|DIR", help="without it the folder of all recordings"
+        "path",
+        nargs="?",
+        metavar="TRACE|DIR",
+        help=f"{find_traces.HELP}; or a folder; without it the folder of all recordings",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
@@ -50,10 +53,7 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     path: str = options.path or _state_folder()
     if not options.beside:  # the file of a session that has just begun may not be there yet
-        if options.path and not os.path.isdir(path):
-            path = find_traces.one(path)
-        if not os.path.exists(path):
-            raise UsageError(path, "does not exist", "name a recording, or a folder of recordings")
+        path = find_traces.place(options.path) if options.path else path
     host, port = _address(options.listen)
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     pins = _pins(options.pins or "", folder)
