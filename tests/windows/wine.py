@@ -125,7 +125,6 @@ def windows() -> Windows:
         _unpack_python(folder)
         _install(folder / "python" / "Lib" / "site-packages", wheels)
         made = Windows(folder)
-        made.environment["PYTHONPATH"] = ""
         made.boot()
         set_version = subprocess.run(
             [_program(_WINE), "winecfg", "-v", "win10"],

@@ -16,7 +16,6 @@ import socket
 import threading
 
 from mcpproxy.base.visible import visible
-from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.proxy import Proxy, Settings
 from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
