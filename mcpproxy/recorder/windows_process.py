@@ -6,7 +6,7 @@ Source: https://learn.microsoft.com/en-us/windows/win32/api/processthreadsapi/nf
 import ctypes
 from ctypes import wintypes
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 _QUERY_LIMITED_INFORMATION: Final = 0x1000
 _ACCESS_DENIED: Final = 5
@@ -24,13 +24,14 @@ def start_time(process_id: int) -> datetime | None:
     Raises:
         NotKnownError: this user may not know.
     """
-    kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined, unused-ignore] # only on Windows
+    # ctypes has no types for what a library contains, and these functions on Windows only.
+    kernel32: Any = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]
     kernel32.OpenProcess.restype = wintypes.HANDLE
     kernel32.GetProcessTimes.argtypes = (wintypes.HANDLE, *[ctypes.POINTER(wintypes.FILETIME)] * 4)
     kernel32.CloseHandle.argtypes = (wintypes.HANDLE,)
     handle = kernel32.OpenProcess(_QUERY_LIMITED_INFORMATION, False, process_id)
     if not handle:
-        if ctypes.get_last_error() == _ACCESS_DENIED:  # type: ignore[attr-defined, unused-ignore]
+        if ctypes.get_last_error() == _ACCESS_DENIED:  # type: ignore[attr-defined]
             raise NotKnownError
         return None
     try:

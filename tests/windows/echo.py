@@ -12,11 +12,6 @@ match sys.argv[1:]:
         sys.stdout.flush()
         time.sleep(600)
     case _:
-        import msvcrt
-        import os
-
-        msvcrt.setmode(0, os.O_BINARY)
-        msvcrt.setmode(1, os.O_BINARY)
-        while data := os.read(0, 1 << 16):
-            while data:
-                data = data[os.write(1, data) :]
+        while data := sys.stdin.buffer.read1(1 << 16):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()

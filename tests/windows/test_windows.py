@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame, Sender
-from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.reader import read_trace
 from tests.relay.test_fidelity import STREAMS
 from tests.windows.arguments import HOSTILE
 from tests.windows.wine import Windows, path
@@ -48,16 +48,15 @@ def await_recorded(trace: Path) -> None:
 
 def frames(trace: Path) -> dict[Sender, bytes]:
     """Return the bytes of each side in a recording."""
-    sent: dict[Sender, bytes] = {"client": b"", "server": b""}
     parts: dict[Sender, list[bytes]] = {"client": [], "server": []}
-    for event in Trace(str(trace)).events():
+    for event in read_trace(str(trace)).events():
         if isinstance(event, Frame):
             parts[event.sender].append(event.raw + (b"\n" if event.terminated else b""))
-    return sent | {sender: b"".join(raw) for sender, raw in parts.items()}
+    return {sender: b"".join(raw) for sender, raw in parts.items()}
 
 
 @contextmanager
-def wrapped(windows: Windows, trace: Path, *server: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+def wrapped(windows: Windows, trace: Path, *server: str | Path) -> Generator[subprocess.Popen[bytes]]:
     with windows.start(windows.python, "-m", "mcpproxy", "--trace", trace, "--", *server) as host:
         yield host
         host.kill()
@@ -240,7 +239,7 @@ def test_http_with_fifty_streams(windows: Windows, tmp_path: Path) -> None:
     server.shutdown()
     server.server_close()
     await_recorded(trace)
-    sent = Counter(event.sender for event in Trace(str(trace)).events() if isinstance(event, Frame))
+    sent = Counter(event.sender for event in read_trace(str(trace)).events() if isinstance(event, Frame))
     assert sent == {"client": 20, "server": 20 + 50 * Server.EVENTS}
 
 

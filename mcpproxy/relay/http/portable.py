@@ -81,7 +81,7 @@ class PortableProxy(Proxy):
         self.log.forward_notes(recorder.notes, self._on_recorder_gone)
         append, wake = self.record, recorder.wake
 
-        def record(kind: int, at_ns: int, payload: bytes | memoryview, number: int) -> None:
+        def record(kind: int, at_ns: int, payload: bytes, number: int) -> None:
             append(kind, at_ns, payload, number)
             wake()
 

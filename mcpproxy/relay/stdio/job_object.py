@@ -8,7 +8,7 @@ Source: https://learn.microsoft.com/en-us/windows/win32/procthread/job-objects
 
 import ctypes
 from ctypes import wintypes
-from typing import Final
+from typing import Any, Final
 
 _EXTENDED_LIMITS: Final = 9  # the class of ``_Limits``
 _SILENT_BREAKAWAY_OK: Final = 0x1000
@@ -35,7 +35,8 @@ class _Limits(ctypes.Structure):
 
 def bind(process_handle: int) -> bool:
     """Let the system end a process when this one ends. Return false if the system refuses."""
-    kernel32 = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined, unused-ignore] # only on Windows
+    # ctypes has no types for what a library contains, and these functions on Windows only.
+    kernel32: Any = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
     kernel32.CreateJobObjectW.restype = wintypes.HANDLE
     kernel32.SetInformationJobObject.argtypes = (
         wintypes.HANDLE,
