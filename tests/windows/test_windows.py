@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -28,7 +27,7 @@ HERE: Final = Path(__file__).parent
 ECHO: Final = HERE / "echo.py"
 RECORDING: Final = HERE.parents[1] / "recordings" / "everything-http-2025-06-18.jsonl"
 PING: Final = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
-PATIENCE_S: Final = 120
+PATIENCE_S: Final = 60
 """A recorder of Windows takes seconds to start under Wine, and more where other tests run."""
 
 KINDS: Final = {about: sent for about, sent in STREAMS.items() if "32 MiB" not in about}
@@ -72,19 +71,6 @@ def read_exactly(stream: IO[bytes], size: int) -> bytes:
     while len(data) < size and (more := stream.read(size - len(data))):
         data += more
     return data
-
-
-def processes(*words: str) -> list[int]:
-    """Return the ids of the processes whose command line contains all these words."""
-    found: list[int] = []
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            line = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if "python.exe" in line and all(word in line for word in words):
-            found.append(int(name))
-    return found
 
 
 def test_the_demo_finds_its_three_faults(windows: Windows) -> None:
@@ -143,33 +129,6 @@ def test_ten_thousand_calls_are_all_recorded(windows: Windows, tmp_path: Path) -
     assert (ran.returncode, ran.stdout) == (0, sent)
     await_recorded(trace)
     assert frames(trace) == {"client": sent, "server": sent}
-
-
-@pytest.mark.parametrize("who", ["the relay", "the recorder", "both"])
-def test_after_a_kill_nothing_is_lost(who: str, windows: Windows, tmp_path: Path) -> None:
-    trace = tmp_path / "t.jsonl"
-    with wrapped(windows, trace, windows.python, ECHO, "stay") as host:
-        pipe(host.stdin).write(PING % 1)
-        assert pipe(host.stdout).readline() == b"staying\r\n"
-        await_that(trace.exists)
-        recorders = processes("mcpproxy.recorder", str(tmp_path).replace("/", "\\"))
-        assert len(recorders) == 1
-        if who != "the relay":
-            os.kill(recorders[0], signal.SIGKILL)
-        if who == "the recorder":
-            assert b"recording to" in pipe(host.stderr).readline()
-            assert b"the recorder has stopped" in pipe(host.stderr).readline()
-            running = windows.mcpproxy("list", tmp_path, timeout_s=PATIENCE_S)
-            assert b"t.jsonl" in running.stdout
-            assert os.path.exists(journal.folder(str(trace))), "the relay still writes to it"
-        host.kill()
-    # Nothing but the relay ended the server, which never exits by itself.
-    await_that(lambda: not processes("echo.py stay", str(tmp_path)) and not processes(path(ECHO), "stay"))
-    if who != "the relay":
-        windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
-    await_recorded(trace)
-    assert frames(trace) == {"client": PING % 1, "server": b"staying\r\n"}
-    assert json.loads(trace.read_bytes().splitlines()[-1])["ending"] == "cut"
 
 
 class Server(BaseHTTPRequestHandler):
