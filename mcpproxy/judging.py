@@ -60,7 +60,7 @@ def judge(
             if type(event) is Frame or isinstance(event, RequestHead | ResponseHead):
                 places[event.seq] = trace.place
     # These attributes describe the latest reading of the trace: take them before ``_places_of`` reads again.
-    complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]))
+    complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]), *observer.left_out)
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
         places |= _places_of(trace, missing)

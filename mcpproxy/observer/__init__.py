@@ -4,6 +4,8 @@
 Equal events give equal findings at any time, because the judge uses no clock and no file.
 """
 
+from collections.abc import Sequence
+
 from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.observer.findings import FindingBuilder
@@ -11,6 +13,7 @@ from mcpproxy.observer.http_judge import HttpJudge
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure
 from mcpproxy.observer.message_judge import MessageJudge
 from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.protocol.schema.contracts import UNCHECKED
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
 
 __all__ = ["Observer"]
@@ -39,6 +42,8 @@ class Observer:
         memory_use = self._memory_use = MemoryUse()
         self.forgot = ""
         """A sentence that says at which frame the state was forgotten to save memory; empty if it was not."""
+        self.left_out: Sequence[str] = UNCHECKED
+        """What is not judged because a dependency cannot be loaded, one line for each."""
         self._messages = MessageJudge(
             build_findings, dispatch, memory_use, revision=revision, joined_late=joined_late, masked=redacted
         )

@@ -1,4 +1,4 @@
-"""The recorder as a command: ``python -m mcpproxy.recorder TRACE [--live MODE] [--quiet]``.
+"""The recorder as a command: ``python -m mcpproxy.recorder TRACE [OPTION...]``.
 
 The relay runs this command on systems without fork; users do not run it. Standard input is the pipe by which
 the relay wakes the recorder. The recorder writes its notes to standard error.
@@ -17,13 +17,14 @@ def main() -> None:
     parser.add_argument("trace")
     parser.add_argument("--live", choices=("text", "json", "off"), default="text")
     parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--admin", default="")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         os.set_blocking(NOTES_FD, False)
-    run(options.trace, 0, None, options.live, options.quiet)
+    run(options.trace, 0, None, options.live, options.quiet, options.admin)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,12 @@ set since."""
 
 def is_relay_alive(header: Header) -> bool:
     """Whether the relay that began this recording may still be running, as far as can be known."""
-    if sys.platform == "win32" or header.pid in (0, os.getpid()):
+    if header.pid in (0, os.getpid()):
         return False
     if time.monotonic_ns() < header.started_ns:
         return False  # the machine was booted since then
+    if sys.platform == "win32":
+        return _is_relay_by_handle(header)
     if not os.path.exists(f"{PROC}/self/stat"):
         return _is_relay_by_ps(header)
     if header.boot and header.boot != boot_id():
@@ -109,8 +111,27 @@ def _is_relay_by_ps(header: Header) -> bool:
     try:
         output = subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
         process_start = datetime.strptime(output.strip(), "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+    except (OSError, ValueError):
+        return True  # unknown, so it may be the relay
+    return _fits_start(process_start, header)
+
+
+def _is_relay_by_handle(header: Header) -> bool:
+    """Like ``is_relay_alive``, for Windows: ask the system when the process was started."""
+    from mcpproxy.recorder.windows_process import NotKnownError, start_time
+
+    try:
+        process_start = start_time(header.pid)
+    except NotKnownError:
+        return True  # it may be the relay
+    return process_start is not None and _fits_start(process_start, header)
+
+
+def _fits_start(process_start: datetime, header: Header) -> bool:
+    """Whether a process that started then may be the relay, as far as the clock of the machine tells."""
+    try:
         recording_start = datetime.fromisoformat(header.started_at)
         before_ns = (recording_start - process_start).total_seconds() * 1e9
-    except (OSError, ValueError, TypeError):
-        return True  # unknown, so it may be the relay
+    except (ValueError, TypeError):
+        return True
     return -_TOLERANCE_NS <= before_ns <= _LONGEST_START_NS + _TOLERANCE_NS

@@ -27,8 +27,9 @@ NAME: Final = "lock"
 class Lock:
     """A lock that is held from ``take`` until ``release`` or the end of the process."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, folder: str) -> None:
         self._fd = fd
+        self._folder = folder
 
     @classmethod
     def take(cls, folder: str, *, is_waiting: bool = False) -> "Lock | None":
@@ -48,7 +49,7 @@ class Lock:
             _lock(fd, is_waiting)
             # The previous holder may have deleted the journal and this file.
             if os.path.samestat(os.fstat(fd), journal_folder.stat(NAME)):
-                return cls(fd)
+                return cls(fd, folder)
         except OSError:
             pass  # another process holds the lock, or the file is deleted
         os.close(fd)
@@ -56,6 +57,9 @@ class Lock:
 
     def release(self) -> None:
         os.close(self._fd)
+        if sys.platform == "win32":
+            # Who deleted the journal could not delete this file, which was open.
+            _remove_last(self._folder)
 
 
 def is_held(folder: Folder) -> bool:
@@ -71,6 +75,16 @@ def is_held(folder: Folder) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def _remove_last(folder: str) -> None:
+    """Delete the lock file and its folder, if the lock file is all that is left of the journal."""
+    try:
+        if os.listdir(folder) == [NAME]:
+            os.unlink(os.path.join(folder, NAME))
+            os.rmdir(folder)
+    except OSError:  # another process has taken the lock, and will do this
+        pass
 
 
 def _open(folder: Folder) -> int:

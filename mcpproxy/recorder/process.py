@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from typing import Final
 
 from mcpproxy.base.visible import visible
@@ -63,6 +64,8 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         _follow(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
         outside_changes = writer.outside_changes()
+        if sys.platform == "win32":
+            reader.close()  # an open file cannot be deleted
         journal_reader.remove(folder)
     finally:
         reader.close()

@@ -138,7 +138,8 @@ class FilteredObserver:
 
     def __init__(self, options: RuleOptions) -> None:
         self.left_out: list[str] = []
-        """One line for each failed check: the codes of its rules, the frame where it failed, and why."""
+        """One line for each failed check: the codes of its rules, the frame where it failed, and why. Also
+        those of ``Observer.left_out``."""
         self._event: Event | None = None  # the event being judged
         self._runs_code = bool(options.folders)
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
@@ -150,7 +151,9 @@ class FilteredObserver:
         self._event = event
         takes = self._selection.takes
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
-            return [finding for finding in self._observer.observe(event) if takes(finding.rule)]
+            findings = [finding for finding in self._observer.observe(event) if takes(finding.rule)]
+        self.left_out += [line for line in self._observer.left_out if line not in self.left_out]
+        return findings
 
     @property
     def forgot(self) -> str:

@@ -1,7 +1,9 @@
 """Values against schemas: what does not fit is told where it stands; what cannot be judged is left alone."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
@@ -405,3 +407,20 @@ def test_after_many_values_the_library_is_faster() -> None:
         for _ in range(MAX_FAST_TESTS):
             assert ready.find_mismatches({"text": "a"}, text) == ()
         assert len(ready.find_mismatches({"text": 1}, text)) == 1
+
+
+def test_without_the_library_only_values_go_unchecked(tmp_path: Path) -> None:
+    (tmp_path / "jsonschema_rs.py").write_text("raise ImportError('DLL load failed')\n", encoding="utf-8")
+    recording = Path(__file__).parents[2] / "recordings" / "everything-http-2025-06-18.jsonl"
+    ran = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "check", recording],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert ran.stderr == ""
+    note = (
+        "incomplete: values are not checked against schemas: jsonschema_rs cannot be loaded (DLL load failed)"
+    )
+    assert ran.stdout.count(note) == 1

@@ -3,7 +3,7 @@
 ``python drive_http.py TRACE RECORDER CONNECT_S RECORDER_S LOOP FAULT OPTION...``.
 
 ``TRACE`` is where the journal goes (empty: none), ``RECORDER`` names a fake of drive.py or ``none``,
-``LOOP`` what makes the loop, ``FAULT`` one of faults.py.
+``LOOP`` what makes the loop (``portable``: the proxy for systems without fork), ``FAULT`` one of faults.py.
 """
 
 import sys
@@ -12,7 +12,7 @@ from typing import cast
 
 from mcpproxy.cli.commands import http as command
 from mcpproxy.relay.http import loop as loops
-from mcpproxy.relay.http import proxy
+from mcpproxy.relay.http import portable, proxy
 from mcpproxy.relay.http.route import Route, Router
 from mcpproxy.relay.journal import Journal
 from tests.relay import drive
@@ -40,8 +40,12 @@ def main(
     settings.connect_s = float(connect_s)
     settings.router = cast("Router", Faulty(settings.router))
     settings.recorder_s = float(recorder_s)
-    proxy.make_loop = getattr(loops, loop)
     journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
+    if loop == "portable":
+        proxy.make_loop = loops.SelectorLoop
+        follow = [sys.executable, drive.__file__, "follow"] if recorder != "none" else None
+        return portable.run(settings, listener, journal, follow)
+    proxy.make_loop = getattr(loops, loop)
     return proxy.run(settings, listener, journal, getattr(drive, recorder, None))
 
 

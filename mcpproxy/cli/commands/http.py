@@ -67,8 +67,6 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.
     """
     options = parse(argv)
-    if sys.platform == "win32":
-        _refuse("this needs fork, which Windows does not have", "run it in WSL or in a container")
     recording = options.recording
     make_proxy = None
     if enforced := recording.lists["--enforce"]:
@@ -87,13 +85,21 @@ def run(argv: list[str]) -> int:
         follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
         del page
 
-    recorder = record if journal else None
+    def serve() -> int:
+        if sys.platform != "win32":
+            return proxy.run(settings, listener, journal, record if journal else None)
+        from mcpproxy.relay.http import portable
+        from mcpproxy.relay.spawned_recorder import recorder_command
+
+        command = recorder_command(trace, recording.live, recording.is_quiet, options.admin)
+        return portable.run(settings, listener, journal, command if journal else None)
+
     if not journal or not sys.stdout.isatty() or recording.live != "text" or recording.is_quiet:
-        return proxy.run(settings, listener, journal, recorder)
+        return serve()
     from mcpproxy.cli.calls import http_lines
 
     lines = http_lines.start(trace)
-    code = proxy.run(settings, listener, journal, recorder)
+    code = serve()
     http_lines.finish(lines)
     return code
 

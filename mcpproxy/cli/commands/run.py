@@ -75,9 +75,10 @@ def run(argv: list[str]) -> int:
     trace, journal, greeting = options.begin(label, members)
 
     if sys.platform == "win32":
+        from mcpproxy.relay.spawned_recorder import recorder_command
         from mcpproxy.relay.stdio import threads
 
-        record = threads.recorder_command(trace, options.live, options.is_quiet) if journal else None
+        record = recorder_command(trace, options.live, options.is_quiet) if journal else None
         return threads.run(
             options.command,
             journal,

@@ -32,10 +32,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["LIMIT", "Contract", "Mismatch", "contract", "find_mismatches", "obstacle"]
+__all__ = ["LIMIT", "UNCHECKED", "Contract", "Mismatch", "contract", "find_mismatches", "obstacle"]
 
 LIMIT: Final = 20
 """The maximum number of mismatches reported for one value."""
+
+UNCHECKED: Final[list[str]] = []
+"""A sentence that says why values are not checked, once the library was needed and could not be loaded."""
 
 MAX_SCHEMA_BYTES: Final = 128 * 1024
 
@@ -210,8 +213,14 @@ _UNEXPLAINED: Final = Mismatch("", "does not fit the schema")
 
 
 def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
-    """Return the library's validator; ``None`` if the schema is invalid."""
-    import jsonschema_rs as js  # imported here: it takes 12 ms, and sessions without schemas do not need it
+    """Return the library's validator; ``None`` if the schema is invalid, or the library cannot be loaded."""
+    if UNCHECKED:
+        return None
+    try:
+        import jsonschema_rs as js  # here: it takes 12 ms, and sessions without schemas do not need it
+    except ImportError as fault:  # there is no build for this system, or a library of the system is too old
+        UNCHECKED.append(f"values are not checked against schemas: jsonschema_rs cannot be loaded ({fault})")
+        return None
 
     kinds: dict[Dialect, type[Validator]] = {
         "draft-04": js.Draft4Validator,

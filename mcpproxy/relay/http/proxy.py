@@ -170,8 +170,7 @@ class Proxy:
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
-        self.stderr_log = StderrLog(self.loop, settings.is_quiet)
-        self._wakeup_r, self._wakeup_w = _catch_signals()
+        self._open_streams(settings.is_quiet)
         self._resolver = Resolver(self._wake, self._on_fault)
         self.dialer = Dialer(self.loop, self.timers, self._resolver, settings.tls_up, settings.connect_s)
         self._tls = settings.tls_down
@@ -197,6 +196,11 @@ class Proxy:
                 pass  # the disk is full; then a kill may lose the last chunk
         self.loop.watch(self._wakeup_r, READ, self._on_wakeup)
         self.loop.watch(listener.fileno(), READ, self._on_listener)
+
+    def _open_streams(self, is_quiet: bool) -> None:
+        """Open what a system without fork has in another form: stderr, and the way to wake the loop."""
+        self.stderr_log = StderrLog(self.loop, is_quiet)
+        self._wakeup_r, self._wakeup_w = _catch_signals()
 
     def attach_recorder(self, recorder: Recorder) -> None:
         """Wake this recorder from now on, and forward its lines to stderr."""
@@ -236,16 +240,23 @@ class Proxy:
             self._journal.append(journals.EXIT, now_ns, exit_payload(0))
             unwritten = self._journal.close(now_ns)
             self.record = self.keep_until_journaled = _discard
-        if self._recorder is not None:
-            self._await_recorder(self._recorder, unwritten)
+        self._leave_recorder(unwritten)
 
-    def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
+    def _leave_recorder(self, unwritten: bytes) -> None:
+        """Tell the recorder, if there is one, that the proxy is done, and wait a moment for it."""
+        recorder = self._recorder
+        if recorder is None:
+            return
         recorder.leave(unwritten)
         self._recorder = None
         try:
             os.kill(recorder.pid, signal.SIGCONT)
         except ProcessLookupError:
             pass
+        self._await_notes()
+
+    def _await_notes(self) -> None:
+        """Forward the last notes of the recorder."""
         deadline = time.monotonic() + self._recorder_s
         while self.stderr_log.has_notes and not self._is_stop_repeated:
             left_s = deadline - time.monotonic()
@@ -359,10 +370,14 @@ class Proxy:
             if number == signal.SIGCHLD:
                 self._reap()
             elif number in ENDING:
-                self._is_stop_repeated = self._is_stopped
-                self._is_stopped = True
-                self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
+                self._stop(number)
         self._resolver.deliver()
+
+    def _stop(self, number: int) -> None:
+        """Handle a signal to stop."""
+        self._is_stop_repeated = self._is_stopped
+        self._is_stopped = True
+        self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
 
     def _reap(self) -> None:
         recorder = self._recorder

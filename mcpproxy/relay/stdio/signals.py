@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the module signal only adds enums, for 4 ms of start-up
 
-ENDING: Final[dict[int, str]] = {
-    signal.SIGINT: "SIGINT",
-    signal.SIGTERM: "SIGTERM",
-    signal.SIGHUP: "SIGHUP",
-}
+
+def _existing(*names: str) -> dict[int, str]:
+    """Return those of the signals that this system has."""
+    return {getattr(signal, name): name for name in names if hasattr(signal, name)}
+
+
+ENDING: Final = _existing("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 """The signals that ask a proxy to end, with their names in the recording."""
 
 _NAMES: Final = (
@@ -42,19 +44,16 @@ _NAMES: Final = (
     *("SIGWINCH", "SIGTSTP", "SIGCONT", "SIGINFO"),
 )
 
-FORWARDED: Final[dict[int, str]] = {
-    **ENDING,
-    **{getattr(signal, name): name for name in _NAMES if hasattr(signal, name)},
-}
+FORWARDED: Final = {**ENDING, **_existing(*_NAMES)}
 """The signals that are forwarded to the server, except real-time ones, with their names."""
 
-LEAVING: Final = (*ENDING, signal.SIGQUIT)
+LEAVING: Final = (*ENDING, *_existing("SIGQUIT"))
 """The signals that a host sends when it wants the server to exit."""
 
-IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+IGNORED: Final = tuple(_existing("SIGPIPE", "SIGXFSZ"))
 """The signals that Python ignores. The server must start with the default action for them."""
 
-_GROUP_SIGNALS: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH)
+_GROUP_SIGNALS: Final = tuple(_existing("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH"))
 """The signals that a terminal sends to its whole foreground group."""
 
 _SI_KERNEL: Final = 0x80  # the code of a signal that no process sent

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Final
 from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code, start_failure
+from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,15 +29,6 @@ if TYPE_CHECKING:
     from mcpproxy.relay.journal import Journal
 
 CHUNK_BYTES: Final = 64 << 10
-
-
-def recorder_command(trace: str, live: str, quiet: bool) -> list[str]:
-    """Return the command that starts a recorder for ``trace``.
-
-    Each byte in the recorder's stdin wakes the recorder. It writes its notes (lines for the user) to stderr.
-    ``live`` is how it reports findings there: ``text``, ``json`` or ``off``.
-    """
-    return [sys.executable, "-m", "mcpproxy.recorder", trace, "--live", live, *(["--quiet"] if quiet else [])]
 
 
 def run(
@@ -83,9 +76,8 @@ class ThreadedRelay:
         self.quiet = quiet
         self.lock = threading.RLock()  # reentrant: the journal may call say() while it appends
         self.changed = threading.Event()  # the server has exited, or a deadline for it was set
-        self.appended = threading.Event()
         self.server: subprocess.Popen[bytes] | None = None
-        self.recorder: subprocess.Popen[bytes] | None = None
+        self.recorder: SpawnedRecorder | None = None
         self.notes: threading.Thread | None = None
         self.output: list[threading.Thread] = []
         self.host_gone = False
@@ -103,14 +95,12 @@ class ThreadedRelay:
         Raises:
             OSError: the program does not exist or cannot be run.
         """
-        pipe = subprocess.PIPE
-        server = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=False)
+        server = _start(command)
         assert server.stdin is not None
         assert server.stdout is not None
         assert server.stderr is not None
         self.server = server
-        for number in _forwarded():
-            signal.signal(number, lambda number, _: self._forward(number))
+        self._receive_signals()
         stdin, stdout, stderr = server.stdin, server.stdout, server.stderr
         _start_thread(lambda: self._client_to_server(stdin))
         _start_thread(self._wait)
@@ -121,20 +111,12 @@ class ThreadedRelay:
 
     def start_recorder(self, command: list[str]) -> None:
         """Start the recorder, and the thread that forwards its notes to stderr."""
-        pipe = subprocess.PIPE
         try:
-            recorder = subprocess.Popen(
-                command, bufsize=0, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe
-            )
+            self.recorder = recorder = SpawnedRecorder(command)
         except OSError as error:
             self.say(f"no recorder ({error.strerror}); the next mcpproxy command completes the trace")
             return
-        assert recorder.stdin is not None
-        assert recorder.stderr is not None
-        wake, notes = recorder.stdin, recorder.stderr
-        self.recorder = recorder
-        _start_thread(lambda: self._wake(wake))
-        self.notes = _start_thread(lambda: self._pass_notes(notes))
+        self.notes = _start_thread(lambda: self._pass_notes(recorder.notes))
 
     def wait(self) -> int:
         """Wait until the server has exited, and return its exit code. If the host is gone, end the server."""
@@ -150,15 +132,14 @@ class ThreadedRelay:
 
     def finish(self, code: int | None) -> None:
         """Close the journal and our stdout, then wait a moment for the recorder to complete the trace."""
-        now_ns = time.monotonic_ns()
+        now_ns = _now_ns()
         self._record(journals.EXIT, now_ns, exit_payload(code))
         with self.lock:
             self.finished = True
-            if self.journal is not None:
-                self.journal.close(now_ns)
+            unwritten = b"" if self.journal is None else self.journal.close(now_ns)
         _release(1)
-        self.appended.set()  # _wake then closes the pipe, which tells the recorder of the end
-        if self.notes is not None:
+        if self.recorder is not None and self.notes is not None:
+            self.recorder.leave(unwritten)
             self.notes.join(RECORDER_S)
             if self.notes.is_alive():
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
@@ -172,7 +153,7 @@ class ThreadedRelay:
 
     def _client_to_server(self, stdin: IO[bytes]) -> None:
         if self._copy(0, stdin.fileno(), journals.CLIENT):
-            self._record(journals.CLIENT_EOF, time.monotonic_ns())
+            self._record(journals.CLIENT_EOF, _now_ns())
             self.client_ended = True
         else:
             _release(0)  # the server does not read any more, so the client must get a broken pipe
@@ -181,7 +162,7 @@ class ThreadedRelay:
 
     def _server_to_client(self, stdout: IO[bytes]) -> None:
         if self._copy(stdout.fileno(), 1, journals.SERVER):
-            self._record(journals.SERVER_EOF, time.monotonic_ns())
+            self._record(journals.SERVER_EOF, _now_ns())
             _release(1)
         else:
             self.host_gone = True
@@ -190,28 +171,19 @@ class ThreadedRelay:
 
     def _server_to_stderr(self, stderr: IO[bytes]) -> None:
         if self._copy(stderr.fileno(), 2, journals.STDERR):
-            self._record(journals.STDERR_EOF, time.monotonic_ns())
+            self._record(journals.STDERR_EOF, _now_ns())
         _close(stderr)
 
-    def _pass_notes(self, notes: IO[bytes]) -> None:
-        while data := _read(notes.fileno()):
+    def _pass_notes(self, notes: int) -> None:
+        while data := _read(notes):
             _write_all(2, data)
         if not self.finished:
             self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
 
-    def _wake(self, wake: IO[bytes]) -> None:
-        """Wake the recorder for each new record. If it hangs, only this thread waits for the full pipe."""
-        while not self.finished:
-            self.appended.wait()
-            self.appended.clear()
-            if not _write_all(wake.fileno(), journals.WAKE):
-                return
-        _close(wake)
-
     def _copy(self, source: int, sink: int, kind: int) -> bool:
         """Forward until ``source`` ends (true) or nobody reads ``sink`` any more (false)."""
         while data := _read(source):
-            self._record(kind, time.monotonic_ns(), data)
+            self._record(kind, _now_ns(), data)
             if not _write_all(sink, data):
                 return False
         return True
@@ -221,7 +193,8 @@ class ThreadedRelay:
             if self.journal is None or self.finished:
                 return
             self.journal.append(kind, at_ns, payload)
-        self.appended.set()
+        if self.recorder is not None:
+            self.recorder.wake()
 
     # The life of the server.
 
@@ -231,10 +204,26 @@ class ThreadedRelay:
         self.server.wait()
         self.changed.set()
 
+    def _receive_signals(self) -> None:
+        """Handle signals in a thread. On Windows, none interrupts the main thread while that waits."""
+        reader, writer = socket.socketpair()
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        for number in _forwarded():
+            signal.signal(number, _do_nothing)
+
+        def receive() -> None:
+            with writer:  # keeps the socket open as long as the thread runs
+                while numbers := reader.recv(64):
+                    for number in numbers:
+                        self._forward(number)
+
+        _start_thread(receive)
+
     def _forward(self, number: int) -> None:
         """Handle a signal: record it, and forward it to the server."""
         self.signalled = True
-        self._record(journals.SIGNAL, time.monotonic_ns(), signal.Signals(number).name.encode())
+        self._record(journals.SIGNAL, _now_ns(), signal.Signals(number).name.encode())
         self.terminated = self.terminated or number == signal.SIGTERM
         if sys.platform != "win32":  # on Windows the console sends the signal to the server as well
             self._kill(number)
@@ -270,6 +259,37 @@ def _forwarded() -> list[int]:
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    """The handler of every signal. It does nothing, because a thread gets the number."""
+
+
+def _now_ns() -> int:
+    """Return the time by the clock of the journal."""
+    return _CLOCK_OFFSET_NS + time.perf_counter_ns()
+
+
+# On Windows, time.monotonic only counts ticks of 16 ms.
+_CLOCK_OFFSET_NS: Final = time.monotonic_ns() - time.perf_counter_ns()
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start the server with pipes for its three streams.
+
+    Raises:
+        OSError: the program does not exist or cannot be run.
+    """
+    pipe = subprocess.PIPE
+    if sys.platform != "win32":
+        return subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=False)
+    from mcpproxy.relay.stdio import job_object, windows_command
+
+    program, line = windows_command.prepare(command)
+    # With close_fds, the server gets its three streams only. It must not keep those of the host open.
+    server = subprocess.Popen(line, bufsize=0, executable=program, stdin=pipe, stdout=pipe, stderr=pipe)
+    job_object.bind(int(server._handle))  # pyright: ignore # no public name for it
+    return server
 
 
 def _start_thread(work: Callable[[], None]) -> threading.Thread:

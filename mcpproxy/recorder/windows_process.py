@@ -1,0 +1,46 @@
+"""What Windows knows about a process by its id.
+
+Source: https://learn.microsoft.com/en-us/windows/win32/api/processthreadsapi/nf-processthreadsapi-getprocesstimes
+"""
+
+import ctypes
+from ctypes import wintypes
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+_QUERY_LIMITED_INFORMATION: Final = 0x1000
+_ACCESS_DENIED: Final = 5
+_EPOCH: Final = datetime(1601, 1, 1, tzinfo=UTC)
+"""The system counts tenths of microseconds since then."""
+
+
+class NotKnownError(Exception):
+    """The process exists, but belongs to somebody else."""
+
+
+def start_time(process_id: int) -> datetime | None:
+    """Return when a process was started; ``None`` if it does not run.
+
+    Raises:
+        NotKnownError: this user may not know.
+    """
+    # ctypes has no types for what a library contains, and these functions on Windows only.
+    kernel32: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
+    kernel32.OpenProcess.restype = wintypes.HANDLE
+    kernel32.GetProcessTimes.argtypes = (wintypes.HANDLE, *[ctypes.POINTER(wintypes.FILETIME)] * 4)
+    kernel32.CloseHandle.argtypes = (wintypes.HANDLE,)
+    handle = kernel32.OpenProcess(_QUERY_LIMITED_INFORMATION, False, process_id)
+    if not handle:
+        if vars(ctypes)["get_last_error"]() == _ACCESS_DENIED:
+            raise NotKnownError
+        return None
+    try:
+        start, end, in_kernel, in_program = (wintypes.FILETIME() for _ in range(4))
+        times = (ctypes.byref(time) for time in (start, end, in_kernel, in_program))
+        if not kernel32.GetProcessTimes(handle, *times):
+            raise NotKnownError
+    finally:
+        kernel32.CloseHandle(handle)
+    if end.dwHighDateTime or end.dwLowDateTime:  # it has ended, and somebody holds a handle
+        return None
+    return _EPOCH + timedelta(microseconds=(start.dwHighDateTime << 32 | start.dwLowDateTime) // 10)

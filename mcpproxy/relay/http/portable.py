@@ -1,0 +1,190 @@
+"""The proxy for systems that have no fork and wait for sockets only (Windows).
+
+It is the proxy of ``proxy.py`` but for what is no socket there. The recorder is a program of its own. Threads
+write to stderr and read the recorder's notes, because a pipe cannot be waited for together with sockets. They
+and the signal handlers wake the loop through a pair of sockets.
+
+The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its upstream.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import threading
+
+from mcpproxy.base.visible import visible
+from mcpproxy.relay.http.proxy import Proxy, Settings
+from mcpproxy.relay.http.stderr_log import StderrLog
+from mcpproxy.relay.spawned_recorder import SpawnedRecorder
+from mcpproxy.relay.stdio.signals import ENDING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    from mcpproxy.relay.journal import Journal
+
+_CHUNK_BYTES: Final = 64 << 10
+_PENDING_LINES: Final = 1000
+"""How many lines may wait for the reader of stderr; further lines are dropped."""
+
+_LAST_LINES_S: Final = 1.0
+"""How long the reader of stderr may take for the last lines."""
+
+
+def run(
+    settings: Settings, listener: socket.socket, journal: Journal | None, recorder: list[str] | None
+) -> int:
+    """Serve until a signal to stop arrives. Return the exit code, which is 0.
+
+    Arguments and result are those of ``mcpproxy.relay.http.proxy.run``, except ``recorder``: the command that
+    starts the recorder.
+    """
+    proxy = PortableProxy(settings, listener, journal)
+    if recorder is not None:
+        try:
+            proxy.attach_spawned(SpawnedRecorder(recorder))
+        except OSError as fault:
+            proxy.stderr_log.say(
+                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
+            )
+    for greeting in settings.greetings:
+        proxy.stderr_log.say(greeting)
+    proxy.serve()
+    proxy.finish()
+    proxy.log.close()
+    return 0
+
+
+class PortableProxy(Proxy):
+    """The proxy, with threads and sockets in the place of descriptors."""
+
+    def _open_streams(self, is_quiet: bool) -> None:
+        self._wakeup_socket, self._wakeup_writer = socket.socketpair()
+        for end in (self._wakeup_socket, self._wakeup_writer):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
+        for number in ENDING:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, _do_nothing)
+        self._wakeup_r = self._wakeup_socket.fileno()
+        self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
+        self._spawned: SpawnedRecorder | None = None
+
+    def attach_spawned(self, recorder: SpawnedRecorder) -> None:
+        """Wake this recorder from now on, and forward its lines to stderr."""
+        self._spawned = recorder
+        self.log.forward_notes(recorder.notes, self._on_recorder_gone)
+        append, wake = self.record, recorder.wake
+
+        def record(kind: int, at_ns: int, payload: bytes, number: int) -> None:
+            append(kind, at_ns, payload, number)
+            wake()
+
+        self.record = record
+
+    def _on_wakeup(self, events: int) -> None:
+        del events
+        try:
+            numbers = self._wakeup_socket.recv(64)
+        except BlockingIOError:
+            return
+        for number in numbers:
+            if number in ENDING:
+                self._stop(number)
+        self.log.deliver()
+        self._resolver.deliver()
+
+    def _wake(self) -> None:
+        try:
+            self._wakeup_writer.send(b"\0")
+        except BlockingIOError:  # the buffer is full, so the loop wakes up anyway
+            pass
+
+    def _leave_recorder(self, unwritten: bytes) -> None:
+        if self._journal is not None:
+            # This was the last reference to the crash buffer. A file that is mapped cannot be deleted.
+            self._journal.on_loss = _ignore_loss
+        if self._spawned is not None:
+            self._spawned.leave(unwritten)
+            self._await_notes()
+
+
+class ThreadedLog(StderrLog):
+    """Like ``StderrLog``: lines for stderr, which a thread writes. ``wake`` wakes the loop."""
+
+    # It shares no code with StderrLog, so it does not call its constructor.
+    def __init__(self, wake: Callable[[], None], is_quiet: bool) -> None:
+        self._wake = wake
+        self._is_quiet = is_quiet
+        self._lines: queue.Queue[bytes | None] = queue.Queue(_PENDING_LINES)
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
+        self._reader: threading.Thread | None = None
+        self._on_notes_end: Callable[[], None] = lambda: None
+
+    def say(self, text: str) -> None:
+        """Write one line, never in the middle of another."""
+        if not self._is_quiet:
+            self._add(f"mcpproxy: {visible(text)}\n".encode())
+
+    def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
+        """Forward all bytes from the pipe ``notes``; ``on_end`` is called at the end of the pipe."""
+        self._on_notes_end = on_end
+        self._reader = threading.Thread(target=self._read, args=(notes,), daemon=True)
+        self._reader.start()
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether the recorder may still write notes."""
+        return self._reader is not None
+
+    def deliver(self) -> None:
+        """Call ``on_end`` if the notes have ended. Only the thread of the loop may call this."""
+        if self._reader is not None and not self._reader.is_alive():
+            self._reader = None
+            self._on_notes_end()
+
+    def close(self) -> None:
+        """Wait a moment until the last lines are written."""
+        self._add(None)
+        self._writer.join(_LAST_LINES_S)
+
+    def _add(self, line: bytes | None) -> None:
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            pass
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            rest = memoryview(line)
+            try:
+                while rest:
+                    rest = rest[os.write(2, rest) :]
+            except OSError:
+                pass  # nobody reads stderr any more
+
+    def _read(self, notes: int) -> None:
+        try:
+            while data := os.read(notes, _CHUNK_BYTES):
+                self._add(data)
+        except OSError:
+            pass
+        threading.Thread(target=self._announce_end, args=(threading.current_thread(),), daemon=True).start()
+
+    def _announce_end(self, reader: threading.Thread) -> None:
+        reader.join()  # so that ``deliver`` sees that it has ended
+        self._wake()
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    """The handler of every signal. It does nothing, because the number is in the sockets already."""
+
+
+def _ignore_loss(client: int, server: int, stderr: int) -> None:
+    del client, server, stderr

@@ -1,0 +1,1 @@
+"""mcpproxy on Windows, as far as Wine shows it."""

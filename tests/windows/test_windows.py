@@ -1,0 +1,281 @@
+"""What mcpproxy promises, kept on Windows: each test is one line of that promise, played under Wine."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO, Final
+
+import pytest
+
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import Frame, Sender
+from mcpproxy.trace.reader import read_trace
+from tests.relay.test_fidelity import STREAMS
+from tests.windows.arguments import HOSTILE
+from tests.windows.wine import Windows, path
+
+HERE: Final = Path(__file__).parent
+ECHO: Final = HERE / "echo.py"
+RECORDING: Final = HERE.parents[1] / "recordings" / "everything-http-2025-06-18.jsonl"
+PING: Final = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
+PATIENCE_S: Final = 60
+"""A recorder of Windows takes seconds to start under Wine, and more where other tests run."""
+
+KINDS: Final = {about: sent for about, sent in STREAMS.items() if "32 MiB" not in about}
+
+
+def await_that(holds: Callable[[], bool]) -> None:
+    """Wait until a condition outside of this process holds, which nothing announces."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def await_recorded(trace: Path) -> None:
+    await_that(lambda: trace.exists() and not os.path.exists(journal.folder(str(trace))))
+
+
+def frames(trace: Path) -> dict[Sender, bytes]:
+    """Return the bytes of each side in a recording."""
+    parts: dict[Sender, list[bytes]] = {"client": [], "server": []}
+    for event in read_trace(str(trace)).events():
+        if isinstance(event, Frame):
+            parts[event.sender].append(event.raw + (b"\n" if event.terminated else b""))
+    return {sender: b"".join(raw) for sender, raw in parts.items()}
+
+
+@contextmanager
+def wrapped(windows: Windows, trace: Path, *server: str | Path) -> Generator[subprocess.Popen[bytes]]:
+    with windows.start(windows.python, "-m", "mcpproxy", "--trace", trace, "--", *server) as host:
+        yield host
+        host.kill()
+
+
+def pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+def read_exactly(stream: IO[bytes], size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := stream.read(size - len(data))):
+        data += more
+    return data
+
+
+def test_the_demo_finds_its_three_faults(windows: Windows) -> None:
+    ran = windows.mcpproxy("demo", timeout_s=PATIENCE_S)
+    out = ran.stdout.decode(errors="replace")
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert re.findall(r"error ([A-Z]+-\d+)", out) == ["SCHEMA-004", "STDIO-002", "PROTO-007"]
+    assert "the server exited with 0" in out
+
+
+def test_every_kind_of_bytes_passes_and_is_recorded(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    with wrapped(windows, trace, windows.python, ECHO) as host:
+        for about, sent in KINDS.items():
+            writer = threading.Thread(target=pipe(host.stdin).write, args=(sent,))
+            writer.start()
+            assert read_exactly(pipe(host.stdout), len(sent)) == sent, about
+            writer.join()
+        pipe(host.stdin).close()
+        assert pipe(host.stdout).read() == b""
+        assert host.wait() == 0
+    await_recorded(trace)
+    everything = b"".join(KINDS.values())
+    assert frames(trace) == {"client": everything, "server": everything}
+
+
+ENDS: Final[dict[str, tuple[tuple[str | Path, ...], int, str]]] = {
+    "its own code": ((ECHO, "exit", "3"), 3, "exited"),
+    "a large code": ((ECHO, "exit", "255"), 255, "exited"),
+    "the end of stdin": ((ECHO,), 0, "exited"),
+}
+
+
+@pytest.mark.parametrize(("server", "code", "ending"), ENDS.values(), ids=ENDS)
+def test_the_end_of_the_server_is_ours(
+    server: tuple[str | Path, ...], code: int, ending: str, windows: Windows, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.jsonl"
+    ran = windows.mcpproxy("--trace", trace, "--", windows.python, *server, timeout_s=PATIENCE_S)
+    assert (ran.returncode, ran.stdout) == (code, b"")
+    await_recorded(trace)
+    closing = json.loads(trace.read_bytes().splitlines()[-1])
+    assert (closing["ending"], closing["exit_code"]) == (ending, code)
+
+
+def test_a_command_that_does_not_exist(windows: Windows, tmp_path: Path) -> None:
+    ran = windows.mcpproxy("--trace", tmp_path / "t.jsonl", "--", "no-such-server", timeout_s=PATIENCE_S)
+    assert ran.returncode == 127
+    assert b"mcpproxy: no-such-server: no such command; check its spelling and PATH" in ran.stderr
+
+
+def test_ten_thousand_calls_are_all_recorded(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    sent = b"".join(PING % number for number in range(10_000))
+    ran = windows.mcpproxy("--trace", trace, "--", windows.python, ECHO, given=sent, timeout_s=PATIENCE_S)
+    assert (ran.returncode, ran.stdout) == (0, sent)
+    await_recorded(trace)
+    assert frames(trace) == {"client": sent, "server": sent}
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers a POST with an empty result, and a GET with a stream of events."""
+
+    protocol_version = "HTTP/1.1"
+    EVENTS = 20
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": {}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for _ in range(self.EVENTS):
+            event = b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def test_http_with_fifty_streams(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/mcp"
+    proxy = windows.start(
+        windows.python, "-m", "mcpproxy", "http", url, "--listen", "127.0.0.1:0", "--trace", trace
+    )
+    listening = re.search(rb"listening on http://127.0.0.1:(\d+)/mcp", pipe(proxy.stderr).readline())
+    assert listening is not None
+    port = int(listening[1])
+    answers: list[tuple[int, int]] = []
+
+    def stream() -> None:
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        client.request("GET", "/mcp", headers={"Accept": "text/event-stream"})
+        response = client.getresponse()
+        answers.append((response.status, response.read().count(b"data: ")))
+        client.close()
+
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    for number in range(20):
+        client.request("POST", "/mcp", PING % number, headers)
+        assert json.loads(client.getresponse().read())["id"] == number
+    client.close()
+    streams = [threading.Thread(target=stream) for _ in range(50)]
+    for one in streams:
+        one.start()
+    for one in streams:
+        one.join()
+    assert Counter(answers) == {(200, Server.EVENTS): 50}
+    await_that(trace.exists)
+    proxy.kill()
+    proxy.communicate()
+    server.shutdown()
+    server.server_close()
+    await_recorded(trace)
+    sent = Counter(event.sender for event in read_trace(str(trace)).events() if isinstance(event, Frame))
+    assert sent == {"client": 20, "server": 20 + 50 * Server.EVENTS}
+
+
+def test_check_says_what_it_could_not_judge(windows: Windows) -> None:
+    ran = windows.mcpproxy("check", RECORDING, timeout_s=PATIENCE_S)
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    out = ran.stdout.decode(errors="replace")
+    assert (
+        out.count("incomplete: values are not checked against schemas: jsonschema_rs cannot be loaded") == 1
+    )
+    assert "2 errors, 1 warning in 1 trace, 22 frames" in out
+
+
+def test_show_follows_a_session(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    with wrapped(windows, trace, windows.python, "-m", "mcpproxy.demo.server") as host:
+        await_that(trace.exists)
+        shown = windows.start(windows.python, "-m", "mcpproxy", "show", "--follow", trace)
+        pipe(host.stdin).write(PING % 1)
+        lines = (line.decode(errors="replace") for line in pipe(shown.stdout))
+        assert any("ping" in line for line in lines)
+        pipe(host.stdin).close()
+        assert any("exited with 0" in line for line in lines)
+        shown.kill()
+        shown.communicate()
+
+
+def test_a_recording_of_linux_replaces_a_server(windows: Windows) -> None:
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    recording = HERE.parents[1] / "recordings" / "everything-2025-06-18.jsonl"
+    ran = windows.mcpproxy("replay", "server", recording, given=ping, timeout_s=PATIENCE_S)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["id"] == 1
+
+
+def test_validate_probes_a_server(windows: Windows) -> None:
+    ran = windows.mcpproxy(
+        "validate", "--", windows.python, "-m", "mcpproxy.demo.server", timeout_s=2 * PATIENCE_S
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert b"SCHEMA-004" in ran.stdout
+
+
+# Wine's cmd.exe expands a percent sign for which the one of Windows has a way out (see ``windows_command``).
+# That it is Wine's: `cmd /c echo %%cd:~,%` prints nothing of the percent sign.
+EXPANDED_BY_WINE: Final = [argument for argument in HOSTILE if "%" in argument]
+
+
+@pytest.mark.parametrize("tool", ["program.exe", "tool.cmd", "tool.bat", "tool"])
+def test_hostile_arguments_arrive_as_given(tool: str, windows: Windows, tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    show = folder / "show.py"
+    show.write_text("import json, sys\nprint(json.dumps(sys.argv[1:]))\n", encoding="utf-8")
+    for name in ("tool.cmd", "tool.bat"):
+        (folder / name).write_text(f'@"{path(windows.python)}" "%~dp0show.py" %*\r\n', encoding="utf-8")
+    command = [windows.python, show] if tool == "program.exe" else [tool]
+    ran = windows.run(windows.python, HERE / "start_each.py", *command, cwd=folder, timeout_s=2 * PATIENCE_S)
+    assert ran.returncode == 0, ran.stderr
+    given = list(HOSTILE)
+    got = json.loads(ran.stdout)
+    if tool != "program.exe":
+        kept = [index for index, argument in enumerate(given) if argument not in EXPANDED_BY_WINE]
+        given, got = [given[index] for index in kept], [got[index] for index in kept]
+    assert [json.loads(line) for line in got] == [[argument, "end"] for argument in given]
+
+
+def test_a_script_that_windows_cannot_run_is_refused(windows: Windows, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("echo hello\n", encoding="utf-8")
+    ran = windows.mcpproxy("--", tmp_path / "script", cwd=tmp_path, timeout_s=PATIENCE_S)
+    assert ran.returncode in (126, 127)
+    said = [line for line in ran.stderr.decode(errors="replace").splitlines() if "script: " in line]
+    assert len(said) == 1
+
+
+def test_a_line_break_is_not_given_to_a_batch_file(windows: Windows, tmp_path: Path) -> None:
+    (tmp_path / "tool.cmd").write_text("@echo ran\r\n", encoding="utf-8")
+    ran = windows.mcpproxy("--", "tool", "a\r\nb", cwd=tmp_path, timeout_s=PATIENCE_S)
+    assert (ran.returncode, ran.stdout) == (126, b"")
+    assert b"tool: cannot be run (it is a batch file, to which no argument with a line break" in ran.stderr
