@@ -111,43 +111,40 @@ def remember_answer(context: MessageContext, history: History) -> None:
 # The call
 
 
-def mismatched_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
+def unfit_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a call with arguments that do not match the tool's inputSchema (TOOL-008).
 
-    For the client this is only an info: it is the server that should refuse such arguments.
+    For the client this is only an info: it is the server that should refuse such arguments. The first call of
+    a tool with a schema that no value can be checked against is reported, too (SCHEMA-006).
     """
-    params = context.contents
-    if history.has_gap or not is_shape_known(context.candidates) or not isinstance(params, dict):
-        return ()
-    name = params.get("name")
-    tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
-    if tool is None:
-        return ()
-    mismatches = _mismatches(tool, params, context.candidates[0], context.frame.raw)
-    if not mismatches:
-        return ()
-    fault = _first_mismatch(mismatches)
-    problem = f"client called {shown(name)} with arguments that break its inputSchema: {fault}"
-    pointer = f"{context.at}/params/arguments{mismatches[0].pointer}"
-    return (Violation("TOOL-008", "R-145", problem, pointer=pointer, related=(tool.seq,), at_most="info"),)
-
-
-def unusable_schema(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report the first call of a tool with a schema that no value can be checked against (SCHEMA-006)."""
     params = context.contents
     if history.has_gap or not is_shape_known(context.candidates) or not isinstance(params, dict):
         return ()
     name, tools = params.get("name"), listed(history, "tools/list")
     tool = tools.items.get(name) if isinstance(name, str) else None
-    if tool is None or name in tools.unchecked or len(tools.unchecked) >= MAX_ITEMS:
+    if tool is None:
         return ()
-    obstacles = tool.obstacles(context.candidates[0])
-    if not obstacles:
+    revision = context.candidates[0]
+    mismatches = _mismatches(tool, params, revision, context.frame.raw)
+    obstacles = tool.obstacles(revision)
+    if not mismatches and not obstacles:
         return ()
-    reasons = " and ".join(f"the {schema} cannot be used, because {why}" for schema, why in obstacles)
-    problem = f"mcpproxy does not check all values of {shown(name)}: {reasons}"
-    pointer = context.at + "/params/name"
-    return (Violation("SCHEMA-006", "D-007", problem, pointer=pointer, related=(tool.seq,), blame="server"),)
+    violations: list[Violation] = []
+    if mismatches:
+        fault = _first_mismatch(mismatches)
+        problem = f"client called {shown(name)} with arguments that break its inputSchema: {fault}"
+        pointer = f"{context.at}/params/arguments{mismatches[0].pointer}"
+        violations.append(
+            Violation("TOOL-008", "R-145", problem, pointer=pointer, related=(tool.seq,), at_most="info")
+        )
+    if obstacles and name not in tools.unchecked and len(tools.unchecked) < MAX_ITEMS:
+        reasons = " and ".join(f"the {schema} cannot be used, because {why}" for schema, why in obstacles)
+        problem = f"mcpproxy does not check all values of {shown(name)}: {reasons}"
+        pointer = context.at + "/params/name"
+        violations.append(
+            Violation("SCHEMA-006", "D-007", problem, pointer=pointer, related=(tool.seq,), blame="server")
+        )
+    return violations
 
 
 def _mismatches(
@@ -346,8 +343,7 @@ RESULT_RULES: Final = ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("TOOL-008",), mismatched_arguments, (Request,), ("tools/call",), sender=CLIENT),
-        Check(("SCHEMA-006",), unusable_schema, (Request,), ("tools/call",), sender=CLIENT),
+        Check(("TOOL-008", "SCHEMA-006"), unfit_arguments, (Request,), ("tools/call",), sender=CLIENT),
         Check(RESULT_RULES, unfit_result, (Response,), ("tools/call",), sender=SERVER, given=NOTED),
         Check(RESULT_RULES, unfit_result, (Response,), ("tasks/result",), sender=SERVER),
         Check(
