@@ -112,10 +112,10 @@ def remember_answer(context: MessageContext, history: History) -> None:
 
 
 def unfit_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a call with arguments that do not match the tool's inputSchema (TOOL-008).
+    """Report arguments that break a tool's inputSchema (TOOL-008), and an unusable schema (SCHEMA-006).
 
-    For the client this is only an info: it is the server that should refuse such arguments. The first call of
-    a tool with a schema that no value can be checked against is reported, too (SCHEMA-006).
+    Such arguments are only an info for the client: it is the server that should refuse them. An unusable
+    schema, which no value can be checked against, is reported at the first call of its tool.
     """
     params = context.contents
     if history.has_gap or not is_shape_known(context.candidates) or not isinstance(params, dict):
