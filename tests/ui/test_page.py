@@ -286,8 +286,11 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
         "import sys, json\n"
         "for line in sys.stdin:\n"
         "    asked = json.loads(line)\n"
+        "    answer = {'jsonrpc': '2.0', 'id': asked.get('id')}\n"
+        "    fault = {'error': {'code': -32000, 'message': 'no'}}\n"
         "    if asked.get('method') != 'hang' and 'id' in asked:\n"
-        "        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}), flush=True)\n"
+        "        answer |= fault if asked['method'] == 'fail' else {'result': {}}\n"
+        "        print(json.dumps(answer), flush=True)\n"
     )
     write(tmp_path / "older.jsonl", SITUATIONS["failed tool"])
     with served(tmp_path) as running:
@@ -322,6 +325,8 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             visitor.page.wait_for_selector(".scroller .row .c-outcome.waiting")
             first = visitor.page.locator(".c-latency.waiting").inner_text()
             expect(visitor.page.locator(".c-latency.waiting")).not_to_have_text(first)
+            asks(3, "fail")
+            expect(visitor.page.locator(".about .bad")).to_have_text("1 failed call")
             session.stdin.close()
             session.wait()
         expect(visitor.page.locator(".about .running")).to_have_count(0)
