@@ -1,7 +1,8 @@
 """Open any recording that a user names.
 
-If the session was killed, the trace is completed from its journal first. A recording of another program is
-imported. ``mcpproxy.trace.reader`` does neither: it reads a file as it is.
+If the session was killed, the trace is completed first from its journal, the folder beside the trace in which
+the relay keeps traffic that is not in the trace yet. A recording of another program is imported.
+``mcpproxy.trace.reader`` does neither: it reads a file as it is.
 """
 
 import os
@@ -33,7 +34,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     # Recovery removes the journal. A journal that still exists is in use by a recorder.
     is_recording = not trouble and os.path.lexists(journal.folder(first_file))
     if copied_file:
-        # The user sees the names of the original files; ``copy_folder`` is where they are read.
+        # The user sees the names of the original files, but the files in ``copy_folder`` are read.
         files = [
             os.path.join(os.path.dirname(first_file), os.path.basename(f))
             for f in chain.files_of(copied_file)
@@ -50,7 +51,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _recover(first_file: str) -> tuple[str, str]:
-    """Complete a recording from its journal. If they may not be changed, complete a copy of both.
+    """Complete a recording from its journal. If one of the two must not be changed, complete copies of them.
 
     Returns:
         The first file of the copy, and a note on the journal. Both are empty if the recording was completed
@@ -94,7 +95,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     name = os.fspath(path)
     first_file = chain.first_of(name)
     trace = _wait_for_trace(first_file, poll_s)
-    if type(trace) is not Trace or trace.is_copy:  # no recorder appends to it
+    if type(trace) is not Trace or trace.is_copy:  # no recorder appends to an import or to a copy
         yield from trace.events()
         return
     files = [first_file]
@@ -164,7 +165,8 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
 
 
 def _is_under_way(first_file: str) -> bool:
-    """Whether a recorder is still writing the trace ``first_file``. If it was killed, complete the trace.
+    """Whether a recorder is still writing the trace ``first_file``. If the recorder was killed, complete the
+    trace.
 
     Raises:
         TraceError: the trace cannot be completed.

@@ -17,11 +17,6 @@ NOT_DECLARED: Final = (
     "servers declare neither: only capabilities that were negotiated are to be used "
     "(2025-11-25, basic/lifecycle, Operation)."
 )
-IMPATIENT: Final = (
-    "The client asks a first process for its era and then ends that process by SIGTERM in the moment in "
-    "which it closes its stdin: it should close, wait for the exit, and only then signal "
-    "(2026-07-28, basic/transports/stdio, Shutdown)."
-)
 REMOVED: Final = (
     "Our script pings, subscribes and sets a log level whatever the revision, and the Python SDK lets it: "
     "2026-07-28 has none of these requests any more (2026-07-28, changelog, Major changes 4 and 5)."
@@ -41,11 +36,6 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("typescript 2 auto", "python 1"): NOT_DECLARED,
         ("python 1", "python 2"): NOT_DECLARED,
         ("typescript 1", "python 2"): NOT_DECLARED,
-    },
-    "STDIO-004": {
-        ("typescript 2 auto", "everything"): IMPATIENT,
-        ("typescript 2 auto", "python 1"): IMPATIENT,
-        ("typescript 2 auto", "python 2"): IMPATIENT,
     },
     "STAT-008": {("python 2 auto", "python 2"): REMOVED},
     "TOOL-006": dict.fromkeys(PAIRS, UNKNOWN_TOOL),

@@ -59,7 +59,9 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
 
 
 def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
-    """Replace the file ``path`` atomically by a new file with the content ``parts``. Links are not followed.
+    """Replace the file ``path`` atomically by a new file with the content ``parts``.
+
+    If ``path`` is a symbolic link, the link itself is replaced.
 
     Raises:
         OSError: the new file cannot be written. The old file is unchanged.

@@ -1,7 +1,7 @@
 """Lay out a JSON text over several lines, for people to read.
 
 The text is cut into tokens and never parsed, so numbers, the order of members and repeated names stay as
-they were sent. An object or array that is short stays on one line. Line feeds in a string become lines.
+they were sent. An object or array that is short stays on one line. A string is broken at its line feeds.
 """
 
 import re
@@ -12,13 +12,13 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.D
 _LINE_FEED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
 _INDENT: Final = "  "
 _DEEPEST: Final = 40
-"""From this depth on lines are not indented further, so that a deep value stays about as long as it is."""
+"""From this depth on lines are not indented further: deep nesting would make the text many times longer."""
 
 
 def laid_out(text: str, width: int = 80) -> Iterator[str]:
-    """Yield the lines of a JSON text; those that can be at most ``width`` columns wide are not broken.
+    """Yield the lines of a JSON text. An object or array that fits into ``width`` columns is not broken.
 
-    A text that is not JSON gives lines, too, with the same tokens.
+    A text that is not JSON is cut into tokens and lines in the same way.
     """
     tokens = _TOKEN.findall(text)
     ends, length_to = _brackets(tokens)
@@ -61,7 +61,10 @@ def laid_out(text: str, width: int = 80) -> Iterator[str]:
 
 
 def _brackets(tokens: list[str]) -> tuple[dict[int, int], list[int]]:
-    """Return where each bracket is closed, and the length of the text up to the end of each token."""
+    """Return where each opening bracket is closed, and the length of the text up to the end of each token.
+
+    Brackets are given by the indexes of their tokens.
+    """
     ends: dict[int, int] = {}
     opened: list[int] = []
     length_to: list[int] = []

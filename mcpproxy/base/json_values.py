@@ -1,7 +1,8 @@
 """Convert any value that a peer sent to JSON text.
 
-The ``json`` module refuses some values that were read: a number too large for a double was read as infinity,
-or the nesting is too deep. Such a part is replaced by words such as ``"an object"``. Everything else is kept.
+The ``json`` module refuses infinity and values that are nested too deeply. Both may come from a peer: a
+number too large for a double is read as infinity. Such a part is replaced by words such as ``"an object"``.
+Everything else is kept.
 """
 
 import json

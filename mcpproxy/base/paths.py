@@ -30,7 +30,8 @@ _LAUNCHERS = frozenset(
     )
 )
 _INLINE_CODE_OPTIONS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
-"""Per launcher, the option letters that are followed by code (``node -e '...'``); ``c`` for all others."""
+"""Per launcher, the option letters that are followed by code (``node -e '...'``). All other launchers have
+``c``."""
 
 _SECRET_PARTS = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
 """Every name of an option that takes a secret contains one of these parts. They are tested first, because the
@@ -147,7 +148,7 @@ def _takes_secret(option: str) -> bool:
         or not any(part in option.lower() for part in _SECRET_PARTS)
     ):
         return False
-    from mcpproxy.base.secret_names import names_secret  # few commands need it
+    from mcpproxy.base.secret_names import names_secret  # imported late, because few commands need it
 
     return names_secret(option)
 

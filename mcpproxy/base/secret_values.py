@@ -74,7 +74,10 @@ def names_credential(name: str) -> bool:
 
 
 def value_after(names: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that finds, in a text, one of these names, ``=`` or ``:``, and the value (a group)."""
+    """Return a pattern that finds one of these names, followed by ``=`` or ``:`` and a value.
+
+    The value is a group of the pattern.
+    """
     listed = "|".join(map(re.escape, names))
     return re.compile(
         rf"(?i)(?<![A-Za-z0-9_-])(?:{listed})[\"']? ?[=:] ?(?:\"([^\"]*)\"|'([^']*)'|([^\s\"',;&]+))"

@@ -74,7 +74,7 @@ def columns(text: str) -> int:
     """Return how many columns of a terminal ``text`` takes: characters of East Asia take two."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width  # most text needs it not
+    from unicodedata import combining, east_asian_width  # imported late: most text is ASCII
 
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 

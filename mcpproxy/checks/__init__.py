@@ -57,7 +57,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     lifecycle.FAMILY,
     capabilities.FAMILY,
     era.FAMILY,
-    # Requests that stand alone
+    # Stateless requests
     self_contained.FAMILY,
     discovery.FAMILY,
     error_codes.FAMILY,
@@ -126,7 +126,7 @@ SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
 
 def decided_rules() -> frozenset[str]:
     """Return the codes of all rules that some check can report."""
-    from mcpproxy.checks.opt_in import families
+    from mcpproxy.checks.opt_in import families  # imported here: most sessions run none of these checks
 
     return Dispatch((*FAMILIES, *families.FAMILIES)).rules.union(
         code for codes, _ in (*FRAME_CHECKS, *BATCH_CHECKS, *SPLIT_CHECKS) for code in codes

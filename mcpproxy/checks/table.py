@@ -46,5 +46,5 @@ def family_with_notes(
 
 
 def __getattr__(name: str) -> Any:
-    new_object = resolve_old_name(__name__, name, _NEW_PLACES)
+    new_object = resolve_old_name(__name__, name, _NEW_PLACES)  # This also warns that the name is old.
     return family_with_notes if name == "Family" else new_object

@@ -71,6 +71,22 @@ def one(named: str | None, *, tells: bool = True) -> str:
     return found[0]
 
 
+def place(named: str | None) -> str:
+    """Return the folder or the recording that ``named`` means; without a name the folder of all recordings.
+
+    Raises:
+        UsageError: it means nothing that exists.
+    """
+    if named is None:
+        return paths.state_dir()
+    if os.path.isdir(named) and not named.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
+        return named
+    path = one(named)
+    if not os.path.exists(path) and not os.path.isdir(f"{path}.journal"):
+        raise UsageError(path, "does not exist", "name a recording, or a folder of recordings")
+    return path
+
+
 def every(named: Sequence[str]) -> list[str]:
     """Return the recordings that the arguments ``named`` mean, each once; without any, the latest.
 

@@ -29,6 +29,7 @@ OPTIONS = (
     ("--label", "NAME", "what to call the server (default: {label})"),
     ("--live", "text|json|off", "how findings are written to stderr when they happen (default: text)"),
     ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
+    ("--ui", "", "serve a page that shows the session; its address is written to stderr"),
     (
         "--enforce",
         "RULE,...",
@@ -68,6 +69,7 @@ class RecordingOptions:
         self.live: Mode = "text"
         self.is_quiet = False
         self.app_errors = False
+        self.has_page = False
         self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
         self.rule_options: RuleOptions | None = None
 
@@ -91,6 +93,8 @@ class RecordingOptions:
                 self.is_quiet = True
             case "--app-errors":
                 self.app_errors = True
+            case "--ui":
+                self.has_page = True
             case "--rotate":
                 from mcpproxy.cli.rotate_option import rotation_member
 
@@ -115,6 +119,28 @@ class RecordingOptions:
             from mcpproxy.cli import recording_rules
 
             self.rule_options = recording_rules.rule_options(self.where, *lists, app_errors=self.app_errors)
+
+    def check_page(self) -> None:
+        """Refuse ``--ui`` where it cannot work.
+
+        Raises:
+            UsageError: its address could not be written, or there is no process to start it.
+        """
+        if self.has_page:
+            from mcpproxy.ui import beside
+
+            beside.check(self.where, is_quiet=self.is_quiet)
+
+    def start_page(self, trace: str) -> object:
+        """Start the page on the recording ``trace`` if ``--ui`` was given. The recorder calls this.
+
+        The page ends when the returned object is deleted, or this process has ended.
+        """
+        if not self.has_page:
+            return None
+        from mcpproxy.ui import beside
+
+        return beside.start(trace)
 
     def members(self) -> dict[str, str]:
         """Return the members of the START record for these options; each value is JSON text."""

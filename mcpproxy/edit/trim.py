@@ -2,8 +2,8 @@
 
 If a frame is kept, these are kept as well:
 
-- of a request its response, and of a response its request;
-- over HTTP all heads and frames of the exchange, but of a GET stream only the needed frames;
+- the response to it, or the request that it answers;
+- over HTTP all heads of its exchange, and all frames of that exchange, except those of a GET stream;
 - messages that the server sent while a kept request was open, with the responses to them;
 - the request to which a progress token or a subscription id belongs, and cancellations of a request;
 - the frame that issued an identifier (a cursor, a request state, a task id, an ACP session id) which the
@@ -105,10 +105,11 @@ class _DependencyIndex:
             for exchange in exchanges
         }
         self._conversation: Final = Conversation()
-        # (session, sender) -> frame -> those of its requests that are open
+        # (session, sender) -> frame -> the open requests in the frame
         self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
         self._issued: Final[dict[tuple[str, str], int]] = {}  # (session, issued identifier) -> frame
-        self._last_piece: Final[dict[tuple[int, Sender], int]] = {}  # stream -> frame that continues
+        # Stream -> the last frame, if that frame is a piece of a message and not its end.
+        self._last_piece: Final[dict[tuple[int, Sender], int]] = {}
         self._last_malformed: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():
             self._add(event)
@@ -263,14 +264,14 @@ class _DependencyIndex:
         while todo:
             seq = todo.pop()
             frame = self.frames.get(seq)
-            number = frame.exchange if frame else self.heads.get(seq)
-            if seq in kept or number is None:
+            exchange_number = frame.exchange if frame else self.heads.get(seq)
+            if seq in kept or exchange_number is None:
                 continue
             kept.add(seq)
             todo += frame.needs if frame else ()
-            exchange = self.exchanges.get(number)
-            if exchange is not None and number not in exchanges:
-                exchanges.add(number)
+            exchange = self.exchanges.get(exchange_number)
+            if exchange is not None and exchange_number not in exchanges:
+                exchanges.add(exchange_number)
                 todo += exchange.heads
                 todo += () if exchange.method == "GET" else exchange.frames
             session = frame.session if frame else exchange.session if exchange else ""

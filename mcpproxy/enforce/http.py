@@ -1,13 +1,14 @@
 """The HTTP proxy with enforced rules: each POST is held until it is judged.
 
-This module is imported only with ``--enforce``. A POST with a JSON body is held until it is complete. If it
-breaks an enforced rule, the proxy answers it with a JSON-RPC error and closes the connection, and the server
-never sees it. Everything else is forwarded unchanged. The HTTP status of the answer is the one that a server
-would send: 200 in a revision with sessions, 400 in a revision without.
+This module is imported only with ``--enforce``. A POST with a JSON body is held until it is complete, and an
+``Enforcer`` judges it. If the POST breaks an enforced rule, the proxy answers it with a JSON-RPC error and
+closes the connection, and the server never sees the POST. Everything else is forwarded unchanged. The answer
+has the HTTP status that a server would send: 200 in a revision with sessions, 400 in a revision without.
 
-The ``Enforcer`` has to see the whole session. So every journal record (a kind, a time and a payload) is also
-passed to an ``HttpAssembly`` here, which turns the records into events. The recorder does the same in its own
-process. The bytes of a held request are passed to the ``HttpAssembly`` before they are journaled.
+The proxy copies all traffic into the journal, from which the recorder, another process, makes the trace. The
+``Enforcer`` has to see the whole session. So every journal record (a kind, a time and a payload) is also
+passed to an ``HttpAssembly`` here, which turns the records into events, as the recorder does. The bytes of a
+held request are passed to the ``HttpAssembly`` before they are journaled.
 
 *Limits.* A body over ``LIMIT_BYTES``, or one whose client waits for ``100 Continue``, is forwarded without
 being judged, and a note in the trace says so. If the ``Enforcer`` raises, that is a fault of ours: from then
@@ -75,7 +76,11 @@ class EnforcingProxy(Proxy):
         return self._judge_record(journals.CLIENT, at_ns, data, number)
 
     def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """Store a payload in the crash buffer before it is forwarded; journal it now if it is too long."""
+        """Keep a payload in the crash buffer until it is journaled, because it may be forwarded before that.
+
+        The crash buffer is a file from which the recorder takes the payload if the proxy is killed. A payload
+        that is too long for the crash buffer is journaled now.
+        """
         if len(payload) <= LONGEST_BYTES:
             self._store_until_journaled(kind, at_ns, payload, number)
             return
@@ -199,7 +204,7 @@ class EnforcingTunnel(Tunnel):
             check_beginning(buffer[position:])
             return position
         route = self._proxy.router.route(buffer[position:end])
-        if route.is_last:
+        if route.is_last:  # a CONNECT or an upgrade: the bytes after it may not be HTTP
             self._forwards_all = True
             return len(buffer)
         self._body_counter = body_counter(route.length)
@@ -239,6 +244,7 @@ class EnforcingTunnel(Tunnel):
         return reply(status, why, has_body=has_body, body=body)
 
     def _on_client_end(self, now: int) -> None:
+        # A request that ends early cannot be judged, so its bytes are forwarded.
         held = b"".join(self._request or ()) + self._head
         self._request, self._head, self._forwards_all = None, b"", True
         if held:

@@ -2,7 +2,7 @@
 
 Only a request can be refused, because only a request gets an answer. A rule can be enforced if one of its
 checks applies only to requests: the result of such a check is known before the request is forwarded. If the
-rule has other checks too, what they find is only reported, as without enforcement.
+rule has other checks too, their findings are only reported, as without enforcement.
 
 A batch is refused as a whole, so that the receiver does not get a part of it. Each request in the batch gets
 an answer."""
@@ -54,7 +54,8 @@ def enforceable_rules(dispatch: Dispatch = STANDARD) -> frozenset[str]:
 def enforcing_dispatch(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
     """Return the part of ``dispatch`` that enforcement needs.
 
-    It has those checks of requests that decide ``rules``, and all state updates.
+    A dispatch is a table of checks and of functions that update the state of the session. The part keeps all
+    of these functions, and the checks that judge only requests and report one of ``rules``.
     """
     return Dispatch(
         replace(
@@ -73,8 +74,8 @@ class Enforcer:
     """Judges the messages of a session by ``rules`` before they are forwarded; ``dispatch`` has the checks.
 
     The caller passes all events of the session, in order: a frame that can still be refused to ``refusal`` on
-    stdio or to ``judge`` over HTTP, any other event to ``observe``. No input of a peer makes these methods
-    raise, but a fault of ours may.
+    stdio or to ``judge`` over HTTP, any other event to ``observe``. These methods raise only because of a bug
+    in mcpproxy, never because of what a peer sends.
     """
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:

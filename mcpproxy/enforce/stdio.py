@@ -2,8 +2,9 @@
 
 This module is imported only with ``--enforce``. A gate splits the bytes of each peer into lines. Lines that
 may pass are forwarded as they came. If a line is a request that breaks an enforced rule, the relay answers
-it, and the other side never sees it. Everything else is as in ``Relay``: forwarded bytes are journaled after
-they were forwarded. A refused line is a journal record, and so is our answer.
+it, and the other side never sees it. The refused line and our answer are written to the journal, from which
+the recorder makes the trace. Everything else is as in ``Relay``, which journals bytes after it has forwarded
+them.
 
 *Order.* A sink is the stream to one of the peers. While a sink has no room, its lines wait in a queue. Our
 answer is added to the queue of the sink that leads back to the sender, but never in the middle of a line: if
@@ -39,10 +40,10 @@ LIMIT_BYTES: Final = 16 << 20
 """The longest line that is held."""
 
 _SENDERS: Final[dict[int, Sender]] = {journals.CLIENT: CLIENT, journals.SERVER: SERVER}
-_REFUSED: Final = {CLIENT: journals.CLIENT_REFUSED, SERVER: journals.SERVER_REFUSED}
+_REFUSED_KINDS: Final = {CLIENT: journals.CLIENT_REFUSED, SERVER: journals.SERVER_REFUSED}
 """Sender of a refused request -> the journal kind of the request."""
 
-_OWN: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
+_ANSWER_KINDS: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
 """Sender of a refused request -> the journal kind of our answer."""
 
 JudgedLines: TypeAlias = "list[tuple[bytes, bytes | None]]"
@@ -150,7 +151,10 @@ class EnforcingRelay(Relay):
         """Our answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
-        """Open the crash buffer and make the ``Enforcer``, while the server starts."""
+        """Open the crash buffer and make the ``Enforcer``, while the server starts.
+
+        The crash buffer is a file that keeps a chunk until it is journaled, in case the relay is killed.
+        """
         super().open_crash_buffer()
         enforcer: Enforcer | None = None
         try:
@@ -178,8 +182,8 @@ class EnforcingRelay(Relay):
                 continue
             queue.extend(_chunks(kind, read_ns, passing))
             passing = []
-            queue.append((_REFUSED[sender], read_ns, line))
-            queue.append((_OWN[sender], 0, answer))
+            queue.append((_REFUSED_KINDS[sender], read_ns, line))
+            queue.append((_ANSWER_KINDS[sender], 0, answer))
         queue.extend(_chunks(kind, read_ns, passing))
         if self._gate.is_between_lines(sender):
             queue.extend(self._waiting_answers.pop(sink, ()))
@@ -189,9 +193,9 @@ class EnforcingRelay(Relay):
         queue = self._queues.get(sink)
         while queue and sink.open:
             kind, read_ns, data = queue.popleft()
-            if kind in _REFUSED.values():
+            if kind in _REFUSED_KINDS.values():
                 self._record(kind, read_ns, data)
-            elif kind in _OWN.values():
+            elif kind in _ANSWER_KINDS.values():
                 self._answer(sink, kind, data)
             elif not super()._deliver(sink, kind, read_ns, data):
                 return False

@@ -1,1 +1,1 @@
-"""Recordings in the formats of other programs, and as a file to send."""
+"""A recording as one HTML file to send."""

@@ -1,8 +1,9 @@
 """A recording as one HTML file: the page of ``mcpproxy ui`` with the recording in it.
 
-The file needs neither a server nor a network, and it cannot load anything: its policy allows only the scripts
-and the style that it contains. One block has the rows of the list. Other blocks have what belongs to the
-calls, ``PER_CHUNK`` calls each. A block is JSON, compressed with gzip; it is unpacked when it is looked at.
+The file needs neither a server nor a network, and it cannot load anything: its Content-Security-Policy allows
+only the scripts and the style that it contains. One block has the rows of the list. Each of the other blocks,
+the chunks, has the details of ``PER_CHUNK`` calls. A block is JSON, compressed with gzip. The page unpacks
+the first block when it opens, and a chunk when one of its calls is opened.
 """
 
 import json
@@ -19,15 +20,16 @@ from mcpproxy.ui import json_rows, page_app
 from mcpproxy.view.view import View
 
 PER_CHUNK: Final = 250
+"""How many calls a chunk has."""
 
 _IMPORT: Final = re.compile(
     r"(from |import\(|import\(/\*\* @type \{any\} \*/ \()" + r'"\./(?:vendor/)?([\w.-]+\.js)"'
 )
-"""The beginning of an import, and the name of the module."""
+"""An import in a script of the page: the text before the module, and the name of the module."""
 
 
 def pieces(view: View, entry: JSONObject) -> Iterator[str]:
-    """Yield the text of the file. ``entry`` is the recording as the page's list of recordings has it."""
+    """Yield the text of the file. ``entry`` is what ``json_rows.recording`` returns for the recording."""
     modules = {
         path.name: path
         for path in (*page_app.STATIC.glob("*.js"), *(page_app.STATIC / "vendor").glob("*.js"))
@@ -67,17 +69,17 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
 
 
 def _whole(view: View, entry: JSONObject, chunks: int) -> JSONObject:
-    """Return what the page asks for at once: everything but what belongs to single calls."""
+    """Return the first block: everything that the page shows, except the details of single calls."""
     sessions = view.sessions
     rules: dict[int, list[JSON]] = {}
-    for found in view.findings():
-        rules.setdefault(found.row, []).append(found.finding.rule)
+    for finding in view.findings():
+        rules.setdefault(finding.row, []).append(finding.finding.rule)
     names = {session.number: session.name for session in sessions}
     calls: list[JSON] = []
     for start in range(0, view.count(), json_rows.WINDOW):
         for call in view.calls(None, start, json_rows.WINDOW):
-            more = {"rules": rules.get(call.number, []), "session_name": names.get(call.session, "")}
-            calls.append({**json_rows.call(call), **more})
+            added = {"rules": rules.get(call.number, []), "session_name": names.get(call.session, "")}
+            calls.append({**json_rows.call(call), **added})
     return {
         "summary": {**json_rows.summary(view, entry), "running": False, "may_send": False},
         "calls": calls,
@@ -95,8 +97,8 @@ def _block(id: str, value: JSON) -> str:
 
 
 def _script(path: Path) -> str:
-    """Return a module that imports the others by the names of the import map."""
-    return _IMPORT.sub(lambda found: f'{found[1]}"page/{found[2]}"', _text(path))
+    """Return the text of a module. Its imports use the names of the import map."""
+    return _IMPORT.sub(lambda match: f'{match[1]}"page/{match[2]}"', _text(path))
 
 
 def _data(script: str) -> str:

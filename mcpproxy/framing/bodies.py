@@ -33,7 +33,7 @@ class Body(Protocol):
     def trailers(self) -> Headers: ...
     @property
     def rest(self) -> bytes:
-        """The line that broke the body; empty before. Its bytes were taken but are not content."""
+        """The line that broke the body; empty while the body is valid. The line is not part of a content."""
         ...
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
@@ -98,7 +98,8 @@ class Chunked:
         self._left = 0  # bytes left of the current chunk
         self._line = b""  # the beginning of an incomplete line
         self._lines: bytearray | None = None  # the trailer lines so far
-        self._read = Chunked._size  # the method that reads the next line; a checkpoint contains its name
+        # The method that reads the next line. A recorder stores its name, to continue here after a crash.
+        self._read = Chunked._size
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
         parts: list[bytes] = []

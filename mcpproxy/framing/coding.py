@@ -16,12 +16,12 @@ FREE_BYTES: Final = 64 << 20
 """The decoded size that any body may have."""
 
 RATIO: Final = 16
-"""How many decoded bytes are allowed, beyond ``FREE_BYTES``, for each byte received. So an endless stream is
-not cut."""
+"""How many decoded bytes are allowed, beyond ``FREE_BYTES``, for each byte received. The limit grows with the
+input, so that an endless stream never reaches it."""
 
 _SLICE_BYTES: Final = 4 << 10
-"""How many bytes are decoded at a time. After each compressed member a library copies all bytes that follow
-it; with larger slices that is slow for tiny members."""
+"""How many bytes are decoded at a time. Compressed data may consist of many small members, each compressed by
+itself. After each member a library copies the rest of the slice, so large slices would be slow."""
 
 _DECODED_SLICE_BYTES: Final = 8 << 20
 """The size that a slice may have when it is decoded: twice what gzip can expand it to."""
@@ -41,8 +41,7 @@ class Decompressor(Protocol):
         ...
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """Return the decoded ``data``. Of more than ``limit`` bytes, it may return only the first
-        ``limit``."""
+        """Return the decoded ``data``, or only its first ``limit`` bytes if it is longer."""
         ...
 
 
@@ -154,7 +153,8 @@ class _LibraryDecompressor(Protocol):
 class _Members:
     """Compressed members one after another, as gzip and zstd allow. Other data after them is ignored.
 
-    ``new`` makes the decompressor of one member; ``first_bytes`` are the bytes that a member may begin with.
+    A member is compressed by itself, so each needs a new decompressor, which ``new`` makes. ``first_bytes``
+    are the bytes that a member may begin with.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ _SEEN_BYTES: Final = 5
 
 
 class ConnectionSide(ABC):
-    """Parses the bytes of the side ``of``, and appends the pieces of HTTP that they contain to ``pieces``."""
+    """Parses the bytes of the side ``of``, and appends the heads, contents and ends in them to ``pieces``."""
 
     __slots__ = ("_body", "_opaque", "at_ns", "broken", "exchange", "held", "of", "pieces")
 
@@ -87,7 +87,7 @@ class ConnectionSide(ABC):
             self._take_whole_head(bytes(self.held))
 
     def begin_body(self, body: Body | str) -> None:
-        """After a head, begin to read ``body``. If it is a text, which says why it cannot be read, stop."""
+        """Begin to read ``body`` after a head. A text says why the body cannot be read: then stop."""
         if isinstance(body, str):
             self._add_cut(self.of, body)
             self.break_off(body, b"")
@@ -154,7 +154,7 @@ class ConnectionSide(ABC):
 def _head_end(data: bytes | bytearray, start: int) -> int:
     """Return where the head that begins at ``start`` ends, blank line included; 0 while it is incomplete."""
     crlf = data.find(b"\n\r\n", start)
-    # Search for the other form only before the one found: a long body may follow.
+    # If there is a blank line with CRLF, search for a bare one only before it: a long body may follow.
     bare_lf = data.find(b"\n\n", start, crlf + 3 if crlf >= 0 else len(data))
     if bare_lf >= 0:
         return bare_lf + 2

@@ -95,8 +95,10 @@ def trailers(raw: bytes) -> Headers | str:
 
 
 def _lines(raw: bytes) -> list[str]:
-    """Return the lines of a head, with folded lines joined. The last two are empty: the blank line and its
-    end."""
+    """Return the lines of a head, with folded lines joined.
+
+    The last two lines are the blank line and the empty text after its line feed.
+    """
     text = raw.decode("latin-1")
     if "\n " in text or "\n\t" in text:
         # A start line cannot be folded: a folded line after it stays, and is refused as a field.

@@ -108,11 +108,11 @@ class Http1Connection:
         return self._take_pieces()
 
     def client_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """Handle that the client ended its sending side, in order or by a reset (``reset``)."""
+        """Note that the client sends nothing more: it closed its side of the connection, or reset it."""
         return self._end(self._requests, at_ns, reset)
 
     def server_eof(self, at_ns: int, reset: bool) -> list[Piece]:
-        """Handle that the server ended its sending side, in order or by a reset (``reset``)."""
+        """Note that the server sends nothing more: it closed its side of the connection, or reset it."""
         return self._end(self._server, at_ns, reset)
 
     @property
@@ -180,7 +180,8 @@ class _Exchanges:
         self._oldest: _Exchange | None = None
         self._more: deque[_Exchange] | None = None
         self._count = 0
-        self._unread: _Exchange | None = None  # a response came before the whole head of its request
+        # The exchange of a response that came before the whole head of its request was read.
+        self._unread: _Exchange | None = None
 
     def add_request(self, method: str, switches: bool) -> _Exchange:
         """Add a request whose head was read."""
@@ -233,7 +234,8 @@ class _Requests(ConnectionSide):
         super().__init__("client", pieces)
         self._exchanges = exchanges
         self._last: _Exchange | None = None
-        self._ending: tuple[Side, str, bool] | None = None  # arguments of an ``end`` that must wait
+        # The arguments of ``end``, if the end has to wait until the held bytes are parsed.
+        self._ending: tuple[Side, str, bool] | None = None
 
     @property
     def _paused(self) -> bool:

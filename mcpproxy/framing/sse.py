@@ -96,8 +96,8 @@ class SseFramer:
         return blocks
 
     def spill(self) -> bytes:
-        """Return the held beginning of a block, and stop holding it. The block's other bytes become a
-        piece."""
+        """Return the held beginning of a block, and stop holding it. The block's other bytes become
+        another piece."""
         raw = self._joined()
         if raw:
             self._in_pieces, self._start = True, False

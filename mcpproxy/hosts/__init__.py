@@ -1,6 +1,7 @@
 """Configuration files of hosts: the servers they name, wrapped and unwrapped without touching anything else.
 
-A host is a row of ``hosts.toml``. Its files are read into values that know where they stand in the text
-(``text_nodes.py``, with one module for each language), so that a wrap is two small replacements in the text
-(``edits.py``) and everything else stays as it is, to the byte. ``ledger.py`` keeps what was replaced.
+A host, such as an editor, is a program that starts servers; ``hosts.toml`` has a row for each. A file is read
+into nodes, which are values with their positions in the text (``text_nodes.py``, and one module for each
+language). So a wrap replaces two small pieces of the text (``wrapping.py``), and every other byte stays as it
+is. ``ledger.py`` keeps the replaced text.
 """

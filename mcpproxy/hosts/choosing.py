@@ -1,4 +1,4 @@
-"""Which files and servers the words of a user mean, and how they are shown to people."""
+"""Find the files and servers that the options of a command name; show changes and paths to the user."""
 
 import difflib
 import os
@@ -17,7 +17,7 @@ NOT_WRITTEN: Final = "nothing was written"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where to look, in the words of the user; ``where`` is the command that errors name."""
+    """The options that say in which files to look. ``where`` is the name of the command, for errors."""
 
     where: str
     hosts: Sequence[str]
@@ -30,7 +30,7 @@ def look(options: Places) -> Search:
     """Return what is in the files that the options name.
 
     Raises:
-        McpProxyError: an option names nothing, or the file cannot be read.
+        McpProxyError: what an option names does not exist, or the file cannot be read.
     """
     if options.key and not options.file:
         raise UsageError(options.where, "--key needs --file", f"see mcpproxy {options.where} --help")
@@ -63,14 +63,14 @@ def _host(where: str, name: str) -> Host:
     raise UsageError(where, f"no host is called {name}", step)
 
 
-def named(entries: Sequence[ServerEntry], name: str, found: Search) -> ServerEntry:
+def named(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEntry:
     """Return the one entry of the server ``name``.
 
     Raises:
         McpProxyError: there is none, or there are several.
     """
     matching = [entry for entry in entries if entry.name == name]
-    here = [entry for entry in matching if found.project in entry.at]
+    here = [entry for entry in matching if search.project in entry.at]
     if 1 in (len(matching), len(here)):
         return (here if len(here) == 1 else matching)[0]
     if matching:
@@ -82,16 +82,16 @@ def named(entries: Sequence[ServerEntry], name: str, found: Search) -> ServerEnt
             else "say which with --file and --key, or take --all"
         )
         raise UsageError(name, f"{len(matching)} servers have this name: {places}", step)
-    if found.problems:
-        raise found.problems[0]
-    if guess := nearest(name, dict.fromkeys(entry.name for entry in found.entries)):
-        host = next(entry.host.name for entry in found.entries if entry.name == guess)
+    if search.problems:
+        raise search.problems[0]
+    if guess := nearest(name, dict.fromkeys(entry.name for entry in search.entries)):
+        host = next(entry.host.name for entry in search.entries if entry.name == guess)
         raise UsageError(name, "no host has a server of this name", f"did you mean {guess} of {host}?")
     raise UsageError(name, "no host has a server of this name", "mcpproxy hosts lists them")
 
 
 def differences(plans: Iterable[FilePlan]) -> Iterator[str]:
-    """Yield what would change in the files, as a diff without lines around."""
+    """Yield the changes of the files as a unified diff without context lines."""
     for plan in plans:
         old, new = plan.file.document.text, plan.new_text
         yield from difflib.unified_diff(

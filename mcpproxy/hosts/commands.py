@@ -1,4 +1,5 @@
-"""Our own mark: an entry is wrapped if what it starts is mcpproxy, with another command behind ``--``."""
+"""Recognise wrapped commands: a command is wrapped if it starts mcpproxy with another command after
+``--``."""
 
 import os
 import re
@@ -15,7 +16,7 @@ _EPHEMERAL: Final = re.compile(
 
 
 def program_words(argv: Sequence[str]) -> int:
-    """Return with how many words ``argv`` names mcpproxy; 0 if it starts something else."""
+    """Return how many words at the head of ``argv`` start mcpproxy; 0 if it starts another program."""
     if not argv:
         return 0
     name = _name(argv[0])
@@ -30,9 +31,9 @@ def program_words(argv: Sequence[str]) -> int:
 
 
 def wrapping_words(argv: Sequence[str]) -> int:
-    """Return how many words of ``argv`` are those of a wrap, ``--`` among them; 0 if it is not wrapped.
+    """Return how many words of ``argv`` a wrap has put there, including ``--``; 0 if it is not wrapped.
 
-    Another product has a program of this name, too; that one is not started with a command behind ``--``.
+    Another product also has a program called mcpproxy, but its command line has no command after ``--``.
     """
     start = program_words(argv)
     if start and argv[start : start + 1] == ["run"]:
@@ -44,7 +45,7 @@ def wrapping_words(argv: Sequence[str]) -> int:
 
 
 def own_program() -> list[str]:
-    """Return the words that start this mcpproxy from anywhere, with an absolute path."""
+    """Return the words that start this mcpproxy. Its path is absolute, so they work in any folder."""
     called = os.path.abspath(sys.argv[0]) if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
     if called and _EPHEMERAL.search(called) and (runner := shutil.which("uvx")):
         return [runner, "mcpproxy"]

@@ -1,7 +1,7 @@
-"""Write the configuration file of a host: as a whole, only if it is still what was read, keeping what it is.
+"""Write the configuration file of a host as a whole, if it has not changed since it was read.
 
-The new content goes into a draft beside the file, which then takes the file's name. So whoever reads the file
-sees the old or the new content, even if this process is killed.
+The new content is written to a draft beside the file, and the draft is renamed to the file. So a reader of
+the file sees the old or the new content, even if this process is killed.
 """
 
 import hashlib
@@ -26,20 +26,20 @@ def check_writable(file: ConfigFile) -> None:
     """Refuse a file that must not be replaced.
 
     Raises:
-        HostFileError: why.
+        HostFileError: the file must not be replaced; the message says why.
     """
     try:
-        found = os.stat(file.real_path)
+        status = os.stat(file.real_path)
     except OSError as fault:
         reason = (fault.strerror or str(fault)).lower()
         raise HostFileError(file.path, f"cannot be written ({reason})", "nothing was written") from None
     if file.is_outside:
         fact = f"a link that leads out of its folder, to {file.real_path}"
         raise HostFileError(file.path, fact, "name that file with --file if you mean it")
-    if not found.st_mode & stat.S_IWUSR or not os.access(file.real_path, os.W_OK):
+    if not status.st_mode & stat.S_IWUSR or not os.access(file.real_path, os.W_OK):
         raise HostFileError(file.path, "read-only", "nothing was written")
-    if found.st_nlink > 1:
-        fact = f"{found.st_nlink} names lead to it (hard links), and a new file would part them"
+    if status.st_nlink > 1:
+        fact = f"{status.st_nlink} names lead to it (hard links), and a new file would part them"
         raise HostFileError(file.path, fact, "nothing was written")
 
 
@@ -49,12 +49,12 @@ def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
     ``lock`` is the protocol by which the host locks the file, as in ``hosts.toml``.
 
     Raises:
-        HostFileError: it has changed since it was read, or cannot be written. It is as it was.
+        HostFileError: the file has changed since it was read, or cannot be written. It was not changed here.
     """
     draft = draft_of(file.real_path)
     try:
         _write_draft(draft, content, file.real_path)
-        # Until here nobody had to wait, so a kill seldom leaves the lock behind.
+        # The lock is held only for the last step, so that a kill seldom leaves it behind.
         with _locked(file, lock):
             if files.read(file.real_path, LARGEST_BYTES) != file.data:
                 raise HostFileError(file.path, "changed while it was read", "nothing was written; try again")
@@ -69,10 +69,10 @@ def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
 
 def _write_draft(draft: str, content: bytes, like: str) -> None:
     """Write a new file with the owner, mode and attributes of the file ``like``."""
-    found = os.stat(like)
+    status = os.stat(like)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with open(fd, "wb") as out:
-        _keep_owner(fd, found)
+        _keep_owner(fd, status)
         out.write(content)
         out.flush()
         os.fsync(fd)
@@ -81,7 +81,10 @@ def _write_draft(draft: str, content: bytes, like: str) -> None:
 
 
 def draft_of(path: str) -> str:
-    """Return the name of the draft of a file. The ledger is held while it exists, so one name is enough."""
+    """Return the path of the draft of a file.
+
+    The locked ledger makes sure that there is only one at a time.
+    """
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.mcpproxy")
 
@@ -92,7 +95,7 @@ def remove_draft(path: str) -> None:
 
 
 def sha256(data: bytes) -> str:
-    """Return the hash by which the ledger knows a content."""
+    """Return the hash of a content for the ledger."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -103,15 +106,15 @@ def _unlink(path: str) -> None:
         pass  # there is none, or it is not ours to remove
 
 
-def _keep_owner(fd: int, found: os.stat_result) -> None:
+def _keep_owner(fd: int, status: os.stat_result) -> None:
     if hasattr(os, "fchown"):
-        made = os.fstat(fd)
-        if (made.st_uid, made.st_gid) != (found.st_uid, found.st_gid):
-            os.fchown(fd, found.st_uid, found.st_gid)
+        draft_status = os.fstat(fd)
+        if (draft_status.st_uid, draft_status.st_gid) != (status.st_uid, status.st_gid):
+            os.fchown(fd, status.st_uid, status.st_gid)
 
 
 def _keep_attributes(path: str, draft: str) -> None:
-    """Copy extended attributes, with which Linux keeps access lists and security labels, too."""
+    """Copy the extended attributes. On Linux they also contain access lists and security labels."""
     if not hasattr(os, "listxattr"):
         return
     try:

@@ -1,4 +1,4 @@
-"""A text in one of the languages of configuration files: read with places, and written in pieces."""
+"""The text of a configuration file with the positions of its values, and new pieces of text for it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ _NAMES: Final[Mapping[Language, str]] = {"json": "JSON", "toml": "TOML", "yaml":
 
 
 def language_of(path: str) -> Language:
-    """Return the language that the name of a file says; JSON if it says none."""
+    """Return the language of a file by the end of its name; JSON if the end is not known."""
     name = path.lower()
     if name.endswith(".toml"):
         return "toml"
@@ -32,7 +32,7 @@ class Document:
     """The text of a file, and the values in it.
 
     Raises:
-        HostFileError: it is not UTF-8, or cannot be read as its language.
+        HostFileError: the text is not UTF-8, or is not in its language.
     """
 
     def __init__(self, path: str, data: bytes, language: Language) -> None:
@@ -55,8 +55,8 @@ class Document:
         return "\r\n" if "\r\n" in self.text else "\n"
 
     def token(self, node: Node) -> str:
-        """Return a string value as it can stand in a list."""
-        if self.language == "yaml":  # there a plain scalar cannot stand everywhere
+        """Return the text of a string value for use as an item of a list."""
+        if self.language == "yaml":  # not every unquoted scalar may be an item of a list
             return quoted(str(node.scalar))
         return self.text[node.start : node.end]
 

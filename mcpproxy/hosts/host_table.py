@@ -1,4 +1,4 @@
-"""The hosts as data: ``hosts.toml``, and where their files are on this machine."""
+"""The table of hosts in ``hosts.toml``, and the paths of their files on this machine."""
 
 import glob
 import os
@@ -24,8 +24,6 @@ class ServerFile:
     scope: str
     path: str
     key: tuple[str, ...]
-    fallback: str = ""
-    """The file that counts if the first one does not exist."""
     single: str = ""
     """The key of the only entry, if the keys lead to it instead of to a table of entries."""
     lock: str = ""
@@ -44,11 +42,16 @@ class Host:
     shapes: tuple[CommandShape, ...]
     restart: str
     approval: str
-    """What the host asks after its file has changed, and ``approval_scopes`` for which of its files."""
+    """What the host asks the user after its file has changed.
+
+    ``approval_scopes`` says for which files it asks.
+    """
     approval_scopes: tuple[str, ...]
     note: str
+    obstacles: tuple[tuple[str, str], ...]
+    """Member of an entry -> why such an entry is left alone."""
     cautions: tuple[tuple[str, str], ...]
-    """Member of an entry -> what is to be known before a wrap."""
+    """Member of an entry -> what the user should know before such an entry is wrapped."""
     variables: tuple[str, ...]
     files: tuple[ServerFile, ...]
 
@@ -65,15 +68,15 @@ def all_hosts() -> tuple[Host, ...]:
 def other_host(key: Sequence[str]) -> Host:
     """Return a host for a file that the user names: every shape, every key unless ``key`` is given."""
     keys = [tuple(key)] if key else _usual_keys()
-    rows = tuple(ServerFile("file", "", one) for one in keys)
-    return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), rows)
+    rows = tuple(ServerFile("file", "", path) for path in keys)
+    return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), (), rows)
 
 
 def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
     """Yield each file of the row that exists, with the folder in which the host keeps its files.
 
-    Files of a project are looked for in ``project`` and in the folders above it, up to the one that is under
-    version control; if there is none, in ``project`` alone.
+    Files of a project are searched in ``project`` and in the folders above it, up to the root of the version
+    control. Without version control, they are searched in ``project`` only.
     """
     home = os.path.expanduser("~")
     if row.scope != "project":
@@ -84,7 +87,7 @@ def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
 
 
 def looked_for(row: ServerFile) -> str:
-    """Return the path of a row, as it is shown to people."""
+    """Return the path of a row on this machine, to show it to the user; empty if the environment lacks it."""
     return _filled(row.path)
 
 
@@ -111,15 +114,17 @@ def _project_folders(project: str) -> list[str]:
 
 
 def _existing(row: ServerFile, folder: str) -> list[str]:
-    for pattern in filter(None, (row.path, row.fallback)):
-        path = os.path.join(glob.escape(folder), _filled(pattern)) if folder else _filled(pattern)
-        if found := sorted(glob.glob(path, include_hidden=True)):
-            return found
-    return []
+    path = _filled(row.path)
+    if folder and path:
+        path = os.path.join(glob.escape(folder), path)
+    return sorted(glob.glob(path, include_hidden=True))
 
 
 def _filled(pattern: str) -> str:
-    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|what else}`` and ``~`` are replaced."""
+    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|otherwise}`` and ``~`` are replaced.
+
+    It is empty if nothing but a variable of the environment says it, and that is not set.
+    """
     home = os.path.expanduser("~")
     folders = _system_folders(home)
 
@@ -133,7 +138,7 @@ def _filled(pattern: str) -> str:
     path = _PLACEHOLDER.sub(fill, pattern)
     if path.startswith("~"):
         path = glob.escape(home) + path[1:]
-    return os.path.normpath(path)
+    return os.path.normpath(path) if path else ""
 
 
 def _system_folders(home: str) -> Mapping[str, str]:
@@ -144,13 +149,13 @@ def _system_folders(home: str) -> Mapping[str, str]:
         config = os.path.join(home, ".config")
     match _system():
         case "windows":
-            app = config = roaming
+            app = roaming
         case "mac":
             app = os.path.join(home, "Library", "Application Support")
         case _:
             app = config
-    found = {"app": app, "config": config, "appdata": roaming, "local": local}
-    return {name: glob.escape(folder) for name, folder in found.items()}
+    folders = {"app": app, "config": config, "appdata": roaming, "local": local}
+    return {name: glob.escape(folder) for name, folder in folders.items()}
 
 
 def _system() -> str:
@@ -166,6 +171,7 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         approval=row.get("approval", ""),
         approval_scopes=tuple(row.get("approval_scopes", ("user", "project"))),
         note=row.get("note", ""),
+        obstacles=tuple(row.get("obstacles", {}).items()),
         cautions=tuple(row.get("cautions", {}).items()),
         variables=tuple(row.get("variables", ())),
         files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),
@@ -178,7 +184,6 @@ def _file(row: Mapping[str, Any]) -> ServerFile:
         scope=row["scope"],
         path=row.get("windows", row["path"]) if is_windows else row["path"],
         key=tuple(row["key"]),
-        fallback=row.get("or", ""),
         single=row.get("single", ""),
         lock=row.get("lock", ""),
         leave=row.get("leave", ""),
@@ -194,11 +199,11 @@ def _shape(row: Mapping[str, Any]) -> CommandShape:
 
 @cache
 def _all_shapes() -> tuple[CommandShape, ...]:
-    found = (shape for host in all_hosts() for shape in host.shapes)
-    return tuple(dict.fromkeys(found))
+    shapes = (shape for host in all_hosts() for shape in host.shapes)
+    return tuple(dict.fromkeys(shapes))
 
 
 @cache
 def _usual_keys() -> list[tuple[str, ...]]:
-    found = (row.key for host in all_hosts() for row in host.files if "*" not in row.key and not row.single)
-    return list(dict.fromkeys(found))
+    keys = (row.key for host in all_hosts() for row in host.files if "*" not in row.key and not row.single)
+    return list(dict.fromkeys(keys))

@@ -1,7 +1,7 @@
-"""JSON with places: also with comments and trailing commas, which most hosts accept.
+"""Read JSON into nodes. Comments and trailing commas are allowed, because most hosts accept them.
 
-No kept Python library gives the places of values in JSON with comments, so this is a scanner of our own. It
-is as strict as ``json`` about everything else, because a file that is damaged must not be written to.
+No maintained Python library gives the positions of values in JSON with comments, so this is a scanner of our
+own. About everything else it is as strict as ``json``, because a damaged file must not be written.
 """
 
 import json
@@ -22,10 +22,10 @@ _LONGEST_INTEGER: Final = 300
 
 
 def read_jsonc(text: str) -> Node:
-    """Return the value that ``text`` holds; an empty text holds none, as in the hosts' own readers.
+    """Return the value of ``text``; for an empty text a null value, as the hosts read it.
 
     Raises:
-        UnreadableTextError: it is not JSON, even with comments and trailing commas.
+        UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas.
     """
     scanner = _Scanner(text)
     at = scanner.space(1 if text.startswith("\ufeff") else 0)
@@ -43,12 +43,12 @@ class _Scanner:
         self._text = text
 
     def space(self, at: int) -> int:
-        """Return the place behind white space and comments."""
-        found = _SPACE.match(self._text, at)
-        assert found is not None  # it matches nothing as well
-        if self._text.startswith("/*", found.end()):
-            raise UnreadableTextError(found.end(), "a comment that does not end")
-        return found.end()
+        """Return the position after white space and comments."""
+        match = _SPACE.match(self._text, at)
+        assert match is not None  # the pattern also matches an empty text
+        if self._text.startswith("/*", match.end()):
+            raise UnreadableTextError(match.end(), "a comment that does not end")
+        return match.end()
 
     def value(self, at: int, level: int) -> Node:
         if level > MOST_LEVELS:
@@ -61,10 +61,10 @@ class _Scanner:
         if first == '"':
             end, scalar = self._string(at)
             return Node(at, end, scalar)
-        found = _OTHER.match(self._text, at)
-        if found is None:
+        match = _OTHER.match(self._text, at)
+        if match is None:
             raise self._misplaced(at, "value")
-        return Node(at, found.end(), _scalar(found.group()))
+        return Node(at, match.end(), _scalar(match.group()))
 
     def _object(self, start: int, level: int) -> Node:
         members: dict[str, Member] = {}
@@ -91,7 +91,7 @@ class _Scanner:
         return Node(start, at + 1, items=items)
 
     def _after(self, at: int, closing: str) -> int:
-        """Return the place of the next element, or of the ``closing`` bracket."""
+        """Return the position of the next element, or of the ``closing`` bracket."""
         at = self.space(at)
         if self._text.startswith(",", at):
             return self.space(at + 1)
@@ -100,17 +100,17 @@ class _Scanner:
         return at
 
     def _misplaced(self, at: int, expected: str) -> UnreadableTextError:
-        found = self._text[at : at + 1]
+        character = self._text[at : at + 1]
         return UnreadableTextError(
-            at, f"{found!r} where a {expected} should be" if found else "it ends too early"
+            at, f"{character!r} where a {expected} should be" if character else "it ends too early"
         )
 
     def _string(self, at: int) -> tuple[int, str]:
-        found = _STRING.match(self._text, at)
-        if found is None:
+        match = _STRING.match(self._text, at)
+        if match is None:
             raise UnreadableTextError(at, "a string that does not end on its line, or has a wrong escape")
-        token = found.group()
-        return found.end(), json.loads(token) if "\\" in token else token[1:-1]
+        token = match.group()
+        return match.end(), json.loads(token) if "\\" in token else token[1:-1]
 
 
 def _scalar(token: str) -> Scalar:

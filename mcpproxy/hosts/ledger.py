@@ -1,7 +1,8 @@
-"""What was wrapped, in a file of our state folder: the way back for every file that was written to.
+"""The ledger: a file in our state folder that records each wrap and the text that it replaced.
 
-The ledger is written before a file is, and once more after it. A record says what is going on, so after a
-kill at any moment the next command knows where to look: the file has the wrap, or it does not.
+The ledger is written before a host's file and again after it. A record says whether its wrap is being
+written, is written, or is being undone. So if a process is killed, the next command checks the files of
+unfinished records.
 """
 
 import json
@@ -28,7 +29,7 @@ State = Literal["wrapping", "wrapped", "unwrapping"]
 
 @dataclass(frozen=True, slots=True)
 class WrapRecord:
-    """One wrapped server."""
+    """One wrapped server. ``at`` is the path to its entry in ``file``; see ``ServerEntry.place``."""
 
     file: str
     at: Path
@@ -76,13 +77,13 @@ class Ledger:
 
 
 def folder() -> str:
-    """Return the folder of what is remembered of hosts. It is not created here."""
+    """Return the folder of the ledger and the looks. It is not created here."""
     return os.path.join(paths.state_dir(), "hosts")
 
 
 @contextmanager
 def held() -> Generator[Ledger]:
-    """Give the ledger to one process at a time.
+    """Lock the ledger, so that one process at a time uses it, and yield it.
 
     Raises:
         HostFileError: it cannot be read, or the folder cannot be made.
@@ -103,7 +104,7 @@ def held() -> Generator[Ledger]:
 
 
 def read_ledger() -> Ledger:
-    """Return the ledger as it is; an empty one if nothing was ever wrapped.
+    """Return the ledger without a lock; an empty one if nothing was ever wrapped.
 
     Raises:
         HostFileError: it cannot be read.
@@ -137,4 +138,6 @@ def _record(row: dict[str, Any]) -> WrapRecord:
         for one in row["changes"]
     )
     texts = {name: str(row[name]) for name in _TEXTS}
+    # A file may have been moved since, and a link left in its place.
+    texts["file"] = os.path.realpath(texts["file"])
     return WrapRecord(**texts, at=tuple(row["at"]), changes=changes, state=cast("State", str(row["state"])))

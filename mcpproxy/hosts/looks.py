@@ -1,6 +1,9 @@
-"""What was seen at the last look: so that a server which somebody else has added or changed is noticed.
+"""The last look at the files of hosts.
 
-Of each entry only a hash is kept. A wrap does not change it: it is that of the entry without the wrap.
+It shows which servers another program or person added or changed since.
+
+Of each entry only a hash is kept. It is the hash of the entry without a wrap, so that a wrap does not change
+it.
 """
 
 import json
@@ -21,7 +24,7 @@ News = Literal["new", "changed"]
 
 @dataclass(slots=True)
 class Look:
-    """The entries that were seen, by file and place, and when."""
+    """The time of a look, and the hashes of the entries that it saw: file -> key of the entry -> hash."""
 
     looked_at: str = ""
     seen: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -31,28 +34,28 @@ class Look:
         return not self.looked_at
 
     def news(self, entry: ServerEntry, digest: str) -> News | None:
-        """Return what is different about an entry since this look."""
+        """Return whether an entry is new or changed since this look; ``None`` if it is neither."""
         before = self.seen.get(entry.file.real_path, {}).get(_key(entry))
         if self.is_first or before == digest:
             return None
         return "new" if before is None else "changed"
 
-    def gone(self, found: Search) -> list[tuple[str, str]]:
-        """Return file and name of the entries that this look saw and that are gone now."""
-        present = {(entry.file.real_path, _key(entry)) for entry in found.entries}
+    def gone(self, search: Search) -> list[tuple[str, str]]:
+        """Return file and name of the entries that this look saw and that do not exist any more."""
+        present = {(entry.file.real_path, _key(entry)) for entry in search.entries}
         return [
             (path, str(json.loads(key)[-1]))
             for path, entries in self.seen.items()
-            if path in found.files or not os.path.lexists(path)
+            if path in search.files or not os.path.lexists(path)
             for key in entries
             if (path, key) not in present
         ]
 
 
-def digests(found: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
+def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
     """Return the hash of every entry that was found."""
     hashes: dict[tuple[str, str], str] = {}
-    for entry in found.entries:
+    for entry in search.entries:
         record = ledger.records.get(entry.place)
         is_wrapped = record is not None and bool(record.listen)
         hashes[entry.file.real_path, _key(entry)] = entry.digest(
@@ -73,8 +76,8 @@ def last_look() -> Look:
         return Look()
 
 
-def remember(before: Look, found: Search, hashes: Mapping[tuple[str, str], str]) -> None:
-    """Write this look in place of the one ``before``. What was not read now stays as it was seen then.
+def remember(before: Look, search: Search, hashes: Mapping[tuple[str, str], str]) -> None:
+    """Save this look in place of ``before``, whose entries are kept for files that were not read now.
 
     Raises:
         HostFileError: it cannot be written.
@@ -82,9 +85,9 @@ def remember(before: Look, found: Search, hashes: Mapping[tuple[str, str], str])
     seen = {
         path: entries
         for path, entries in before.seen.items()
-        if path not in found.files and os.path.lexists(path)
+        if path not in search.files and os.path.lexists(path)
     }
-    for path in found.files:
+    for path in search.files:
         seen[path] = {}
     for (path, key), digest in hashes.items():
         seen[path][key] = digest

@@ -1,20 +1,20 @@
-"""What a command will do to files: made first, shown to the user, then carried out file by file.
+"""Plans: what a command will write to files. They are made, shown to the user, then carried out file by file.
 
-Before a plan is shown, the new text of each file is read again. It must say what is wanted for the servers of
-the plan, and exactly what it said before in all other places; else the plan is refused.
+Before a plan is shown, the new text of each file is parsed. It has to contain the planned commands, and all
+other values unchanged; otherwise the plan is refused.
 """
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
-from urllib.parse import urlsplit, urlunsplit
 
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.host_table import version_control_of
 from mcpproxy.hosts.ledger import Ledger, WrapRecord, now
+from mcpproxy.hosts.remote import address_of, url_through
 from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
 from mcpproxy.hosts.text_nodes import Edit, Path, Step, edited, find, plain
 from mcpproxy.hosts.unreadable import HostFileError
@@ -23,12 +23,12 @@ from mcpproxy.hosts.wrapping import EntryChange, unwrap_edits, wrap_changes
 
 @dataclass(slots=True)
 class EntryPlan:
-    """What happens to one entry."""
+    """The change of one entry."""
 
     entry: ServerEntry
     edits: list[Edit]
     argv: tuple[str, ...]
-    """What the host starts afterwards."""
+    """The command that the host starts afterwards."""
     url: str = ""
     record: WrapRecord | None = None
     """The record of the wrap, made or ended."""
@@ -36,7 +36,7 @@ class EntryPlan:
 
 @dataclass(slots=True)
 class FilePlan:
-    """All that happens to one file."""
+    """The changes of one file."""
 
     file: ConfigFile
     steps: list[EntryPlan] = field(default_factory=list[EntryPlan])
@@ -52,9 +52,9 @@ class FilePlan:
 
 
 def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
-    """Return the words that start mcpproxy in this entry; ``command`` if the user has named them.
+    """Return the words that start mcpproxy in this entry; ``command`` if the user has given one.
 
-    A file under version control is for other machines, too, so there it is the bare name.
+    A file of a project under version control is also used on other machines, so it gets the bare name.
     """
     if command:
         return [*command]
@@ -64,10 +64,10 @@ def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
 
 
 def wrap_step(entry: ServerEntry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
-    """Return how to wrap an entry with a command; ``None`` if it is wrapped as it would be now.
+    """Return how to wrap an entry with a command; ``None`` if it is already wrapped in this way.
 
     Raises:
-        HostFileError: it is wrapped by a mcpproxy of which only the user can say what to do with it.
+        HostFileError: it is wrapped with another command for mcpproxy, which the user has to unwrap first.
     """
     assert entry.shape is not None
     program = program_for(entry, command)
@@ -82,7 +82,7 @@ def wrap_step(entry: ServerEntry, command: Sequence[str], record: WrapRecord | N
 def _refreshed(
     entry: ServerEntry, program: list[str], record: WrapRecord | None, is_named: bool
 ) -> EntryPlan | None:
-    """Return how an entry gets the present path of mcpproxy in place of an older one."""
+    """Return how to replace the older path of mcpproxy in a wrapped entry by the present one."""
     assert entry.shape is not None
     length = program_words(entry.argv)
     present = list(entry.argv[:length])
@@ -116,19 +116,20 @@ def _refreshed(
 
 
 def http_step(entry: ServerEntry, listen: str) -> EntryPlan:
-    """Return how a remote entry is pointed at ``mcpproxy http``, which listens at ``listen``."""
+    """Return how a remote entry, whose address is known, is pointed at ``mcpproxy http`` at ``listen``."""
     assert entry.url_at is not None
     node = find(entry.node, entry.url_at)
     assert node is not None
-    split = urlsplit(entry.url)
-    url = urlunsplit(("http", listen, split.path, split.query, ""))
+    address = address_of(entry.url)
+    assert address is not None
+    url = url_through(address, listen)
     change = EntryChange("value", entry.url_at, entry.file.document.text[node.start : node.end], quoted(url))
     record = replace(_record(entry, (change,)), upstream=entry.url, listen=listen)
     return EntryPlan(entry, [Edit(node.start, node.end, change.new)], (), url, record)
 
 
 def unwrap_step(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
-    """Return how an entry gets its command, or its address, back."""
+    """Return how to restore the command, or the address, of a wrapped entry."""
     document = entry.file.document
     changes = record.changes if record else ()
     if entry.url_at is not None:
@@ -144,7 +145,7 @@ def unwrap_step(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
 
 
 def file_plan(steps: Sequence[EntryPlan]) -> FilePlan:
-    """Return the plan of the file in which all the entries of ``steps`` stand, checked.
+    """Return the checked plan of one file, which has all entries of ``steps``.
 
     Raises:
         HostFileError: the file must not be written to, or would say something else afterwards.
@@ -189,7 +190,7 @@ def _finish(plan: FilePlan) -> None:
 
 
 def wrap_file(plan: FilePlan, ledger: Ledger) -> None:
-    """Write a file with its new wraps, and what leads back into the ledger.
+    """Write a file with its new wraps, and their records into the ledger.
 
     Raises:
         HostFileError: it cannot be written; it is as it was.
@@ -200,7 +201,7 @@ def wrap_file(plan: FilePlan, ledger: Ledger) -> None:
 
 
 def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
-    """Write a file without its wraps, and forget them.
+    """Write a file without its wraps, and drop their records.
 
     Raises:
         HostFileError: it cannot be written; it is as it was.
@@ -245,7 +246,8 @@ def _record(entry: ServerEntry, changes: tuple[EntryChange, ...]) -> WrapRecord:
     )
 
 
-def _at(said: object, path: Path) -> object:
+def _at(value: object, path: Path) -> object:
     for step in path:
-        said = cast("dict[Step, object]", said)[step]  # or a list: it is the path of an entry that was found
-    return said
+        # Or a list: it is the path of an entry that was found.
+        value = cast("dict[Step, object]", value)[step]
+    return value

@@ -1,4 +1,4 @@
-"""The servers that are named in the files of hosts: found, and told apart."""
+"""Find the servers that the configuration files of hosts name."""
 
 import hashlib
 import json
@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
-from urllib.parse import urlsplit
 
 from mcpproxy.base import files, paths
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.document import Document, language_of
 from mcpproxy.hosts.host_table import Host, ServerFile, all_hosts, other_host, paths_of
+from mcpproxy.hosts.remote import address_of
 from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, within
 from mcpproxy.hosts.unreadable import HostFileError
 from mcpproxy.hosts.wrapping import CommandShape
@@ -23,43 +23,49 @@ _URLS: Final[tuple[Path, ...]] = (("url",), ("serverUrl",), ("httpUrl",), ("uri"
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file that has been read: its path as it was found, the one that links lead to, and its content."""
+    """A file that has been read.
+
+    ``path`` is where it was found, ``real_path`` the file that links lead to.
+    """
 
     path: str
     real_path: str
     data: bytes
     document: Document
     is_outside: bool
-    """A link leads from the folder of the host, or of the user, to somewhere else."""
+    """Whether a link leads out of the folders of the host and of the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """What a host knows of one server."""
+    """The entry of one server in the file of a host."""
 
     host: Host
     row: ServerFile
     file: ConfigFile
     at: Path
-    """Where in the file it stands."""
+    """The path to the entry in the file."""
     name: str
     node: Node
     shape: CommandShape | None = None
     argv: tuple[str, ...] = ()
-    """What the host starts; empty if the entry has no command."""
+    """The command that the host starts; empty if the entry has none."""
     url_at: Path | None = None
     url: str = ""
     reason: str = ""
-    """Why it is left alone; empty if it is not."""
+    """Why the entry cannot be wrapped; empty if it can."""
 
     @property
     def place(self) -> tuple[str, Path]:
-        """By what it is remembered: in a list by its name, since its number may change."""
+        """The key of the entry in the ledger.
+
+        It has the server's name even in a list, where the index may change.
+        """
         return self.file.real_path, (*self.at[:-1], self.name)
 
     @property
     def wrapping(self) -> int:
-        """How many words of its command are those of a wrap."""
+        """How many words of its command a wrap has put there; 0 if it is not wrapped."""
         return wrapping_words(self.argv)
 
     @property
@@ -69,38 +75,40 @@ class ServerEntry:
 
     @property
     def title(self) -> str:
-        """What it runs, in a word or two that hold no secret."""
+        """The program or address of the server, in a word or two without secrets."""
         if self.inner_argv:
             return paths.label_for(list(self.inner_argv))
-        split = urlsplit(self.url)
-        return f"{split.scheme}://{split.hostname or ''}" if self.url else "-"
+        if not self.url:
+            return "-"
+        address = address_of(self.url)
+        return f"{address.scheme}://{address.hostname}" if address else "a URL with variables or a user"
 
     @property
     def label(self) -> str:
-        """What its recordings are called."""
+        """The label of its recordings."""
         prefix = "" if self.host.id == "other" else f"{self.row.label or self.host.id}."
         return paths.safe(f"{prefix}{paths.safe(self.name) or 'server'}")
 
     @property
     def cautions(self) -> list[str]:
-        """What the user should know before it is wrapped."""
-        return [text for key, text in self.host.cautions if find(self.node, (key,)) is not None]
+        """What the user should know before the entry is wrapped."""
+        return list(_applying(self.host.cautions, self.node))
 
     def digest(self, upstream: str = "") -> str:
-        """Return a hash of all that the entry says, whether it is wrapped or not.
+        """Return a hash of the entry, which is the same with and without a wrap.
 
         ``upstream`` is the address that a wrap has replaced.
         """
-        said = plain(self.node)
-        self.remove_command(said)
-        text = json.dumps([said, self.inner_argv, upstream or self.url], sort_keys=True)
+        value = plain(self.node)
+        self.remove_command(value)
+        text = json.dumps([value, self.inner_argv, upstream or self.url], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def remove_command(self, said: object) -> None:
-        """Remove what a wrap may change from ``said``, the plain value of the entry."""
+    def remove_command(self, value: object) -> None:
+        """Remove what a wrap may change from ``value``, the plain value of the entry."""
         paths = (self.url_at,) if self.shape is None else (self.shape.command, self.shape.args)
         for path in filter(None, paths):
-            holder = said
+            holder = value
             for step in path[:-1]:
                 holder = cast("dict[Step, object]", holder).get(step) if isinstance(holder, dict) else None
             if isinstance(holder, dict):
@@ -109,14 +117,14 @@ class ServerEntry:
 
 @dataclass(slots=True)
 class Search:
-    """What was found on this machine."""
+    """The servers that were found on this machine."""
 
     project: str = ""
     by_place: dict[tuple[str, Path], ServerEntry] = field(default_factory=dict[tuple[str, Path], ServerEntry])
     files: dict[str, ConfigFile] = field(default_factory=dict[str, ConfigFile])
     """The files that were read, by the path that links lead to."""
     problems: list[HostFileError] = field(default_factory=list[HostFileError])
-    """Why other files were not read."""
+    """The errors of files that could not be read."""
 
     @property
     def entries(self) -> list[ServerEntry]:
@@ -124,8 +132,9 @@ class Search:
 
 
 def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
-    """Look for the files of ``hosts`` (all of them), and for those of the folder ``project``."""
-    found = Search(project)
+    """Return the servers in the files of ``hosts``, by default all, for the user and for the folder
+    ``project``."""
+    search = Search(project)
     refused: set[str] = set()
     for host in all_hosts() if hosts is None else hosts:
         for row in host.files:
@@ -134,18 +143,18 @@ def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
                 if real in refused:
                     continue
                 try:
-                    file = found.files.get(real) or read_file(path, root)
+                    file = search.files.get(real) or read_file(path, root)
                 except HostFileError as problem:
                     refused.add(real)
-                    found.problems.append(problem)
+                    search.problems.append(problem)
                     continue
-                found.files[real] = file
-                _add(found, _entries(host, row, file))
-    return found
+                search.files[real] = file
+                _add(search, _entries(host, row, file))
+    return search
 
 
 def search_file(path: str, key: Sequence[str]) -> Search:
-    """Look into one file that the user names, under ``key``, or under all keys that hosts use.
+    """Return the servers in one file that the user names, under ``key``, or under all keys that hosts use.
 
     Raises:
         HostFileError: it cannot be read.
@@ -154,18 +163,18 @@ def search_file(path: str, key: Sequence[str]) -> Search:
     hosts = [
         host for host in all_hosts() for row in host.files if real in _real_paths(row, os.path.dirname(real))
     ]
-    found = Search(files={real: (file := read_file(path, os.path.dirname(os.path.abspath(path))))})
+    search = Search(files={real: (file := read_file(path, os.path.dirname(os.path.abspath(path))))})
     for host in (*dict.fromkeys(hosts), other_host(key)):
         for row in host.files:
             if host.id == "other" or (real in _real_paths(row, os.path.dirname(real)) and not key):
-                _add(found, _entries(host, row, file))
-    return found
+                _add(search, _entries(host, row, file))
+    return search
 
 
-def _add(found: Search, entries: Iterator[ServerEntry]) -> None:
-    """Add ``entries``, without those that another host has, too: several read some files."""
+def _add(search: Search, entries: Iterator[ServerEntry]) -> None:
+    """Add ``entries``, except those already found for another host that reads the same file."""
     for entry in entries:
-        found.by_place.setdefault(entry.place, entry)
+        search.by_place.setdefault(entry.place, entry)
 
 
 def _real_paths(row: ServerFile, project: str) -> list[str]:
@@ -249,21 +258,28 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
     elif _is_shared(file.document.root, at, host.shapes):
         reason = "shared with other entries by a YAML anchor"
     else:
-        reason = ""
+        reason = next(_applying(host.obstacles, node), "")
     for shape in host.shapes:
         if argv := shape.argv(node):
             return ServerEntry(host, row, file, at, name, node, shape, tuple(argv), reason=reason)
     for url_at in _URLS:
         if url := text_of(find(node, url_at)):
-            reason = reason or "remote: reached over HTTP"
+            reason = reason or "remote, reached over HTTP"
             return ServerEntry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
     has_command = any(find(node, shape.command) for shape in host.shapes)
     fact = "its command is not a text with a list of texts" if has_command else "has no command of its own"
     return ServerEntry(host, row, file, at, name, node, reason=reason or fact)
 
 
+def _applying(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
+    """Yield those of ``texts`` whose member is set in the entry, to something that does not mean no."""
+    for key, text in texts:
+        if (value := find(entry, (key,))) is not None and plain(value) not in (False, None):
+            yield text
+
+
 def _is_shared(root: Node, at: Path, shapes: Sequence[CommandShape]) -> bool:
-    """Whether the command of the entry, or what it stands in, is used elsewhere in the file, too."""
+    """Whether the command of the entry, or a value around it, is also used elsewhere in the file."""
     around = [find(root, at[:length]) for length in range(len(at) + 1)]
     parts = [find(root, (*at, path[0])) for shape in shapes for path in (shape.command, shape.args) if path]
     inside = [inner for part in parts if part for inner in within(part)]

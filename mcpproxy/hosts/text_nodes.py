@@ -1,7 +1,7 @@
-"""Values of a configuration file with the places where they stand in its text.
+"""Nodes: the values of a configuration file with their positions in its text.
 
-Each language has a function that reads a text into a ``Node``. Nothing is written from a tree: an edit
-replaces a piece of the text, and a tree says which.
+Each language has a function that reads a text into a tree of nodes. A file is never written from a tree: an
+edit replaces a piece of the text, whose position a node gives.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,10 +15,10 @@ Path = tuple[Step, ...]
 
 @dataclass(slots=True)
 class Node:
-    """A value, which stands in the text from ``start`` to ``end``.
+    """A value, whose text is from ``start`` to ``end``.
 
-    Exactly one of ``members``, ``items`` and ``scalar`` describes it; ``null`` is a scalar. Of members with
-    the same key the last one counts, as in the parsers of all hosts.
+    Exactly one of ``members``, ``items`` and ``scalar`` describes it; ``null`` is a scalar. If
+    several members have the same key, the last one counts, as in the parsers of all hosts.
     """
 
     start: int
@@ -27,14 +27,14 @@ class Node:
     members: "dict[str, Member] | None" = None
     items: "list[Node] | None" = None
     is_block: bool = False
-    """A list of YAML with an item on each line, behind a dash."""
+    """Whether it is a list of YAML with a dash before each item."""
     is_shared: bool = False
-    """An anchor or alias of YAML: what is changed here changes elsewhere, too."""
+    """Whether it is an anchor or alias of YAML, so that a change also changes other values."""
 
 
 @dataclass(slots=True)
 class Member:
-    """A value with the place where its key begins."""
+    """A value with the position of its key."""
 
     key_start: int
     value: Node
@@ -50,8 +50,8 @@ class Edit:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return ``text`` with all ``edits``, whose places are those in the original text."""
-    # Of two at the same place the longer one is a replacement, and the other one is inserted behind it.
+    """Return ``text`` with all ``edits``, whose positions are in the original text."""
+    # Of two edits at one position, the replacement is applied first, so the insertion comes before its text.
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
         text = text[: edit.start] + edit.new + text[edit.end :]
     return text
@@ -63,8 +63,8 @@ def find(node: Node | None, path: Sequence[Step]) -> Node | None:
         if node is None:
             return None
         if isinstance(step, str):
-            found = (node.members or {}).get(step)
-            node = found.value if found else None
+            member = (node.members or {}).get(step)
+            node = member.value if member else None
         else:
             node = node.items[step] if node.items is not None and step < len(node.items) else None
     return node
@@ -85,8 +85,8 @@ def strings(node: Node | None) -> list[str] | None:
     """Return the strings of a list; ``None`` if it is something else."""
     if node is None or node.items is None:
         return None
-    found = [item.scalar for item in node.items if isinstance(item.scalar, str)]
-    return found if len(found) == len(node.items) else None
+    texts = [item.scalar for item in node.items if isinstance(item.scalar, str)]
+    return texts if len(texts) == len(node.items) else None
 
 
 def text_of(node: Node | None) -> str | None:

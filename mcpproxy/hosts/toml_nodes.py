@@ -1,7 +1,7 @@
-"""TOML with places. tomlkit keeps the text of a file, but does not say where a value stands in it.
+"""Read TOML into nodes. tomlkit keeps the text of a file, but does not give the positions of values.
 
-So each value is replaced by a word that occurs nowhere else, and tomlkit writes the document: where the word
-then is, the value was. What is between the words must be the original text, or the file is refused.
+So each value is replaced by a word that occurs nowhere else, and tomlkit writes the document. The position of
+the word is that of the value. The text between the words has to be the original text, or the file is refused.
 """
 
 import re
@@ -15,10 +15,10 @@ _KEY: Final = re.compile(r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')(?=
 
 
 def read_toml(text: str) -> Node:
-    """Return the value of ``text``. Tables have no place of their own: their values do.
+    """Return the value of ``text``. Its tables have no position; the values in them have.
 
     Raises:
-        UnreadableTextError: it is not TOML, or tomlkit does not keep its text.
+        UnreadableTextError: ``text`` is not TOML, or tomlkit does not keep it unchanged.
     """
     import tomlkit  # only a host with TOML needs it
     from tomlkit.exceptions import ParseError, TOMLKitError
@@ -37,13 +37,13 @@ def read_toml(text: str) -> Node:
     except ParseError as fault:
         raise UnreadableTextError(shift + _index(body, fault.line, fault.col), _fact(fault)) from None
     except (TOMLKitError, RecursionError, ValueError, TypeError, AttributeError, KeyError) as fault:
-        # tomlkit reads a few odd documents but cannot change them; such a file is left alone.
+        # tomlkit reads a few unusual documents but cannot change them; such a file is refused.
         raise UnreadableTextError(0, f"its values cannot be placed ({fault})") from None
     return _node(document, (), {path: (a + shift, b + shift) for path, (a, b) in places.items()}, text)
 
 
 def _values(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, int]]:
-    """Yield the path of each value below ``value``, and in how many inline tables and lists it stands."""
+    """Yield the path of each value in ``value``, and how many inline tables and lists are around it."""
     for step, member in _members(value):
         if _is_table(member):
             yield from _values(member, (*path, step), depth)
@@ -66,7 +66,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _places(text: str, paths: list[Path]) -> dict[Path, tuple[int, int]]:
-    """Return where the values at ``paths`` stand; none of them is inside another one."""
+    """Return start and end of the values at ``paths``. None of them may be inside another."""
     import tomlkit
 
     document = cast("Any", tomlkit.parse(text))
@@ -78,17 +78,17 @@ def _places(text: str, paths: list[Path]) -> dict[Path, tuple[int, int]]:
         holder = document
         for step in path[:-1]:
             holder = holder[step]
-        value = holder[path[-1]]  # of a boolean tomlkit gives Python's own
+        value = holder[path[-1]]  # for a boolean, tomlkit returns a plain bool
         originals.append(str(value).lower() if isinstance(value, bool) else value.as_string())
         holder[path[-1]] = f"{word}{number:09}"
     places: dict[Path, tuple[int, int]] = {}
     parts = re.split(rf'"{word}(\d{{9}})"', tomlkit.dumps(document))
-    at = len(parts[0])
+    position = len(parts[0])
     rebuilt = [parts[0]]
-    for number, rest in zip(map(int, parts[1::2]), parts[2::2], strict=True):
-        places[paths[number]] = (at, at + len(originals[number]))
-        rebuilt += (originals[number], rest)
-        at += len(originals[number]) + len(rest)
+    for number, between in zip(map(int, parts[1::2]), parts[2::2], strict=True):
+        places[paths[number]] = (position, position + len(originals[number]))
+        rebuilt += (originals[number], between)
+        position += len(originals[number]) + len(between)
     if "".join(rebuilt) != text or len(places) != len(paths):
         raise UnreadableTextError(0, "its values cannot be placed")
     return places
@@ -113,9 +113,9 @@ def _node(value: Any, path: Path, places: dict[Path, tuple[int, int]], text: str
 
 
 def _scalar(value: Any) -> Scalar:
-    found = value.unwrap() if hasattr(value, "unwrap") else value
-    found = value.unwrap() if hasattr(value, "unwrap") else value
-    return found if isinstance(found, (str, int)) else str(found)  # NaN is not equal to itself
+    plain_value = value.unwrap() if hasattr(value, "unwrap") else value
+    # NaN is not equal to itself.
+    return plain_value if isinstance(plain_value, (str, int)) else str(plain_value)
 
 
 def _index(text: str, line: int, column: int) -> int:

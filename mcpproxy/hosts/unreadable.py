@@ -1,10 +1,10 @@
-"""Why the configuration file of a host is not written to."""
+"""The errors for which the configuration file of a host is not written."""
 
 from mcpproxy.errors import McpProxyError
 
 
 class UnreadableTextError(McpProxyError):
-    """A text that is not what its file name says; ``index`` is the place."""
+    """A text that is not in the language of its file; ``index`` is the position of the fault."""
 
     def __init__(self, index: int, fact: str) -> None:
         super().__init__(index, fact)

@@ -1,4 +1,4 @@
-"""YAML with places. ruamel.yaml reads it, and only reads: it does not write every file back as it was."""
+"""Read YAML into nodes. ruamel.yaml only reads here, because it does not write every file back unchanged."""
 
 from typing import Any, Final, cast
 
@@ -12,7 +12,7 @@ def read_yaml(text: str) -> Node:
     """Return the value of the one document that ``text`` holds.
 
     Raises:
-        UnreadableTextError: it is not YAML, or holds several documents.
+        UnreadableTextError: ``text`` is not YAML, or has several documents.
     """
     from ruamel.yaml import YAML  # only a host with YAML needs it
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -31,25 +31,28 @@ def read_yaml(text: str) -> Node:
         raise UnreadableTextError(place, str(fault).splitlines()[0] or "not YAML") from None
 
 
-def _node(found: Any, met: set[int], text: str) -> Node:
-    node = Node(found.start_mark.index, found.end_mark.index, is_shared=found.anchor is not None)
-    if id(found) in met:  # an alias, perhaps of what it stands in
+def _node(parsed: Any, anchored_ids: set[int], text: str) -> Node:
+    node = Node(parsed.start_mark.index, parsed.end_mark.index, is_shared=parsed.anchor is not None)
+    if id(parsed) in anchored_ids:  # an alias, perhaps of a value around it
         return node
-    if found.anchor is not None:
-        met.add(id(found))
-    if found.id == "mapping":
+    if parsed.anchor is not None:
+        anchored_ids.add(id(parsed))
+    if parsed.id == "mapping":
         node.members = {}
-        for key, value in found.value:
+        for key, value in parsed.value:
             name = key.value if key.id == "scalar" else ""
-            inner = _node(value, met, text)
-            if inner.start == inner.end:  # nothing: the parser says where the next value is
-                inner.start = inner.end = text.find(":", key.end_mark.index, inner.end) + 1 or inner.end
-            node.members[str(name)] = Member(key.start_mark.index, inner)
-    elif found.id == "sequence":
-        node.items = [_node(item, met, text) for item in found.value]
-        node.is_block = not found.flow_style
+            value_node = _node(value, anchored_ids, text)
+            # An empty value, for which the parser gives the position of the next one.
+            if value_node.start == value_node.end:
+                value_node.start = value_node.end = (
+                    text.find(":", key.end_mark.index, value_node.end) + 1 or value_node.end
+                )
+            node.members[str(name)] = Member(key.start_mark.index, value_node)
+    elif parsed.id == "sequence":
+        node.items = [_node(item, anchored_ids, text) for item in parsed.value]
+        node.is_block = not parsed.flow_style
     else:
-        node.scalar = _scalar(str(found.tag), str(found.value))
+        node.scalar = _scalar(str(parsed.tag), str(parsed.value))
     return node
 
 

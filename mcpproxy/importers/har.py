@@ -5,8 +5,8 @@ authorization metadata of the same origin. All other exchanges are left out.
 
 An archive records only one time for a whole response. So every event of a stream gets the time at which the
 stream ended. If the client answered a request in the stream before that, the request and the events before it
-get an earlier time. An archive often lacks the connections, and sometimes credentials and the bodies of
-streams. If it lacks the headers, only the messages are read.
+get an earlier time. Archives often lack the connections, and some also lack credentials or the bodies of
+streams. If an archive lacks the headers, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
 """

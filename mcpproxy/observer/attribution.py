@@ -1,9 +1,11 @@
 """Attribution: find the session that an HTTP request belongs to."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mcpproxy.checks.engine.context import member
+from mcpproxy.protocol.jsonrpc import Notification
+from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
 from mcpproxy.session.exchanges import (
     SESSION,
@@ -17,6 +19,9 @@ from mcpproxy.session.exchanges import (
 
 NewJudge: TypeAlias = Callable[[str | None, bool], SessionJudge]
 """Makes the judge of a session, given its revision (if known) and whether its start was missed."""
+
+_BEFORE_INITIALIZED: Final = (State.NEGOTIATED, State.EAGER)
+"""The states in which notifications/initialized is due."""
 
 
 def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge) -> HttpSession:
@@ -34,7 +39,7 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
     connection = exchange.request.connection
     if session_id is None and connection not in history.shared_connections:
         session = history.by_connection.get(connection)
-        if session is not None:
+        if session is not None and not _shows_shared_connections(exchange, session, history):
             return session
     session = HttpSession(
         new_judge(version if version in STATEFUL else None, True), joined_late=True, id=session_id
@@ -47,6 +52,36 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
             # The request may belong to any session without an id.
             candidate.judge.history.may_lack_messages = candidate.id is None
     return session
+
+
+def _shows_shared_connections(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> bool:
+    """Whether the request shows that its connection carries messages of sessions other than ``session``.
+
+    A client may send the messages of all its sessions over any of its connections. That is certain enough
+    when notifications/initialized comes on the connection of a session that is initialized already, while
+    a session of another connection waits for it. Then neither connection identifies a session any more.
+    """
+    is_repeated = (
+        session.id is None
+        and session.judge.history.initialized
+        and any(
+            isinstance(message, Notification) and message.method == "notifications/initialized"
+            for message in exchange.messages
+        )
+    )
+    if not is_repeated:
+        return False
+    waiting = [
+        connection
+        for connection, other in history.by_connection.items()
+        if other.id is None
+        and other.judge.history.state in _BEFORE_INITIALIZED
+        and other.last_exchange is not None
+        and other.last_exchange.server == exchange.server
+    ]
+    if waiting:
+        history.shared_connections.update((exchange.request.connection, *waiting))
+    return bool(waiting)
 
 
 def is_stateless(exchange: HttpExchange) -> bool:

@@ -307,7 +307,7 @@ class HttpJudge:
             self._memory_use.added += _EVENT_ID_BYTES + len(event.id)
             exchange.event_id_count += 1
             earlier = exchange.earlier_event = session.events.get(event.id)
-            exchange.repeats_earlier_event = earlier is not None and earlier.data == hash(frame.raw)
+            exchange.repeats_earlier_event = earlier is not None and earlier.data_hash == hash(frame.raw)
         if not exchange.repeats_earlier_event:
             # Find another open stream that has carried the same message.
             for key in keys:

@@ -20,7 +20,8 @@ Kind = Literal["request", "notification"]
 
 FIRST, SECOND = ACP
 
-# The columns 1 and 2 are the versions: "yes" if the version has the method, "-" if not, "draft" if it may.
+# The columns 1 and 2 are the versions: "yes" if the version has the method, "-" if not, "draft" if only a
+# draft of the version has it.
 _METHODS: Final = """
 method                      sender  kind          1      2
 
@@ -197,7 +198,7 @@ def is_initialize(params: object) -> bool:
 
 
 def is_acp_method(method: str, sender: str) -> bool:
-    """Whether ``method`` shows that a session uses ACP: it is a session method, which MCP does not have."""
+    """Whether ``method`` from ``sender`` shows that a session uses ACP: MCP has no ``session/`` methods."""
     definition = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and definition is not None and definition.sender == sender
 

@@ -3,12 +3,14 @@
 Parsing reports no faults. A request whose id is a list is still parsed as a request; the checks report
 the fault. Only an object whose kind is not clear (a method *and* a result, or neither) is ``Malformed``.
 
-orjson reads integers beyond 64 bits as floats, so an id that was parsed as a float is read again exactly.
+orjson reads integers beyond 64 bits as floats. So if an id was parsed as a large float, the frame is parsed
+again, with exact numbers.
 
-The message classes are not frozen, although no code changes them: freezing would triple the time to create
-one. A message is ``regular`` if its envelope is correct: the version, the id, and params or a result that is
-an object. ``repeats`` is false if it is certain that no object in the message has two members of one name.
-Most messages are regular and repeat nothing, so the checks for these faults skip them.
+The message classes are not frozen, although no code changes them: freezing would triple the time to create a
+message. ``value`` is the whole JSON object of a message. A message is ``regular`` if its envelope is correct:
+the version, the id, and params or a result that is an object. ``repeats`` is false if it is certain that no
+object in the message has two members of one name. Most messages are regular and repeat nothing, so the checks
+for these faults skip them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """
@@ -68,7 +70,7 @@ class Request:
 
 @slotted()
 class Notification:
-    """A method that needs no answer. If the message has an ``id`` nevertheless, that is in ``value``."""
+    """A method that needs no answer. An ``id`` that it should not have is kept in ``value`` only."""
 
     value: JSONObject
     method: str
@@ -124,7 +126,7 @@ class Batch:
 Message: TypeAlias = Single | Batch
 
 _MAX_INTEGER_DIGITS: Final = 1_000
-"""A longer number is read as a float, because converting it takes long and ``int`` may refuse it."""
+"""A longer integer is read as a float, because conversion to ``int`` takes long and may be refused."""
 
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
@@ -163,9 +165,9 @@ def parse(raw: bytes) -> Message:
 
 
 _TWENTY_DIGITS: Final = b"0" * 20
-"""Every integer beyond 64 bits has at least 20 digits."""
+"""Every integer beyond 64 bits has at least 20 digits. So a text with so many digits is parsed exactly."""
 _TO_ZEROS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
-"""Maps digits to 0 and other bytes to a space, which finds twenty digits in a tenth of a regex's time."""
+"""Maps digits to 0 and other bytes to a space. To search the result takes a tenth of a regex's time."""
 
 
 def _message_of(value: JSON, raw: bytes) -> Message:
@@ -270,7 +272,8 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
         regular = False
     if id is ABSENT:
         return Notification(value, method, params, regular, repeats)
-    # Peers do not answer a message with the name of a notification, even if it has an id.
+    # A message with the name of a notification and an id is no request: peers do not answer it, so no
+    # response is expected.
     if method.startswith("notifications/"):
         return Notification(value, method, params, False, repeats)
     if type(id) is int or type(id) is str:

@@ -22,7 +22,7 @@ MAX_CHECKED_BYTES: Final = 1 << 20
 
 
 def compact_json(value: JSON) -> bytes:
-    """Return ``value`` as compact JSON. Values with members in the same order give equal bytes.
+    """Return ``value`` as compact JSON. Equal values with members in the same order give equal bytes.
 
     The result is empty if orjson cannot write the value.
     """
@@ -45,7 +45,8 @@ def unescaped(content: str) -> str:
 def may_repeat(raw: bytes, value: JSON) -> bool:
     """Whether ``raw`` may have repeated names. This test is much faster than ``repeated_names``."""
     try:
-        # Parsing drops a repeated member and so a colon. Only an escaped colon (\u003a) can make up for it.
+        # Parsing drops a repeated member and so a colon. The counts are equal nevertheless if an escaped
+        # colon (\u003a) becomes a plain colon.
         if raw.count(b":") != orjson.dumps(value).count(b":"):
             return True
     except orjson.JSONEncodeError:
@@ -132,7 +133,7 @@ def several_texts(raw: bytes) -> bool:
     return objects > 1
 
 
-_CLOSES: Final = {b"}": b"{", b"]": b"["}
+_OPENING_BRACKETS: Final = {b"}": b"{", b"]": b"["}
 
 
 def unclosed(text: bytes) -> bool:
@@ -155,7 +156,7 @@ def unclosed(text: bytes) -> bool:
         if kind == "open":
             opened.append(match[0])
         elif kind == "close":
-            if not opened or opened.pop() != _CLOSES[match[0]] or not opened:
+            if not opened or opened.pop() != _OPENING_BRACKETS[match[0]] or not opened:
                 return False
         elif kind == "other" and not opened:
             return False

@@ -8,7 +8,7 @@ the client confirms with ``notifications/initialized``; after that both may send
 specification restricts the *requests* before that point, except for pings. It does not restrict other
 notifications. So only the messages of the handshake, pings and requests are inputs here.
 
-The judge observes messages that were already sent, so every input has a step in every state. A forbidden step
+The table judges messages that were already sent, so every input has a step in every state. A forbidden step
 names the broken requirement *and the next state*, which is chosen so that one mistake is reported once. For
 example, if a client skips the handshake, only its first request breaks a requirement: the next state is
 ``SKIPPED``, in which requests are allowed.

@@ -156,7 +156,7 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         )
     }
 )
-"""By the name that both peers declare for an extension: the methods that 2026-07-28 moves to it."""
+"""By the name under which peers declare an extension: its methods, which no row of 2026-07-28 defines."""
 
 
 def defined(method: str, revision: str) -> Method | None:
@@ -227,6 +227,7 @@ def declares(capabilities: JSONObject, path: str) -> bool:
 
 
 _FLAGS: Final = (".listChanged", "resources.subscribe")
+"""The ends of the paths of capabilities that are declared as ``true``. All others are declared as objects."""
 
 _CONDITIONS: Final[Mapping[Condition, Callable[[JSONObject], bool]]] = MappingProxyType(
     {

@@ -96,7 +96,7 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
 
 
 def argument(arguments: JSON, path: Path) -> JSON:
-    """Return the argument at ``path``, ``None`` if it is null or absent and so needs no header."""
+    """Return the argument at ``path``; ``None`` if it is null or absent, because then it needs no header."""
     for name in path:
         if not isinstance(arguments, dict):
             return None
@@ -126,7 +126,7 @@ def encoding_fault(header: str) -> str:
     return ""
 
 
-def same(header: str, value: JSON) -> bool:
+def means_same(header: str, value: JSON) -> bool:
     """Whether the decoded header means the same as ``value`` in the body. Numbers are compared as numbers."""
     match value:
         case bool():

@@ -72,7 +72,7 @@ def put(raw: bytes, path: Path, text: bytes) -> bytes:
     """Return the JSON object ``raw`` with the value ``text`` at ``path``, in place of any earlier value.
 
     Objects that are missing on the path are added. A value on the path that is not an object is replaced by
-    one.
+    an object.
     """
     name, *inner_path = path
     old_value = value_bytes(raw, (name,))
@@ -113,7 +113,7 @@ def _members(raw: bytes, position: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _value_end(raw: bytes, start: int) -> int | None:
-    """Return the end of the value that begins at ``start``; ``None`` if there is none."""
+    """Return the end of the value that begins at ``start``; ``None`` if no complete value is there."""
     if raw[start : start + 1] not in (b"{", b"["):
         scalar = _STRING.match(raw, start) or _SCALAR.match(raw, start)
         return scalar.end() if scalar else None

@@ -118,7 +118,7 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
 
 
 def _shape_problems(value: JSON, shape: str, revision: str, pointer: str = "") -> list[Problem]:
-    """Return where ``value``, which is at the JSON Pointer ``pointer``, differs from a type of the schema."""
+    """Return where ``value``, which is at ``pointer``, differs from the schema type ``shape``."""
     return [
         Problem(
             "error",

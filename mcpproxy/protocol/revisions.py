@@ -1,6 +1,7 @@
 """The published protocol revisions, in order, and the era that each belongs to.
 
-Known revisions are compared by their position in ``REVISIONS`` and not as text.
+Known revisions are compared by their position in ``REVISIONS`` and not as text. The *candidates* of a message
+or session are the revisions that it may have, as far as is known.
 
 ACP, the Agent Client Protocol, has its own versions in their own order. ``since`` and ``until`` return
 versions of one protocol only.
@@ -60,7 +61,7 @@ def stateless_of(candidates: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in STATELESS if name in candidates) or STATELESS
 
 
-def is_one_or_stateless(candidates: Collection[str]) -> bool:
+def is_shape_known(candidates: Collection[str]) -> bool:
     """Whether the shape of a message can be checked: its revision is known, or only stateless ones remain.
 
     The stateless revisions are so similar that a message can be checked against all of them. The stateful

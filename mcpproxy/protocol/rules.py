@@ -8,7 +8,7 @@ source.
 The tables come from ``rules/<family>.toml``; this module reads no files. In a requirement, ``keyword``
 and ``source`` are either one text for all revisions or a table whose keys mean "from this revision on":
 ``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` and ``until`` bound a single
-keyword; ``until`` names the first revision in which it no longer applies. A source is a page of the
+keyword; ``until`` names the first revision to which the keyword no longer applies. A source is a page of the
 specification with its section (``basic/lifecycle#initialization``) or a full URL.
 
 A requirement may apply to versions of the Agent Client Protocol, alone (``since = "acp-1"``) or together with
@@ -85,7 +85,7 @@ class Requirement:
         return min(applicable, key=lambda level: _RANK[level])
 
     def source(self, candidates: Iterable[str]) -> str:
-        """Return the URL of the page and section to cite: those of the newest candidate revision."""
+        """Return the URL to cite: that of the newest of ``candidates`` in which the requirement applies."""
         newest = max((name for name in candidates if name in self.sources), key=VERSIONS.index)
         return self.sources[newest]
 

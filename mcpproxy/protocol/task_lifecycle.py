@@ -2,12 +2,13 @@
 
 One peer runs a task. The other peer learns the task's status from answers and notifications. A task may pass
 through several states between two reports of its status. So any state may follow while the task is not over,
-and only a change after a final state is a mistake. As in the table of the handshake (``lifecycle``), every
-report has a step in every state. A forbidden step leads to the reported state, so that one mistake is
+and only a change after the end of the task is a mistake. As in the table of the handshake (``lifecycle``),
+every report has a step in every state. A forbidden step leads to the reported state, so that one mistake is
 reported once.
 
 A task is ``SETTLED`` if tasks/result was answered and no final status was reported: the task is over, but
-whether it completed, failed or was cancelled is unknown.
+whether it completed, failed or was cancelled is unknown. If it is then reported as running, the answer to
+tasks/result came too early.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-status-lifecycle
 """
@@ -104,6 +105,7 @@ _REPORTED: Final = {
 }
 
 _LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
+"""A second that ISO 8601 allows and ``datetime`` refuses."""
 
 
 def state_of_status(status: JSON) -> TaskState | None:

@@ -1,4 +1,4 @@
-"""The checkpoint of a journal: the position from which a recorder, or recovery, continues.
+"""The checkpoint of a journal: the position from which recording continues after the recorder was killed.
 
 All journal records before that position are in the first ``trace_bytes`` bytes of the trace. The only
 exceptions are the beginnings of lines that had not ended yet; the checkpoint itself holds their bytes. So a
@@ -50,7 +50,7 @@ class PartialLine:
 
 @slotted()
 class SavedAssembly:
-    """The state of an HTTP assembly, see ``mcpproxy.recorder.checkpoint_state``.
+    """The state of an `HttpAssembly`, which turns the bytes of HTTP connections into events.
 
     ``long`` holds the long runs of bytes, which ``state`` refers to by index.
     """
@@ -59,7 +59,7 @@ class SavedAssembly:
     long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
 
     def release(self) -> None:
-        """Release the buffers of the assembly, so that it can change again."""
+        """Release the buffers of the assembly, so that the assembly can change again."""
         for run in self.long:
             if isinstance(run, memoryview):
                 run.release()

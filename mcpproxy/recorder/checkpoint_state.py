@@ -1,5 +1,8 @@
 """Convert the state of an `HttpAssembly` to JSON for the checkpoint, and back.
 
+An `HttpAssembly` turns the bytes of HTTP connections into events. The checkpoint is the file from which
+recording continues after a kill.
+
 A connection can be in any state when the journal segments that led to that state are deleted. So the objects
 of the assembly are written attribute by attribute. The attribute names are therefore part of the format.
 Reading makes instances only of the classes listed here, so a checkpoint from an unknown source may hold wrong
@@ -11,7 +14,8 @@ JSON, without a copy.
 
 500 connections, each with an incomplete body, need 750 KB and 34 ms to save. ``msgspec.msgpack`` would need a
 third less space (and 3 ms for the encoding alone), but reading would need a ``Struct`` for each of these
-classes and code for their shared objects, and a checkpoint is saved only after a whole segment."""
+classes and code for their shared objects. The gain would be small, because a checkpoint is saved only after a
+whole segment."""
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque
@@ -60,9 +64,9 @@ def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
-    """Return the assembly with the state ``state``. The caller must feed its decoders again.
+    """Return the assembly with the state ``state``.
 
-    The caller feeds them with the bytes that they had read before the checkpoint.
+    The caller must feed its decoders again with the bytes that they had read before the checkpoint.
 
     Raises:
         StateError: ``state`` is not the state of an assembly.

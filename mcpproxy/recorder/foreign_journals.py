@@ -1,8 +1,9 @@
 """Find out which recordings must not be completed in place, and copy them.
 
-Completing a recording writes the trace and deletes the journal. That is done in place only if the journal is
-a folder of this user that contains only files of a journal, and the trace is a file of this user. Any other
-recording is copied to a temporary folder and completed there."""
+After a recorder was killed, the next command completes its recording: it writes the rest of the trace and
+deletes the journal. That is done in place only if the journal is a folder of this user that contains only
+files of a journal, and the trace is a file of this user. Any other recording is copied to a temporary folder
+and completed there."""
 
 import errno
 import os

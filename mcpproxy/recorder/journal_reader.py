@@ -2,7 +2,10 @@
 
 The journal consists of segments, which are files of records. A segment may end with an incomplete record,
 because the relay was killed or is still writing. While the relay runs, the reader waits for the end of the
-record; if there is a next segment, it skips the record."""
+record; if there is a next segment, it skips the record.
+
+Two more files are in the folder: the checkpoint says from where recording continues after a kill, and the
+crash buffer keeps the chunk that the relay has not journaled yet."""
 
 import os
 import sys

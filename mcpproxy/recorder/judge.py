@@ -85,7 +85,7 @@ class SafeJudge:
 
 def standard_observer() -> Observing:
     """Return the observer of a session, with the built-in rules."""
-    # Imported here, so that a broken rule table stops only the judging.
+    # Imported late, so that a broken rule table stops only the judging.
     from mcpproxy.observer import Observer
     from mcpproxy.ruleset import catalogue
 
@@ -98,7 +98,7 @@ def observer_for(rule_options: "RuleOptions") -> Observing:
     Raises:
         CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
     """
-    from mcpproxy.ruleset.rule_options import FilteredObserver  # few sessions need it
+    from mcpproxy.ruleset.rule_options import FilteredObserver  # imported late: few sessions need it
 
     return FilteredObserver(rule_options)
 

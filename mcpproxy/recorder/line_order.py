@@ -96,8 +96,8 @@ class LineOrder:
         return waiting
 
     def _continue_line(self, stream: int, entry: Entry) -> Iterator[Entry]:
-        """Yield the records that are due when the awaited stream brings the end of its line, or more of
-        it."""
+        """Yield the records that are due when the awaited stream brings more of its line, or the end of the
+        line."""
         kind, payload, at_ns, connection = entry
         end = payload.find(b"\n") + 1  # 0 if the payload does not end the line
         line_part = payload[:end] if end else payload

@@ -3,10 +3,10 @@
 This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording goes
 on. A process id proves nothing, because the system reuses ids, and in a container the relay often has the id
 1. So a process is considered the relay only if it started shortly before the recording began. If the machine
-was booted after that, the relay cannot be running.
+was booted after the recording began, the relay cannot be running.
 
 A relay in a container has another process id outside the container than inside. If the process with the id in
-the header is not the relay, all other processes are searched for one that has this id in its own
+the header of the trace is not the relay, all other processes are searched for one that has this id in its own
 namespace."""
 
 import os
@@ -24,7 +24,8 @@ _LONGEST_START_NS: Final = 60_000_000_000
 """The longest time between the start of a relay and of its recording: on a loaded machine, some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
-"""Tolerance for a start time that is in whole seconds, by a clock that somebody may have set."""
+"""How far a start time that ``ps`` prints may be wrong: it is in whole seconds, and the clock may have been
+set since."""
 
 
 def is_relay_alive(header: Header) -> bool:

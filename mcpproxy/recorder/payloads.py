@@ -1,4 +1,4 @@
-"""Read the JSON payloads of the journal.
+"""Read the JSON payloads of the journal's records: START (the first), GAP (lost bytes) and EXIT (the last).
 
 The relay writes the payloads, but a journal may come from an unknown source, so each member is checked. The
 module json reads them, because a command may contain lone surrogates (for bytes that are not UTF-8), which
@@ -141,6 +141,6 @@ def rule_options_from(members: dict[str, Any]) -> "RuleOptions | None":
     options = members.get("judged_by")
     if not options:
         return None
-    from mcpproxy.ruleset.rule_options import RuleOptions  # few sessions need it
+    from mcpproxy.ruleset.rule_options import RuleOptions  # imported late: few sessions need it
 
     return RuleOptions.from_json(options)

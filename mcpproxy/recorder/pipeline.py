@@ -1,7 +1,7 @@
 """Turn the journal into the trace: split bytes into frames, judge the frames, write them, show findings.
 
-The same code runs during a session and during recovery, and reads the same records, so both write the same
-trace."""
+The same code runs during a session and during recovery, which completes the trace after the recorder was
+killed. Both read the same records, so both write the same trace."""
 
 import os
 import time
@@ -64,7 +64,8 @@ _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
 _REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
 _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
-"""Likewise: for lines that mcpproxy refused, and for its own answers to them."""
+"""Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, and for its own answers to
+them."""
 _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 
 
@@ -132,6 +133,11 @@ class RecordingPipeline:
     @property
     def tally(self) -> Tally:
         return self._sink.state.tally
+
+    @property
+    def seq(self) -> int:
+        """The number of the last frame in the trace."""
+        return self._sink.state.seq
 
     def drain(self) -> None:
         """Write all records that the journal has now to the trace, or as many as the disk has room for.

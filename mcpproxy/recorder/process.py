@@ -34,7 +34,7 @@ def run(trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, 
     the recorder sleeps (``None``: the relay writes into the pipe for every record). The notes are written to
     file descriptor 2. The caller has separated this process from the relay: the process ignores the signals
     that are meant for the relay, and has no descriptor of a peer. ``mode`` is how findings are reported.
-    ``admin`` is the address of the admin port as ``host:port``, empty for none."""
+    ``admin`` is the address of the admin port (health and metrics) as ``host:port``, empty for none."""
     notes = StderrNotes(None if quiet else NOTES_FD, mode)
     try:
         _record(trace, Wakeup(wake_fd, asleep), notes, admin)

@@ -1,11 +1,12 @@
 """Complete the trace of a session whose recorder was killed, from the journal of that session.
 
-Recovery continues from the checkpoint, with the same code as the recorder. If recovery is killed, it can be
-repeated."""
+Recovery continues from the checkpoint, the last position that the recorder saved, with the same code as the
+recorder. If recovery is killed, it can be repeated."""
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -63,13 +64,21 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     if lock is None:
         return False
     try:
-        return _recover(trace, folder, make_observer or standard_observer)
+        with damage_refused(folder):
+            return _recover(trace, folder, make_observer or standard_observer)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def damage_refused(folder: str) -> Generator[None]:
+    """Translate what a damaged journal, or one from an unknown source, may raise into a ``TraceError``."""
+    try:
+        yield
     except _DAMAGE_ERRORS as fault:
         fact = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
         next_step = "the trace is whole up to its last line"
         raise TraceError(folder, None, f"the journal is damaged: {fact}", next_step) from None
-    finally:
-        lock.release()
 
 
 def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
@@ -118,24 +127,13 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         _refuse_other_trace(later, replace(header, continues=os.path.basename(files[index - 1])), 0)
     for later in later_files:  # their records are in the journal and are written again
         os.unlink(later)
-    if start.rule_options is not None:
-        make_observer = partial(observer_for_recovery, start.rule_options)
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
-        # This cuts off the records after the checkpoint, which are written again.
+        # ``flush`` cuts off the records after the checkpoint, which are written again.
         if not writer.flush():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
-        state = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), earlier_files)
-        recording = RecordingPipeline(
-            reader,
-            writer,
-            make_observer,
-            StderrNotes(None),
-            start,
-            state,
-            make_observer_for=observer_for_recovery,
-        )
+        recording = resumed(start, reader, writer, earlier_files, make_observer)
         reader.end()
         recording.drain()
         if not recording.finish():
@@ -148,6 +146,33 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         writer.close()
     journal_reader.remove(folder)
     return True
+
+
+def resumed(
+    start: Checkpoint,
+    reader: JournalReader,
+    writer: TraceWriter,
+    earlier_files: tuple[str, ...],
+    make_observer: Callable[[], Observing],
+) -> RecordingPipeline:
+    """Return a recording that goes on from the checkpoint ``start``.
+
+    Raises:
+        TraceError: the trace or the checkpoint is damaged.
+    """
+    if start.rule_options is not None:
+        make_observer = partial(observer_for_recovery, start.rule_options)
+    assembly = _assembly(reader.folder, start)
+    state = restore(writer.path, start.trace_bytes, make_observer, assembly, earlier_files)
+    return RecordingPipeline(
+        reader,
+        writer,
+        make_observer,
+        StderrNotes(None),
+        start,
+        state,
+        make_observer_for=observer_for_recovery,
+    )
 
 
 def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
@@ -193,7 +218,7 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
     """Check that ``trace`` belongs to the journal, because recovery would cut another trace too.
 
     Raises:
-        TraceError: it does not.
+        TraceError: ``trace`` does not belong to the journal.
     """
     expected = encode_header(header)
     try:
@@ -210,7 +235,7 @@ def _refuse_hole(folder: str, first_segment: int) -> None:
     """Check that no segment from ``first_segment`` on is missing: the records after it would be lost.
 
     Raises:
-        TraceError: one is missing.
+        TraceError: a segment is missing.
     """
     segments = [
         int(name)

@@ -23,8 +23,8 @@ class Rotation:
 
 
 def rotation_of(start: bytes) -> Rotation | None:
-    """Return the rotation in a START record (``"rotate":{"bytes":n}`` or ``{"ns":n}``); ``None`` if it has
-    none.
+    """Return the rotation in a START record (``"rotate":{"bytes":n}`` or ``{"ns":n}``); ``None`` if the
+    record has none.
 
     Raises:
         NotARecordError: the member has another form.

@@ -1,4 +1,4 @@
-"""The state of a trace that is being written. To continue a trace, it is read and judged again."""
+"""The state of a trace that is being written. To continue a trace, the recorder reads and judges it again."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -30,6 +30,7 @@ class TraceState:
     missing_findings: list[Finding] = field(default_factory=list[Finding])
     """Findings of the last event that are not in the trace, because it was cut right after the event."""
     names: SessionNames = field(default_factory=SessionNames)
+    """Over HTTP: the names of the sessions, from the heads so far."""
     assembly: "HttpAssembly | None" = None
     """Over HTTP: the state of the connections at the end of the trace."""
     before: tuple[str, ...] = ()
@@ -63,7 +64,7 @@ def restore(
     Raises:
         TraceError: the trace is damaged.
     """
-    from mcpproxy.trace.reader import read_trace  # a recorder that starts a trace reads none
+    from mcpproxy.trace.reader import read_trace  # Imported late: only a continued recording needs it.
 
     state = TraceState(SafeJudge(make_observer), assembly=assembly, before=before)
     files = (*before, trace) if size else before

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "hand"
 
-# Lost bytes of client, server and stderr; the position at which the journal ended then.
+# Lost bytes of client, server and stderr; the position at which the journal ended when they were counted.
 _LOST: Final = struct.Struct("<QQQQ")
 # Length, kind, connection and time of the chunk; the position at which its record will begin.
 _CHUNK: Final = struct.Struct("<IBxxxIQQ")
@@ -97,7 +97,7 @@ def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, i
     Each record is (kind, payload, time, connection). ``journal_end`` is the position after the last whole
     record.
     """
-    # Imported here, because the relay itself does not read the file.
+    # Imported late, because the relay itself does not read the file.
     from mcpproxy.base import files
 
     try:

@@ -2,7 +2,8 @@
 
 The recorder runs in its own session (``setsid``). If the kernel divides processor time among sessions, it
 uses the nice value of the session, which every user may raise and lower again. Otherwise it uses the nice
-value of the process. An ordinary user cannot lower that one again, so it is raised only a little.
+value of the process. An ordinary user cannot lower the nice value of a process again, so ``lower`` raises it
+only a little.
 
 Source: sched(7), The autogroup feature
 """

@@ -58,7 +58,7 @@ class _DependencyFinder:
 
     def __init__(self, session: RecordedSession) -> None:
         self._messages: Final = session.messages
-        # In all tables, a message is given by its index in the session.
+        # In all dictionaries, a message is given by its index in the session.
         self._open: Final[dict[int, SessionMessage]] = {}  # client requests without a response
         self._by_id: Final[dict[TypedId, int]] = {}  # client requests
         self._by_token: Final[dict[TypedId, int]] = {}  # client requests, by their progress token
@@ -142,7 +142,7 @@ class _DependencyFinder:
                 method not in _UNRELATED and entry.exchange not in self._by_exchange
             ):
                 return self._open_caller()
-            # An event without data.
+            # An event without data belongs to the exchange in which it was sent.
             case Malformed() if not entry.raw and entry.exchange in self._by_exchange:
                 return self._by_exchange[entry.exchange]
             case _:
@@ -164,7 +164,7 @@ _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 def _typed_id(params: "JSON | Absent", *path: str) -> TypedId | None:
-    """Return the id or token at ``path`` in params; ``None`` if there is none."""
+    """Return the id or token at ``path`` in params, with its JSON type; ``None`` if there is none."""
     value: JSON | Absent = params
     for name in path:
         if not isinstance(value, Mapping):

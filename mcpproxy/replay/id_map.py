@@ -20,7 +20,7 @@ class IdMap:
     """The ids of one live client.
 
     ``answer_to`` maps the index of a recorded client request to its recorded response. ``session_id``
-    replaces the recorded session id in messages; if it is empty, a random id replaces it.
+    replaces the recorded session id in messages; if ``session_id`` is empty, a random id is used instead.
     """
 
     def __init__(

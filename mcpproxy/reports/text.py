@@ -1,6 +1,5 @@
 """Findings as text, one line each as from a linter: ``path:line: error PROTO-007 frame 12: ...``."""
 
-import shlex
 from collections.abc import Iterator
 
 from mcpproxy.base.paths import inside
@@ -90,5 +89,7 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
     if first_finding := next((f for trace in verdict.traces for f in trace.findings), None):
+        import shlex
+
         rules = "".join(f" --rules {shlex.quote(folder)}" for folder in verdict.folders)
         yield style.paint(f"What a rule means: mcpproxy explain {visible(first_finding.rule + rules)}", "dim")

@@ -61,8 +61,8 @@ class _RuleFiles:
             raise RuleError(f"{self._folder}: {error.strerror}; {_INSTALL_AGAIN}") from None
         return tuple(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
-    def family(self, name: str) -> Catalogue | None:
-        """Return the catalogue of one family; ``None`` if there is no such family."""
+    def catalogue_of(self, name: str) -> Catalogue | None:
+        """Return the catalogue of the family ``name``; ``None`` if there is no such family."""
         if name not in self._catalogues:
             if name not in self.families:
                 return None
@@ -88,9 +88,9 @@ def _parse_toml(file: str) -> Mapping[str, object]:
 
 
 class _LazyTable(Mapping[str, T]):
-    """The entries of one attribute of ``Catalogue`` from all files, which are read when they are needed.
+    """One attribute of ``Catalogue`` (``rules`` or ``requirements``) for all families together.
 
-    Each key begins with the code of a rule, which shows the file.
+    A key begins with the name of its family, so a lookup reads only the file of that family.
     """
 
     def __init__(self, files: _RuleFiles, attribute: str) -> None:
@@ -98,21 +98,21 @@ class _LazyTable(Mapping[str, T]):
         self._attribute: Final = attribute
 
     def __getitem__(self, key: str) -> T:
-        family = self._files.family(_family_of(key))
-        if family is None:
+        catalogue = self._files.catalogue_of(_family_of(key))
+        if catalogue is None:
             raise KeyError(key)
-        return self._entries(family)[key]
+        return self._entries(catalogue)[key]
 
     def __iter__(self) -> Iterator[str]:
         for name in self._files.families:
-            if family := self._files.family(name):
-                yield from self._entries(family)
+            if catalogue := self._files.catalogue_of(name):
+                yield from self._entries(catalogue)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _entries(self, family: Catalogue) -> Mapping[str, T]:
-        return getattr(family, self._attribute)
+    def _entries(self, catalogue: Catalogue) -> Mapping[str, T]:
+        return getattr(catalogue, self._attribute)
 
 
 def _family_of(key: str) -> str:

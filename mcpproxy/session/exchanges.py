@@ -39,7 +39,7 @@ Traffic = Literal["stateful", "stateless", "http+sse", "other"]
 
 
 class SessionJudge(Protocol):
-    """The judge of the messages of one session, as far as HTTP needs it."""
+    """The part of a session's judge (``observer``) that the judge of HTTP exchanges uses."""
 
     @property
     def revision(self) -> str | None: ...
@@ -136,7 +136,7 @@ class LostRequest:
 
 @slotted(frozen=True)
 class SentEvent:
-    """One SSE event with an id: the stream and exchange in which it was first sent, and a hash of its data.
+    """One SSE event with an id, and the stream and exchange in which the event was first sent.
 
     ``position`` counts, from 1, the events of the stream that have an id.
     """
@@ -144,7 +144,7 @@ class SentEvent:
     stream: HttpStream
     exchange: int
     position: int
-    data: int
+    data_hash: int
 
 
 @slotted(eq=False)
@@ -209,8 +209,8 @@ class HttpExchange:
     messages: tuple[WellFormed, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
-    facts: int = 0  # see ``checks.engine.http_facts``
-    in_pieces: frozenset[str] = frozenset()  # senders of a body in pieces whose last piece is to come
+    facts: int = 0  # what is known about the exchange, as bits (see ``checks.engine.http_facts``)
+    in_pieces: frozenset[str] = frozenset()  # senders that are in the middle of a body recorded in pieces
     has_several_texts: bool = False  # the request body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
@@ -312,7 +312,8 @@ class HttpHistory:
     """The state that is kept across exchanges.
 
     What a server has shown about itself is stored by server (see ``HttpExchange.server``). What a client may
-    know is stored by connection, because nothing else identifies a client.
+    know is stored by connection, because nothing else identifies a client. In names, "modern" means: of a
+    stateless revision.
     """
 
     exchanges: dict[int, HttpExchange] = field(
@@ -322,7 +323,7 @@ class HttpHistory:
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
     shared_connections: set[int] = field(
         default_factory=set[int]
-    )  # connections on which several sessions without an id were opened
+    )  # connections that carry messages of several sessions without an id
     has_unattributed: bool = False  # there was a request whose session is unknown
     http_sse_sessions: dict[str, HttpSession] = field(
         default_factory=dict[str, HttpSession]
@@ -378,7 +379,8 @@ def is_answer(message: WellFormed) -> bool:
 def looks_stateless(fields: Fields) -> bool:
     """Whether the headers of a request show that it is one of a stateless revision.
 
-    ``Mcp-Method`` alone shows it only where nothing speaks of a session: some clients send it in each era.
+    Some clients send ``Mcp-Method`` in sessions too. So if the request has no version header, ``Mcp-Method``
+    counts only if there is no session id either.
     """
     if (version := fields.get(VERSION)) is not None:
         return version in STATELESS or (version not in STATEFUL and "mcp-method" in fields)

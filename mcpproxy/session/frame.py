@@ -4,7 +4,8 @@ The recorder makes events while a session runs, and the trace reader makes equal
 later, so the findings are the same both times. Times are nanoseconds since the recording started, on the
 monotonic clock of the machine that recorded. The judge uses no clock of its own.
 
-Events are never changed. Only ``Frame`` is not frozen, because so many of them are made.
+``Frame`` is the only event that is not frozen: frames are the most frequent events, and making a frozen
+instance takes longer.
 """
 
 from typing import Final, Literal
@@ -167,7 +168,7 @@ class Stderr:
 
 @slotted(frozen=True)
 class Eof:
-    """A peer on stdio closed its sending side: the client the server's stdin, the server its own stdout."""
+    """A peer on stdio sends nothing more: the client closed the server's stdin, or the server its stdout."""
 
     sender: Sender
     observed_at_ns: int = 0

@@ -2,7 +2,7 @@
 
 The client's request ids and the server's are independent of each other. An id keeps its JSON type (``1`` and
 ``"1"`` are two ids). Checks read this state as it was *before* the frame that they judge. Only the observer
-changes the state.
+changes the state. The checks are grouped into families, and each family may keep state of its own here.
 """
 
 import typing
@@ -91,7 +91,7 @@ def keep_latest(table: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 def get_or_make(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
-    """Return the value of ``key`` in ``table``. If it is missing, put the value that ``make`` returns."""
+    """Return the value of ``key`` in ``table``; if the key is missing, first add it with ``make()``."""
     value = table.get(key)
     if value is None:
         value = make()
@@ -191,14 +191,15 @@ class Side:
     closed_ns: int | None = None  # when this side closed its stream
     notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
     last_answered_seq: int = 0  # the frame of this side's latest request that was answered
-    # The frame of the latest error without an id that this side received. It may answer any earlier request.
+    # The frame of the latest error without an id that this side received. Such an error may answer any
+    # earlier request of this side.
     refused_seq: int = 0
     sent_unreadable: bool = False  # this side sent a message that could not be read
     in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
 
     @property
     def fully_read(self) -> bool:
-        """Whether all messages of this side could be read. A message that could not may contain any id."""
+        """Whether all messages of this side could be read. An unreadable message may contain any id."""
         return not self.sent_unreadable and not self.held_lines.frames
 
 
@@ -270,7 +271,7 @@ class History:
         return self.stateless_seq is not None and self.stateful_seq is not None
 
     def unprovoked_end(self, close: Close) -> str:
-        """Say how the server ended by itself, on stdio; empty if the client or a signal may have ended it."""
+        """Return how a server on stdio ended by itself; empty if the client or a signal may have ended it."""
         server_closed_ns, client_closed_ns = self.server.closed_ns, self.client.closed_ns
         if server_closed_ns is None or self.over_http or self.is_signalled:
             return ""

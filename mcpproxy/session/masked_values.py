@@ -2,7 +2,7 @@
 
 By default a recording masks the values of credential headers. A mask contains what rules need: the length in
 bytes, whether all bytes are visible ASCII, and a hash, so that equal values have equal masks within one
-recording. ``as_mask`` makes the mask of a value that was not masked, so that rules treat both alike.
+recording. ``as_mask`` also makes a mask of a value that was not masked, so that rules handle masks only.
 """
 
 from typing import Final
@@ -34,12 +34,12 @@ class Mask:
 
 
 def mask(value: str, key: bytes = b"") -> Mask:
-    """Return the mask of a header value, its bytes decoded as Latin-1.
+    """Return the mask of ``value``, a header value whose bytes were decoded as Latin-1.
 
     ``key`` (up to 64 bytes) is secret and belongs to one recording: without it, a short value could be found
     by trying all values.
     """
-    from hashlib import blake2b  # Imported here: it loads OpenSSL, which most sessions do not need.
+    from hashlib import blake2b  # Imported late: it loads OpenSSL, which most sessions do not need.
 
     raw = value.encode("latin-1", "backslashreplace")
     digest = blake2b(raw, digest_size=_HASH_BYTES, key=key).hexdigest()

@@ -1,7 +1,7 @@
 """Recordings in tests: record a server, replace it by its recording, and report misses and findings.
 
 The pytest plugin is a thin layer over this module. Each session of a test runs through an mcpproxy of its
-own. Behind it is the real server or a replay of the recording. A miss is a request that the recording does
+own, in front of the real server or a replay of the recording. A miss is a request that the recording does
 not answer. Misses and findings are reported when the test ends.
 """
 
@@ -166,7 +166,7 @@ class McpRecording:
                 ) from None
 
     def trouble(self) -> str:
-        """Describe the requests that the recording does not answer; empty if there were none."""
+        """Describe the misses of this test; empty if there were none."""
         stderr_lines = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             for event in opening.open_trace(trace).events():
@@ -211,7 +211,7 @@ class McpRecording:
         return process.wait_for(address_pattern)
 
     def _keep(self, sessions: Sequence[str]) -> None:
-        """Make the first session the recording, unless a recording is kept; add each other session to it."""
+        """Make the first session the recording, or keep an older recording; add all other sessions to it."""
         path = str(self.path)
         replaces = self.action == "record" and not self._adds
         for trace in sessions:
@@ -296,7 +296,10 @@ def _is_on_stdio(trace: str) -> bool:
 
 
 def _relay_has_exited(trace: str) -> bool:
-    """Whether the relay of a session has exited, even if the trace is not complete yet."""
+    """Whether the relay of a session has exited, even if the trace is not complete yet.
+
+    The folder of the journal, the raw bytes of the session, is removed when the trace is complete.
+    """
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)
@@ -306,7 +309,8 @@ def _relay_has_exited(trace: str) -> bool:
 def _finish_within(trace: str, seconds: float) -> bool:
     """Wait until the trace is complete, and return whether that took less than ``seconds``.
 
-    If the recorder of the trace has died, the trace is completed here.
+    The trace is complete when the folder of its journal, the raw bytes of the session, is gone. If the
+    recorder of the trace has died, the trace is completed here.
     """
     deadline = time.monotonic() + seconds
     while os.path.isdir(journal.folder(trace)):

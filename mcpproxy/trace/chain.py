@@ -69,7 +69,7 @@ def _file_after(path: str) -> str | None:
 
 
 def _decoded(line: bytes) -> Record:
-    from mcpproxy.trace.decode import decode  # a recorder names files and reads none
+    from mcpproxy.trace.decode import decode  # Imported late: recorders start without it.
 
     return decode(line)
 

@@ -1,9 +1,8 @@
 """Frames as a conversation: which answer belongs to which request, and how long the answer took.
 
-This is for display and judges nothing: an answer may match no request. Open requests are kept in a table
-keyed by the sending peer and the typed id, so memory grows only with unanswered requests. Over HTTP many
-sessions use the same ids: an answer belongs to the request of its own exchange, or else to a request of its
-session.
+The result is for display. An answer that matches no request is shown as such, and is no finding. Only
+unanswered requests are kept in memory, by their sender and id. Over HTTP many sessions use the same ids: an
+answer belongs to the request of its own exchange, or else to a request of its session.
 """
 
 from typing import Final, TypeAlias

@@ -88,7 +88,7 @@ def decode(line: bytes) -> Record:
     except orjson.JSONEncodeError:  # nested deeper than orjson can write
         return _frame_from_text(members, line)
     # The line ends with the message, a brace and a line feed. The text of a JSON object is never the end of
-    # another object's text, so if it matches, it is the whole message.
+    # another object's text. So if the line has ``raw`` at that place, ``raw`` is the whole message.
     if line[-2 - len(raw) : -2] != raw:
         return _frame_from_text(members, line)
     classified = classify(message, message, repeats=False)

@@ -282,7 +282,7 @@ def finding_object(finding: Finding) -> dict[str, object]:
 
 
 def more_object(repeated: Repeated) -> dict[str, object]:
-    """Return, as a JSON object, the number of findings that were only counted."""
+    """Return, as a JSON object, the number of findings that were counted and not recorded one by one."""
     return {
         "rule": repeated.rule,
         "severity": repeated.severity,

@@ -43,7 +43,8 @@ def read_object(text: bytes) -> JSONObject:
             value = cast("JSON", json.loads(text.decode("utf-8"), parse_int=integer))
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
-        # Only values from a peer may be that long; times and counts of mcpproxy never are.
+        # A number of a peer, inside a member, may have any length. The members themselves hold times and
+        # counts of mcpproxy, which fit into 64 bits.
         if isinstance(value, dict) and any(
             type(item) is int and item.bit_length() > 64 for item in value.values()
         ):
@@ -121,7 +122,7 @@ def text_or_base64(raw: bytes) -> bytes:
 
 
 _SHORT_TEXT_BYTES: Final = 32
-"""How many bytes the text may be longer than the factor of 2.5 allows, so that short lines stay readable."""
+"""How many more bytes than 2.5 times the raw bytes the text may have, so that short lines stay readable."""
 
 
 def text_or_base64_of(members: JSONObject) -> bytes:

@@ -30,7 +30,7 @@ _HEADER_LIMIT: Final = 16 << 20
 
 _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
-"""The type of a record is within the first bytes of its line, at most this many."""
+"""The type of a record is within this many bytes at the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
 ENDLESS: Final = "it names itself, or no file, as the next file"
@@ -114,7 +114,7 @@ class Trace:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
         for record in self._read():
-            # A short line that shares its record with others has no line in the file.
+            # A file has no separate line for a frame or line of stderr that shares a record with others.
             yield record, self._line or encode(cast("Recorded", record))
 
     def findings(self) -> Iterator[Finding]:
@@ -241,7 +241,8 @@ class Trace:
 
     @property
     def journal_fault(self) -> str:
-        """Why the journal beside the trace could not be read; empty if it was read or does not exist."""
+        """Why the journal, which has the latest records, could not be read; empty if it was read or does not
+        exist."""
         return "" if self._copy_folder else self._trouble
 
     @property
@@ -255,10 +256,10 @@ class Trace:
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
     def _skip(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
-        """Skip a line that is not a record: a blank line, or a torn last line.
+        """Skip a line that is not a record: a blank line, or an incomplete last line.
 
         Raises:
-            TraceError: the line is neither.
+            TraceError: the line is neither blank nor an incomplete last line.
         """
         if line.isspace():
             return
@@ -283,7 +284,10 @@ class Trace:
         return notes
 
     def notes_at_end(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> list[str]:
-        """Return what the last record says of the end, and of the ``frames`` of each peer that were read."""
+        """Return what is known to be missing at the end, from the ``last`` record and the counts of frames.
+
+        ``frames`` has the number of frames of each peer that were read.
+        """
         notes: list[str] = []
         closed = last if isinstance(last, CloseRecord) else None
         if isinstance(last, Continued) and not self._is_recording:
@@ -310,7 +314,8 @@ def read_trace(
     files: Sequence[str] = (),
     copy_folder: str = "",
 ) -> Trace:
-    """Open the file ``path``, or all ``files`` of one recording, without regard to a journal.
+    """Open the file ``path``, or all ``files`` of one recording. Records that are still in a journal are not
+    read.
 
     With ``copy_folder``, the files are read from that folder, which is deleted together with the `Trace`.
     ``trouble`` becomes the first note of the trace.

@@ -173,8 +173,10 @@ class TraceWriter:
 
 
 def _outside_change(path: str, size: int, written: os.stat_result) -> str:
-    """Describe what happened to ``path`` after ``size`` bytes were written to a file with the given
-    status."""
+    """Describe what other programs did to ``path``, to which ``size`` bytes were written.
+
+    ``written`` is the status of the file that is still open for writing.
+    """
     try:
         current = os.stat(path)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""Recordings in the terminal: sessions, their calls, and what belongs to a call."""
+"""The terminal view: sessions, their calls, and the detail of a call."""

@@ -1,4 +1,4 @@
-"""A call as one line: what was called, how it ended and how long that took, in the columns that there are."""
+"""A call as one line of the list: method and target, arguments, outcome and latency."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from mcpproxy.tui.spans import Line, Span, Tone, cut, padded, width_of
 from mcpproxy.view.calls import Call, Kind, Outcome
 
 WIDE: Final = 100
-"""From this width on a line has the time of the call, and methods are written in full."""
+"""Lines of at least this width have the time of the call and the whole method."""
 
 SLOW_NS: Final = 1_000_000_000
 
@@ -43,7 +43,7 @@ _KINDS: Final = {
 def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None = None) -> Line:
     """Return a call in ``width`` columns.
 
-    ``digits`` is the width of the number; ``waited_ns`` is for a call that is still waiting.
+    ``digits`` is the width of the call's number; ``waited_ns`` is how long an open call has waited.
     """
     is_wide = width >= WIDE
     mark, tone = MARKS[call.outcome]
@@ -61,13 +61,13 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     """Return direction, name, arguments and result in at most ``room`` columns."""
     direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
     words, tone = outcome_words(call, waits=waits)
-    result = ": ".join(filter(None, (words, call.result)))
+    result = ": ".join(filter(None, (words, call.progress or call.result)))
     result = f" ⇒ {result}" if result else ""
     arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""
     room -= len(direction)
-    # The name has the room that it needs, but for some of what else there is.
-    rest = min(width_of(arguments) + width_of(result), 24)
-    name = cut(title(call, full=full), max(room * 3 // 5, room - rest))
+    # The name gets the room that it needs, except the room reserved for arguments and result.
+    reserved = min(width_of(arguments) + width_of(result), 24)
+    name = cut(title(call, full=full), max(room * 3 // 5, room - reserved))
     room -= width_of(name)
     if width_of(arguments) + width_of(result) > room:
         arguments = cut(arguments, max(room // 2, room - width_of(result)))
@@ -77,14 +77,17 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
 
 
 def title(call: Call, *, full: bool = True) -> str:
-    """Return the method of a call and what it is about; a tool's name alone unless ``full``."""
+    """Return the method of a call and its target.
+
+    Unless ``full``, a call of a tool is only the tool's name.
+    """
     if call.target and call.method == "tools/call" and not full:
         return call.target
     return " ".join(filter(None, (call.method or _KINDS.get(call.kind, ""), call.target)))
 
 
 def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
-    """Return in words how a call ended, and their tone; no words for one that was answered as it should."""
+    """Return in words how a call ended, and their tone. There are no words for a usual result."""
     match call.outcome:
         case Outcome.TOOL_ERROR:
             return "tool error", "bad"

@@ -1,4 +1,4 @@
-"""The rows of an open recording that pass a filter, kept while they are on the screen."""
+"""The rows of an open recording that pass the filter of the terminal view. Rows that were read are cached."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,9 +11,9 @@ _KEPT: Final = 2000
 
 
 class CallRows:
-    """Calls by their place in the list.
+    """The calls in the list. A *place* is the position of a call in it, from 0 on.
 
-    ``filter`` is what the user wrote; ``session`` is the number of the chosen session, if one is.
+    ``filter`` is the filter of the user; ``session`` is the number of the chosen session, ``None`` for all.
     """
 
     def __init__(self, view: View) -> None:
@@ -24,28 +24,34 @@ class CallRows:
         self._filter = self.filter
 
     def choose(self, filter: Filter, session: int | None) -> Iterator[Progress]:
-        """Apply a filter and the choice of a session, step by step if that has to search the recording."""
-        wanted = filter
+        """Show the calls that pass a filter, of one session or all.
+
+        Yield the progress of a search for a text.
+        """
+        combined = filter
         if session is not None:
             terms = (*filter.terms, Term("session", (self._session_pattern(session),)))
-            wanted = Filter(terms, filter.text)
-        yield from self.view.find(wanted)
-        self.filter, self.session, self._filter = filter, session, wanted
+            combined = Filter(terms, filter.text)
+        yield from self.view.find(combined)
+        self.filter, self.session, self._filter = filter, session, combined
         self._kept.clear()
 
     def _session_pattern(self, session: int) -> str:
-        """Return the pattern that only the name of this session fits."""
+        """Return a pattern of a filter that matches the name of this session literally."""
         return "".join(f"[{c}]" if c in "*?[" else c for c in self.view.session_name(session))
 
     def refresh(self) -> int:
-        """Take in what was recorded; return the first row that is new or has changed, 0 if none is."""
-        found = self.view.refresh()
-        if found.rebuilt or not found.running:  # what waited does not any more
+        """Read what was recorded since.
+
+        Return the first row that is new or has changed, 0 if there is none.
+        """
+        refreshed = self.view.refresh()
+        if refreshed.rebuilt or not refreshed.running:  # no call waits any more
             self._kept.clear()
-        elif found.first:
-            for place in [place for place, call in self._kept.items() if call.number >= found.first]:
+        elif refreshed.first:
+            for place in [place for place, call in self._kept.items() if call.number >= refreshed.first]:
                 del self._kept[place]
-        return found.first
+        return refreshed.first
 
     @property
     def count(self) -> int:
@@ -54,24 +60,24 @@ class CallRows:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether some calls may be left out."""
+        """Whether there is a filter, so that some calls may be left out."""
         return bool(self._filter)
 
     def call(self, place: int) -> Call:
         """Return the call at a place in the list."""
-        found = self._kept.get(place)
-        if found is None:
+        call = self._kept.get(place)
+        if call is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-            found = self._kept[place] = self.view.calls(self._filter, place, 1)[0]
-        return found
+            call = self._kept[place] = self.view.calls(self._filter, place, 1)[0]
+        return call
 
     def place(self, number: int) -> int:
-        """Return where a call is in the list, or where it would be."""
+        """Return the place that a call has, or would have, in the list."""
         return self.view.position(number, self._filter)
 
     def waited_ns(self, call: Call) -> int | None:
-        """Return for how long a call has been waiting until now; ``None`` if it does not wait."""
+        """Return how long an open call of a running recording has waited; ``None`` for other calls."""
         if call.outcome is not Outcome.NO_ANSWER or not self.view.running:
             return None
         return max(self.view.now_ns() - call.started_ns, 0)

@@ -1,4 +1,4 @@
-"""Everything that belongs to a call, as lines: findings with their sentences first, then what was sent."""
+"""The detail of a call as lines: first its findings, then the records that belong to it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,12 +13,12 @@ from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view.calls import Call, Detail, FoundRule, Kind, Outcome, Part, Role
 
 SHOWN_BYTES: Final = 100_000
-"""How much of one message is laid out."""
+"""How many bytes of one message are shown."""
 
 _WHOLE: Final = frozenset(
     {Role.REQUEST, Role.ANSWER, Role.INNER_REQUEST, Role.INNER_ANSWER, Role.OTHER, Role.CANCEL}
 )
-"""The roles whose messages are shown whole; of others there is a line."""
+"""The roles whose messages are shown whole. A message with another role is one line."""
 
 _INDENT: Final = 2
 
@@ -28,12 +28,13 @@ def detail_lines(
 ) -> Iterator[Line]:
     """Yield a call with everything that belongs to it.
 
-    With ``raw`` every message has its bytes as they passed, and every head of HTTP its fields.
+    With ``raw``, every message is shown as the bytes that were sent, and the head of every HTTP message with
+    its fields. ``waited_ns`` is how long an open call has waited.
     """
     call = detail.call
     yield _facts(call, waited_ns)
-    for found in detail.findings:
-        yield from finding_lines(found)
+    for finding in detail.findings:
+        yield from finding_lines(finding)
     is_alone = len(detail.parts) == 1
     for number, part in enumerate(detail.parts):
         if detail.left_out and number == len(detail.parts) // 2:
@@ -61,19 +62,19 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
     return (*spans, Span(f"  {'  '.join(facts)}", "dim"))
 
 
-def finding_lines(found: FoundRule, *, indent: int = 0) -> Iterator[Line]:
-    """Yield a finding: what was found, the sentence of the specification, and what to do instead."""
-    finding, space = found.finding, " " * indent
+def finding_lines(found_rule: FoundRule, *, indent: int = 0) -> Iterator[Line]:
+    """Yield a finding: its message, the sentence of the specification, and what to do instead."""
+    finding, space = found_rule.finding, " " * indent
     mark, tone = SEVERITY_MARKS[finding.severity]
-    rule = " ".join(filter(None, (visible(finding.rule), found.name)))
+    rule = " ".join(filter(None, (visible(finding.rule), found_rule.name)))
     where = f"  frame {finding.frame}" if finding.frame else "  the whole session"
     yield (Span(f"{space}{mark} {finding.severity} ", tone), Span(rule, "strong"), Span(where, "dim"))
     yield (Span(f"{space}  "), Span(visible(finding.message), tone))
     for name, text in (
-        ("The specification: ", found.sentence),
-        ("The rule: ", "" if found.sentence else found.summary),
-        ("Instead: ", found.instead),
-        ("", found.link),
+        ("The specification: ", found_rule.sentence),
+        ("The rule: ", "" if found_rule.sentence else found_rule.summary),
+        ("Instead: ", found_rule.instead),
+        ("", found_rule.link),
     ):
         if text:
             yield (Span(f"{space}  "), Span(name, "dim"), Span(visible(text), "plain" if name else "dim"))
@@ -105,14 +106,14 @@ def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iter
                     Span(": "),
                     Span(visible(value), "text"),
                 )
-        case Stderr(raw=said):
-            yield (*head, Span("  "), Span(decoded(said[:SHOWN_BYTES])))
+        case Stderr(raw=stderr_bytes):
+            yield (*head, Span("  "), Span(decoded(stderr_bytes[:SHOWN_BYTES])))
         case _:
             yield (*head, Span("  "), Span(part.summary))
 
 
 def message_lines(frame: Frame, width: int, *, raw: bool = False) -> Iterator[Line]:
-    """Yield a message laid out for reading; its bytes, if it is not one or with ``raw``."""
+    """Yield a message laid out for reading. With ``raw``, or if it is not JSON, yield its bytes as text."""
     shown = frame.raw[:SHOWN_BYTES]
     is_json = not raw and not isinstance(frame.message, Malformed)
     text = shown.decode("utf-8", "replace" if is_json else "backslashreplace")
@@ -122,5 +123,5 @@ def message_lines(frame: Frame, width: int, *, raw: bool = False) -> Iterator[Li
     else:
         for line in visible_lines(text.rstrip("\n")).split("\n"):
             yield (Span(" " * _INDENT), Span(line, "text"))
-    if (rest := len(frame.raw) - len(shown)) > 0:
-        yield (Span(f"{' ' * _INDENT}… {size(rest)} more, not shown here", "warning"),)
+    if (hidden_bytes := len(frame.raw) - len(shown)) > 0:
+        yield (Span(f"{' ' * _INDENT}… {size(hidden_bytes)} more, not shown here", "warning"),)

@@ -1,4 +1,4 @@
-"""The keys, and the language of the filter."""
+"""The help: the keys, the marks, and the language of filters."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Final
@@ -40,23 +40,23 @@ MARKS_HELP: Final = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """The help; a key closes it."""
+    """The help. Escape, q, ? or Enter closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "dismiss", "close", show=False)
     ]
 
     def compose(self) -> ComposeResult:
-        """Return the text."""
+        """Return the pane of the help."""
         yield DetailPane("help")
 
     def on_mount(self) -> None:
-        """Show it."""
+        """Show the text of the help."""
         self.query_one(DetailPane).show(help_lines)
 
 
 def help_lines(width: int) -> Iterator[Line]:
-    """Yield the help."""
+    """Yield the lines of the help; they do not depend on the width."""
     del width
     for title, rows in (("Keys", KEYS_HELP), ("Marks", MARKS_HELP)):
         yield (Span(title, "strong"),)

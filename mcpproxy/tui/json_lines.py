@@ -1,8 +1,8 @@
-"""A JSON text laid out for reading, from its tokens: every key, number and string stays as it was sent.
+"""Lay out a JSON text for reading. Its tokens are not parsed, so every key, number and string stays as sent.
 
-Parsing would lose what a reader of a recording may look for: repeated names, integers beyond 64 bits, the way
-in which a character was escaped. A value that fits stays on one line. A string of several lines, in which
-JSON writes each line feed as an escape, is shown as these lines with a bar before each.
+Parsing would lose repeated names, integers beyond 64 bits, and the way in which a character was escaped. A
+value that fits the width stays on one line. A string with line feeds, which JSON writes as escapes, is shown
+as several lines with a bar before each.
 """
 
 import json
@@ -22,16 +22,16 @@ _LINE_FEED: Final = re.compile(r"(?<!\\)(?:\\\\)*\\n")
 
 
 def json_lines(text: str, width: int, indent: int = 0) -> Iterator[Line] | None:
-    """Return the lines of a text that is known to be JSON; ``None`` if it is not made of JSON's tokens.
+    """Return the lines of a JSON text; ``None`` if it has something other than tokens of JSON.
 
-    ``text`` may be the beginning of a longer one: what is open at its end stays open.
+    ``text`` may be cut off: brackets without an end, and a string without an end, are allowed.
     """
     tokens: list[str] = []
-    at = 0
-    while found := _TOKEN.match(text, at):
-        tokens.append(found[1])
-        at = found.end()
-    rest = text[at:].strip()
+    position = 0
+    while match := _TOKEN.match(text, position):
+        tokens.append(match[1])
+        position = match.end()
+    rest = text[position:].strip()
     if not tokens or (rest and not rest.startswith('"')):
         return None
     if rest:  # a string that was cut
@@ -40,9 +40,9 @@ def json_lines(text: str, width: int, indent: int = 0) -> Iterator[Line] | None:
 
 
 def _sizes(tokens: list[str]) -> list[int]:
-    """Return for each token that opens a value how many characters the value takes on one line, else 0.
+    """Return for each opening bracket how many characters its value takes on one line; 0 for other tokens.
 
-    A value without its end, or with a string of several lines, never fits on one.
+    A value without its end, or with a string of several lines, has the size ``_NEVER``: it does not fit.
     """
     sizes = [0] * len(tokens)
     open_at: list[tuple[int, int]] = []
@@ -71,7 +71,7 @@ def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> I
         following = tokens[number + 1] if number + 1 < len(tokens) else ""
         if token in _CLOSING:
             depth = max(depth - 1, 0)
-            # The end of the whole message stands behind its last member.
+            # The last bracket of the message follows its last member on the same line.
             if inline_depth < 0 and depth and line and tokens[number - 1] not in _OPENING:
                 yield tuple(line)
                 line = []
@@ -81,7 +81,7 @@ def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> I
             yield from _string_lines(token, _column(depth + 1, indent))
             line = []
             continue
-        if token == "," and not line:  # the lines of a string take no comma
+        if token == "," and not line:  # no comma follows a string of several lines
             continue
         if not line:
             line.append(Span(" " * _column(depth, indent)))
@@ -104,7 +104,7 @@ def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> I
 
 
 def _column(depth: int, indent: int) -> int:
-    """Return where a value begins: the members of the whole message stand behind its bracket."""
+    """Return the column in which a value begins. The first member is on the line of the message's bracket."""
     return indent + 1 + INDENT * (depth - 1) if depth else indent
 
 
@@ -113,7 +113,7 @@ def _taken(line: list[Span]) -> int:
 
 
 def _fits(tokens: list[str], comma: int, line: list[Span], width: int) -> bool:
-    """Whether the next member of the message is a short scalar that has room on the line."""
+    """Whether the next member of the message is a scalar that fits on the same line."""
     if comma + 3 >= len(tokens) or tokens[comma + 2] != ":" or tokens[comma + 3] in _OPENING:
         return False
     name, value = tokens[comma + 1], tokens[comma + 3]
@@ -146,5 +146,5 @@ def _string_lines(token: str, indent: int) -> Iterator[Line]:
         text: str = json.loads(closed, strict=False)
     except ValueError:
         text = token
-    for each in text.split("\n"):
-        yield (Span(" " * indent), Span("│ ", "dim"), Span(visible(each), "text"))
+    for line in text.split("\n"):
+        yield (Span(" " * indent), Span("│ ", "dim"), Span(visible(line), "text"))

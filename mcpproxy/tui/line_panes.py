@@ -1,4 +1,4 @@
-"""Panes that draw only the lines that are visible, however many there are."""
+"""Panes that draw only their visible lines, so that the number of lines does not matter."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
@@ -29,7 +29,7 @@ TONE_CSS: Final = """
     .tone--text { color: $text-success; }
     .tone--number { color: $text-warning; }
 """
-"""How the tones look in every theme; the colours come from the theme."""
+"""The styles of the tones. The theme says what the named colours are."""
 
 
 def strip_of(widget: Widget, line: Line, width: int, *, under_cursor: bool = False) -> Strip:
@@ -50,14 +50,14 @@ class Bar(Widget):
         self._line: Line = ()
 
     def show(self, line: Sequence[Span]) -> None:
-        """Show this line instead."""
+        """Show this line in place of the present one."""
         if self._line != (line := tuple(line)):
             self._line = line
             self.refresh()
 
     @property
     def text(self) -> str:
-        """What it shows."""
+        """The text of the line."""
         return "".join(span.text for span in self._line)
 
     def render(self) -> RenderResult:
@@ -71,7 +71,7 @@ class Bar(Widget):
 
 
 class LinePane(ScrollView):
-    """Lines that can be scrolled. Subclasses say how many there are, and give each when it is drawn."""
+    """Lines that can be scrolled. A subclass has their number, and makes each line when it is drawn."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(_COMPONENTS)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -100,13 +100,13 @@ class LinePane(ScrollView):
         return self.scrollable_content_region.width
 
     def texts(self) -> Iterator[str]:
-        """Yield the lines that are visible."""
+        """Yield the texts of the visible lines."""
         top = self.scroll_offset.y
         for index in range(top, min(top + self.size.height, self.total)):
             yield "".join(span.text for span in fitted(self.line(index, self.columns), self.columns))
 
     def resized(self) -> None:
-        """Take note that there may be more lines, or fewer, than before."""
+        """Adapt to another number of lines, or another width."""
         self.virtual_size = Size(0, self.total)
         self.refresh()
 
@@ -123,15 +123,15 @@ class LinePane(ScrollView):
         return self.drawn(index, width)
 
     def drawn(self, index: int, width: int) -> Strip:
-        """Draw a line that exists."""
+        """Draw the line ``index``, which is less than ``total``."""
         return strip_of(self, self.line(index, width), width)
 
     def action_step(self, lines: int) -> None:
-        """Go some lines down."""
+        """Go ``lines`` down, or up if it is negative."""
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
 
     def action_leaf(self, pages: float) -> None:
-        """Go some pages down."""
+        """Go ``pages`` down, or up if it is negative."""
         self.action_step(round(pages * max(self.size.height - 1, 1)))
 
     def action_first(self) -> None:
@@ -144,19 +144,19 @@ class LinePane(ScrollView):
 
 
 class CursorPane(LinePane):
-    """Lines of which one is chosen."""
+    """Lines with a cursor on one of them, which is the chosen line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,l,right", "choose", "open", show=False)]
 
     class Moved(Message):
-        """Another line is chosen."""
+        """The cursor has moved to another line."""
 
         def __init__(self, pane: "CursorPane") -> None:
             super().__init__()
             self.pane: Final = pane
 
     class Chosen(Message):
-        """The line is to be opened."""
+        """The user opens the line under the cursor."""
 
         def __init__(self, pane: "CursorPane") -> None:
             super().__init__()
@@ -171,7 +171,7 @@ class CursorPane(LinePane):
         return strip_of(self, self.line(index, width), width, under_cursor=index == self.cursor)
 
     def go_to(self, index: int, *, tell: bool = True) -> None:
-        """Choose a line and make it visible."""
+        """Choose a line and make it visible. With ``tell``, post ``Moved`` if it is another line."""
         index = max(min(index, self.total - 1), 0)
         before, self.cursor = self.cursor, index
         top, height = self.scroll_offset.y, max(self.size.height, 1)
@@ -200,7 +200,7 @@ class CursorPane(LinePane):
             self.post_message(self.Chosen(self))
 
     def on_click(self, event: Click) -> None:
-        """Choose the line that was clicked; open it if it was chosen."""
+        """Choose the line that was clicked, or open it if it already was the chosen line."""
         index = event.y + self.scroll_offset.y
         if index < self.total:
             if index == self.cursor:

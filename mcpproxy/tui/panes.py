@@ -1,4 +1,4 @@
-"""The three panes: the recordings, the calls of one, and the detail of what is chosen."""
+"""The three panes: the recordings, the calls of the open recording, and the detail."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -11,11 +11,11 @@ from mcpproxy.tui.spans import Line, Span, wrapped
 from mcpproxy.view.calls import Call
 
 MOST_LINES = 20_000
-"""How many lines the detail of a call has at most."""
+"""The greatest number of lines in the detail."""
 
 
 class SessionPane(CursorPane):
-    """The recordings of a folder, and the sessions of the one that is open."""
+    """The recordings of a folder, and the sessions of the open recording."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
@@ -36,16 +36,18 @@ class SessionPane(CursorPane):
         return self.items[self.cursor] if self.cursor < len(self.items) else None
 
     def show(self, items: list[SessionItem]) -> None:
-        """Show other items, with the cursor on the one that it is on now."""
-        was = self.chosen
+        """Show other items. The cursor stays on its recording or session."""
+        before = self.chosen
         if items != self.items:
             self.items = items
-            if was is not None:
-                self.go_to(self.index_of(was.entry.path, was.session and was.session.number), tell=False)
+            if before is not None:
+                self.go_to(
+                    self.index_of(before.entry.path, before.session and before.session.number), tell=False
+                )
             self.resized()
 
     def index_of(self, path: str, session: int | None = None) -> int:
-        """Return where a recording, or one session of it, is; the first one if it is not there."""
+        """Return the index of a recording, or of one session of it; 0 if it is not in the list."""
         for index, item in enumerate(self.items):
             if item.entry.path == path and (item.session and item.session.number) == session:
                 return index
@@ -60,16 +62,16 @@ class CallPane(CursorPane):
         self.rows: CallRows | None = None
         self.total_rows = 0
         self.message = ""
-        """What is shown if there are no calls."""
+        """The text that says why there are no calls."""
 
     @property
     def total(self) -> int:
-        """The number of calls, as of the last refresh."""
+        """The number of calls at the last ``show`` or ``grown``."""
         return self.total_rows
 
     @property
     def digits(self) -> int:
-        """How many digits the number of a call has at most."""
+        """How many digits the largest number of a call has; at least 3."""
         return max(len(str(self.rows.view.count())), 3) if self.rows else 3
 
     def line(self, index: int, width: int) -> Line:
@@ -84,14 +86,15 @@ class CallPane(CursorPane):
         return self.rows.call(self.cursor) if self.rows and self.cursor < self.total else None
 
     def show(self, rows: CallRows | None, number: int = 0) -> None:
-        """Show these rows, with the cursor on the call of this number or the next one."""
+        """Show these rows, with the cursor on the call ``number``, or on the next one if it is not among
+        them."""
         self.rows = rows
         self.total_rows = rows.count if rows else 0
         self.resized()
         self.go_to(rows.place(number) if rows and number else 0, tell=False)
 
     def grown(self, *, follow: bool) -> None:
-        """Take in new rows; with ``follow`` go to the last one."""
+        """Show new rows. With ``follow`` the cursor goes to the last one, else it stays on its call."""
         assert self.rows is not None
         chosen = self.rows.call(self.cursor).number if self.cursor < min(self.total, self.rows.count) else 0
         self.total_rows = self.rows.count
@@ -102,7 +105,7 @@ class CallPane(CursorPane):
             self.go_to(self.rows.place(chosen), tell=False)
 
     def draw_waiting(self) -> None:
-        """Draw the visible calls that wait again: their timers go on."""
+        """Draw the visible open calls again, because their timers have advanced."""
         if self.rows is None:
             return
         top = self.scroll_offset.y
@@ -112,7 +115,7 @@ class CallPane(CursorPane):
 
 
 class DetailPane(LinePane):
-    """Text about what is chosen."""
+    """The detail of the chosen call, or the overview of the chosen recording."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
@@ -125,19 +128,19 @@ class DetailPane(LinePane):
         return len(self._lines)
 
     def line(self, index: int, width: int) -> Line:
-        """Return a line; they were laid out for the width of the pane."""
+        """Return a line. ``resized`` has laid all lines out for the width of the pane."""
         del width
         return self._lines[index]
 
     def show(self, make: Callable[[int], Iterable[Line]], *, stay: bool = False) -> None:
-        """Show the lines that ``make`` gives for a width, from the first one unless ``stay``."""
+        """Show the lines that ``make(width)`` returns. Unless ``stay``, scroll to the first."""
         self._make = make
         self.resized()
         if not stay:
             self.scroll_to(y=0, animate=False)
 
     def resized(self) -> None:
-        """Lay the lines out for the width that there is."""
+        """Lay the lines out for the present width."""
         width = max(self.columns, 20)
         self._lines = list(_bounded(each for line in self._make(width) for each in wrapped(line, width)))
         super().resized()

@@ -1,4 +1,4 @@
-"""The recordings of a folder as lines, and what one of them is."""
+"""The recordings of a folder as lines, and the overview of one recording."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Final
 
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.transcripts.transcript import ending_text
+from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.tui.call_lines import SEVERITY_MARKS
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
@@ -26,15 +26,18 @@ _STATES: Final[dict[str, tuple[str, Tone]]] = {
 }
 
 _WIDE: Final = 34
-"""From this width on a line has the date and the time."""
+"""Lines of at least this width have both the date and the time."""
 
-_FINDINGS: Final = 200
-"""How many findings are described, of those that belong to no call."""
+_MAX_FINDINGS: Final = 200
+"""How many of the findings that belong to no call are described."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionItem:
-    """A recording, or one of several sessions in it. ``bracket`` joins the recordings of a run."""
+    """A line of the list: a recording, or one of the sessions in it.
+
+    ``bracket`` is the part of the bracket around the recordings of ``run`` that belongs to this line.
+    """
 
     entry: RecordingEntry
     bracket: str = " "
@@ -45,9 +48,9 @@ class SessionItem:
 def session_items(
     entries: Sequence[RecordingEntry], opened: str = "", sessions: Sequence[SessionSummary] = ()
 ) -> list[SessionItem]:
-    """Return the recordings, the latest first, and below the opened one its sessions if there are several.
+    """Return the items of the list: the recordings, the latest first, with those of a run together.
 
-    The recordings of a run stand together.
+    ``opened`` is the path of the open recording. Its ``sessions``, if there are several, follow it.
     """
     items: list[SessionItem] = []
     for run in sorted(runs(entries), key=lambda run: -max(entry.started_ns for entry in run.entries)):
@@ -74,7 +77,7 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
         left = (Span(item.bracket, "dim"), Span(f"{mark} ", tone), Span(f"{clock} ", "dim"))
         left += (Span(server_name(entry), "strong"), Span(f" {entry.client}", "dim"))
-        right = (_worst(entry),)
+        right = (_worst_findings(entry),)
     room = width - line_width(right) - 1
     shown: list[Span] = []
     for span in left:
@@ -85,40 +88,43 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
 
 
 def server_name(entry: RecordingEntry) -> str:
-    """Return the best name of a server that a recording gives."""
+    """Return the name of the server: its own, or else the label, the command or URL, or the file's name."""
     command = os.path.basename(entry.command[0]) if entry.command else entry.upstream
     return entry.server or entry.label or command or visible(os.path.basename(entry.path))
 
 
 def _clock(started_ns: int, today: str, *, both: bool) -> str:
-    """Return when a recording began, in UTC as everywhere: ``10:20``, on another day ``21 Nov``."""
+    """Return when a recording began, in UTC: ``10:20``, or ``21 Nov`` on another day, or both."""
     if not started_ns:
         return "--:--"
-    began = datetime.fromtimestamp(started_ns // 1_000_000_000, UTC)
-    words, clock = f"{began.day} {_MONTHS[began.month - 1]}", f"{began:%H:%M}"
-    return f"{words:>6} {clock}" if both else clock if f"{began:%Y-%m-%d}" == today else words
+    start = datetime.fromtimestamp(started_ns // 1_000_000_000, UTC)
+    words, clock = f"{start.day} {_MONTHS[start.month - 1]}", f"{start:%H:%M}"
+    return f"{words:>6} {clock}" if both else clock if f"{start:%Y-%m-%d}" == today else words
 
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def _worst(entry: RecordingEntry) -> Span:
-    found = entry.findings or {}
+def _worst_findings(entry: RecordingEntry) -> Span:
+    counts = entry.findings or {}
     for severity in ("error", "warning"):
-        if number := found.get(severity, 0):
+        if number := counts.get(severity, 0):
             return _findings_mark(severity, number)
     return Span("")
 
 
 def _findings_mark(severity: str, number: int) -> Span:
-    for known, (mark, tone) in SEVERITY_MARKS.items():
-        if severity == known:
+    for candidate, (mark, tone) in SEVERITY_MARKS.items():
+        if severity == candidate:
             return Span(f"{mark}{number:,}", tone)
     return Span("")
 
 
 def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
-    """Yield what a recording is, what is missing from it, and what was found; ``view`` if it is open."""
+    """Yield the facts of a recording.
+
+    If it is open in ``view``, what is missing and the findings come first.
+    """
     entry = item.entry
     mark, tone = _STATES[entry.state]
     yield (
@@ -132,7 +138,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
         yield (Span("  "), *_tally(view.sessions))
         for note in (*(f"incomplete: {note}" for note in view.notes), *filter(None, (view.not_judged,))):
             yield (Span("  "), Span(visible(note), "warning"))
-        yield from _found(view)
+        yield from _finding_groups(view)
     facts: list[tuple[str, str]] = [("recording", visible(entry.path))]
     facts.append(("command", " ".join(entry.command) or entry.upstream))
     facts.append(("client", f"{entry.client} {entry.client_version}".strip()))
@@ -149,16 +155,16 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
 
 
 def _tally(sessions: Sequence[SessionSummary]) -> Iterator[Span]:
-    """Yield the counts of calls, those that went wrong in their tones."""
-    yield Span(count(sum(each.rows for each in sessions), "call"))
-    if errors := sum(each.errors for each in sessions):
+    """Yield the numbers of calls, errors and unanswered calls."""
+    yield Span(count(sum(session.rows for session in sessions), "call"))
+    if errors := sum(session.errors for session in sessions):
         yield Span(f", {count(errors, 'error')}", "bad")
-    if unanswered := sum(each.unanswered for each in sessions):
+    if unanswered := sum(session.unanswered for session in sessions):
         yield Span(f", {unanswered:,} unanswered", "warning")
 
 
-def _found(view: View) -> Iterator[Line]:
-    """Yield the findings of each rule in a line, then those that belong to no call."""
+def _finding_groups(view: View) -> Iterator[Line]:
+    """Yield one line for each rule with findings, then the findings that belong to no call."""
     groups = view.findings_by_rule()
     for group in groups:
         mark, tone = SEVERITY_MARKS[group.severity]
@@ -171,13 +177,13 @@ def _found(view: View) -> Iterator[Line]:
             Span(f"  {group.summary}"),
             Span(where, "dim"),
         )
-    whole: list[FoundRule] = [found for found in view.findings() if not found.row] if groups else []
-    for found in whole[:_FINDINGS]:
-        yield from finding_lines(found)
+    whole: list[FoundRule] = [finding for finding in view.findings() if not finding.row] if groups else []
+    for finding in whole[:_MAX_FINDINGS]:
+        yield from finding_lines(finding)
 
 
 def head_line(view: View) -> Line:
-    """Return who speaks in a recording, and how it stands."""
+    """Return the peers of a recording, the numbers of calls and findings, and how it ended."""
     sessions = view.sessions
     first = sessions[0] if sessions else None
     client = f"{first.client} {first.client_version}".strip() if first else ""
@@ -187,11 +193,11 @@ def head_line(view: View) -> Line:
     if len(sessions) > 1:
         spans.append(Span(f" and {count(len(sessions) - 1, 'more session')}"))
     spans += [Span("  "), *_tally(sessions)]
-    if found := sum(group.count for group in view.findings_by_rule()):
-        spans.append(Span(f", {count(found, 'finding')}", "bad"))
+    if finding_count := sum(group.count for group in view.findings_by_rule()):
+        spans.append(Span(f", {count(finding_count, 'finding')}", "bad"))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
         spans.append(Span(f", {ending_text(close, view.transport)}", "warning"))
-    if view.notes:
+    if len(view.notes) > view.running:  # while it is running, one of them says just that
         spans.append(Span(", incomplete", "warning"))
     if first and first.revision:
         spans.append(Span(f"  {first.revision}", "dim"))

@@ -1,8 +1,7 @@
-"""Lines of text in tones, before they have colours: cut to a width, or wrapped at it.
+"""Lines of text with tones, which the theme turns into colours; functions that cut or wrap lines.
 
-Texts are plain: nothing in them is markup. Whoever makes a span from recorded text passes it through
-``visible`` first, so a span has no control characters. Widths are columns of the terminal: some characters
-take two.
+Nothing in a text is markup. A caller passes recorded text through ``visible`` before it makes a span, so
+spans have no control characters. Widths are columns of the terminal; some characters take two.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 Tone: TypeAlias = Literal["plain", "dim", "strong", "good", "bad", "warning", "info", "key", "text", "number"]
-"""What a text is; the theme says how it looks."""
+"""The kind of a text, for which the theme has a colour or style."""
 
 TONES: Final[tuple[Tone, ...]] = get_args(Tone)
 
@@ -61,14 +60,14 @@ def fitted(line: Iterable[Span], width: int) -> Line:
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """Return a text in exactly ``width`` columns."""
+    """Return a text in exactly ``width`` columns; with ``right`` it is at the right end."""
     text = cut(text, width)
     space = " " * (width - width_of(text))
     return space + text if right else text + space
 
 
 def wrapped(line: Line, width: int) -> Iterator[Line]:
-    """Yield a line in pieces of at most ``width`` columns; the later ones are indented as the first is."""
+    """Yield a line in pieces of at most ``width`` columns. All pieces have the indent of the line."""
     if line_width(line) <= width:
         yield line
         return
@@ -77,19 +76,22 @@ def wrapped(line: Line, width: int) -> Iterator[Line]:
     piece: list[Span] = []
     room = width
     for text, tone in line:
-        at = 0
-        while width_of(rest := text[at : at + 2 * room + 1]) > room:
-            head = _head(rest, room)
+        position = 0
+        while width_of(remainder := text[position : position + 2 * room + 1]) > room:
+            head = _head(remainder, room)
             yield (*piece, Span(head, tone))
-            at += len(head)
+            position += len(head)
             piece, room = [Span(" " * indent)], width - indent
-        piece.append(Span(rest, tone))
-        room -= width_of(rest)
+        piece.append(Span(remainder, tone))
+        room -= width_of(remainder)
     yield tuple(piece)
 
 
 def _head(text: str, room: int) -> str:
-    """Return the beginning of a text that fits, up to the end of a word unless that is far away."""
+    """Return the beginning of a text that fits ``room``.
+
+    It ends after a word if one ends in its last third.
+    """
     head = chop_cells(text, room)[0] if room else ""
     end = head.rfind(" ") + 1
     return head[:end] if end > len(head) * 2 // 3 else head

@@ -1,7 +1,7 @@
-"""``mcpproxy tui``: the panes together, the keys, and what happens while a recording grows.
+"""``mcpproxy tui``: the application with its panes, its keys, and its timers for running recordings.
 
-A ``View`` is used on the event loop alone, in short steps, except while it is opened: reading a large
-recording takes seconds, so that runs in a thread, which hands over the view when it is complete.
+A ``View`` is opened in a thread, because reading a large recording takes seconds. After that it is used only
+on the event loop, in short steps.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ THEMES: Final = ("textual-dark", "textual-light", "gruvbox", "nord", "solarized-
 _TICK_S: Final = 0.25
 _FOLDER_S: Final = 1.0
 _DETAIL_S: Final = 0.05
-"""How long the cursor rests on a call before its detail is read."""
+"""How long the cursor has to stay on a call before its detail is read."""
 _MOST_RECORDS: Final = 400
 _MOST_COPIED: Final = 1 << 20
-"""Terminals take no more than this from a program into the clipboard, many of them less."""
+"""The most characters that are copied. Terminals ignore larger texts, and many ignore even smaller ones."""
 
 _NARROW: Final = 100
 _HINTS: Final = (
@@ -102,7 +102,7 @@ class Viewer(App[None]):
         self.detail: Final = DetailPane("detail")
         titles = ("sessions-title", "calls-title", "detail-title")
         self._bars: Final = {id: Bar(id) for id in ("head", "columns", "status", *titles)}
-        # What is looked up by its name is looked for on the screen that is on top.
+        # Widgets are attributes, because a query by id searches only the top screen, which may be the help.
         self._body: Final = Vertical(id="body")
         self._left: Final = Vertical(id="left")
         self._bottom: Final = Vertical(id="bottom")
@@ -114,7 +114,7 @@ class Viewer(App[None]):
         self._opening: Progress | None = None
         self._is_opening = True
         self.ticks = 0
-        """How often was looked for what is new."""
+        """How often the viewer has looked for new rows."""
         self._search: Worker[None] | None = None
         self._detail_timer: Timer | None = None
         self._is_raw = False
@@ -125,7 +125,7 @@ class Viewer(App[None]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether what was chosen is on the screen: nothing is being opened, searched or laid out."""
+        """Whether the screen is up to date: nothing is being opened, searched or laid out."""
         waits = self._detail_timer is not None or self._search is not None
         return not waits and (self._rows is not None or not self._is_opening)
 
@@ -159,7 +159,7 @@ class Viewer(App[None]):
         return self._bars[id]
 
     async def on_mount(self) -> None:
-        """Begin: find the recordings, open the latest, and look again from time to time."""
+        """Find the recordings, open the latest, and start the timers that look for new ones."""
         self.calls.focus()
         self.set_interval(_TICK_S, self._tick)
         if os.path.isdir(self._path):
@@ -167,7 +167,7 @@ class Viewer(App[None]):
         await self._look_into_folder()
 
     def on_resize(self, event: Resize) -> None:
-        """Give the panes the shares that fit the window."""
+        """Choose the sizes of the panes for the size of the window."""
         is_wide = event.size.width >= _NARROW
         self._left.set_class(is_wide, "wide")
         self._bottom.set_class(event.size.height >= 40, "wide")
@@ -212,7 +212,7 @@ class Viewer(App[None]):
         self._draw_bars()
 
     def on_key(self, event: Key) -> None:
-        """Take a message away when a key is pressed."""
+        """Remove the message in the last line when a key is pressed."""
         del event
         if self._message:
             self._message = ()
@@ -224,7 +224,7 @@ class Viewer(App[None]):
         if self._is_paused:
             return
         try:
-            self._entries = await asyncio.to_thread(self._found)
+            self._entries = await asyncio.to_thread(self._list_entries)
         except OSError as error:
             self._say(f"{self._path}: {(error.strerror or str(error)).lower()}", "bad")
             return
@@ -237,16 +237,16 @@ class Viewer(App[None]):
             self.detail.show(lambda _: [(Span(self.calls.message),)])
         elif not self._opened:
             self._open(items[0].entry.path)
-        elif self._goes_on():
+        elif self._opens_next():
             running = [entry for entry in self._entries if entry.running]
             if running:
                 self._open(running[-1].path)
 
-    def _goes_on(self) -> bool:
-        """Whether the open recording has ended, and the next one is to be opened."""
+    def _opens_next(self) -> bool:
+        """Whether the open recording has ended, and the viewer follows to the next running one."""
         return self._follows and self._rows is not None and not self._rows.view.running
 
-    def _found(self) -> list[RecordingEntry]:
+    def _list_entries(self) -> list[RecordingEntry]:
         if os.path.isdir(self._path):
             return folder.recordings(self._path)
         return [folder.recording(self._path)]
@@ -263,12 +263,13 @@ class Viewer(App[None]):
         """Open a recording in a thread and show its calls."""
         self._opened, self._opening, self._is_opening = path, None, True
         self._close()
+        self.calls.message = ""
         self.calls.show(None)
         self.sessions.go_to(self.sessions.index_of(path), tell=False)
         self.run_worker(partial(self._read, path), thread=True, group="open")
 
     def _read(self, path: str) -> None:
-        """In a thread: read a recording and hand it over."""
+        """Open a recording and pass its view to the event loop. This runs in a thread."""
         try:
             view = open_view(path, partial(self._progress, path))
         except McpProxyError as fault:
@@ -313,7 +314,7 @@ class Viewer(App[None]):
         self._close()
 
     def _tick(self) -> None:
-        """Take in what was recorded since the last time, and draw the timers of waiting calls."""
+        """Read what was recorded since the last tick, and draw the timers of open calls."""
         self.ticks += 1
         rows = self._rows
         if rows is None:
@@ -340,7 +341,7 @@ class Viewer(App[None]):
     # What is chosen
 
     def on_cursor_pane_moved(self, event: CursorPane.Moved) -> None:
-        """Show the detail of another call, soon: the cursor may go on."""
+        """Show the detail of another call after ``_DETAIL_S``, because the cursor may move on."""
         if event.pane is self.calls:
             self._follows = self._follows and self.calls.cursor == self.calls.total - 1
         if self._detail_timer is not None:
@@ -349,7 +350,7 @@ class Viewer(App[None]):
         self._draw_bars()
 
     def on_cursor_pane_chosen(self, event: CursorPane.Chosen) -> None:
-        """Open what is chosen."""
+        """Open the chosen session or call."""
         if event.pane is self.sessions:
             self._choose_session(self.sessions.chosen)
             self.calls.focus()
@@ -358,7 +359,7 @@ class Viewer(App[None]):
             self.detail.focus()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Mark the pane that has the focus; the detail is about that one, or about what was chosen in it."""
+        """Mark the pane that has the focus, and show the detail of its chosen recording or call."""
         del event
         for pane in (self.sessions, self.calls, self.detail):
             self.bar(f"{pane.id}-title").set_class(pane.has_focus, "focused")
@@ -388,10 +389,10 @@ class Viewer(App[None]):
                     lines.insert(0, (Span("No call passes the filter.", "warning"),))
                 self.detail.show(lambda _: lines, stay=stay)
         elif rows is not None:
-            found, raw = rows.view.parts(call.number, _MOST_RECORDS), self._is_raw
-            waited_ns = rows.waited_ns(found.call)
+            detail, raw = rows.view.parts(call.number, _MOST_RECORDS), self._is_raw
+            waited_ns = rows.waited_ns(detail.call)
             self.detail.show(
-                lambda width: detail_lines(found, width, raw=raw, waited_ns=waited_ns), stay=stay
+                lambda width: detail_lines(detail, width, raw=raw, waited_ns=waited_ns), stay=stay
             )
         self._draw_bars()
 
@@ -403,7 +404,7 @@ class Viewer(App[None]):
         self._search = self.run_worker(self._filter_rows(filter, session), group="filter")
 
     async def _filter_rows(self, filter: Filter, session: int | None) -> None:
-        """Apply a filter in steps, so that keys are answered in between; ``Esc`` cancels this task."""
+        """Apply a filter in steps, between which keys are handled; ``Esc`` cancels this task."""
         rows = self._rows
         assert rows is not None
         chosen = self.calls.chosen
@@ -419,7 +420,7 @@ class Viewer(App[None]):
             self._search = None
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Say what is wrong with a filter while it is written."""
+        """Say what is wrong with a filter while the user types it."""
         try:
             parse_filter(event.value)
         except FilterError as fault:
@@ -429,15 +430,15 @@ class Viewer(App[None]):
             self._draw_bars()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Apply the filter that was written."""
+        """Apply the filter that the user typed."""
         try:
-            wanted = parse_filter(event.value)
+            filter = parse_filter(event.value)
         except FilterError as fault:
             self._say(str(fault), "bad")
             return
         self._close_filter()
         if self._rows is not None:
-            self._apply(wanted, self._rows.session)
+            self._apply(filter, self._rows.session)
 
     def _close_filter(self) -> None:
         self._field.remove_class("open")
@@ -448,14 +449,14 @@ class Viewer(App[None]):
     # Keys
 
     def action_filter(self) -> None:
-        """Write a filter."""
+        """Open the field for the filter."""
         field = self._field
         field.add_class("open")
         field.value = self._rows.filter.text if self._rows else ""
         field.focus()
 
     def action_leave(self) -> None:
-        """Close what was opened last, clear the filter, or go to the pane before."""
+        """Go back: close what was opened last, clear the filter, or go to the previous pane."""
         body = self._body
         if self._field.has_class("open"):
             self._close_filter()
@@ -473,30 +474,30 @@ class Viewer(App[None]):
             self.sessions.focus()
 
     def action_session(self, step: int) -> None:
-        """Open the next session, or the one before."""
+        """Open the session that is ``step`` items further in the list."""
         if self.sessions.items:
             self.sessions.go_to(self.sessions.cursor + step, tell=False)
             self._choose_session(self.sessions.chosen)
 
     def action_follow(self) -> None:
-        """Go to new calls as they come, or stay."""
+        """Start or stop following new calls."""
         self._follows = not self._follows
         if self._follows:
             self.calls.action_last()
         self._say("following new calls" if self._follows else "not following")
 
     def action_pause(self) -> None:
-        """Stop changing what is shown, or go on."""
+        """Start or end a pause, in which nothing on the screen changes."""
         self._is_paused = not self._is_paused
         self._draw_bars()
 
     def action_raw(self) -> None:
-        """Show bytes as they passed, or messages laid out."""
+        """Switch between the bytes of messages and messages laid out."""
         self._is_raw = not self._is_raw
         self._show_detail()
 
     def action_copy(self) -> None:
-        """Copy the request and its answer, as they passed, to the clipboard of the terminal."""
+        """Copy the request and its answer, as they were sent, to the clipboard of the terminal."""
         call, rows = self.calls.chosen, self._rows
         if call is None or rows is None:
             return
@@ -515,8 +516,8 @@ class Viewer(App[None]):
 
     def action_theme(self) -> None:
         """Change to the next theme."""
-        at = THEMES.index(self.theme) if self.theme in THEMES else -1
-        self.theme = THEMES[(at + 1) % len(THEMES)]
+        index = THEMES.index(self.theme) if self.theme in THEMES else -1
+        self.theme = THEMES[(index + 1) % len(THEMES)]
         self._say(f"theme {self.theme}")
 
     def action_help(self) -> None:

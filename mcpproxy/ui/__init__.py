@@ -1,1 +1,1 @@
-"""The page: recordings in a browser. A process of its own that reads files; see README.md."""
+"""The page: recordings in a browser. It runs in its own process, which only reads files; see README.md."""

@@ -1,13 +1,13 @@
-"""Who may use the page: the person who can read the address that the command printed.
+"""Access control: only a person who can read the address that the command printed may use the page.
 
-A browser lets any page send requests to 127.0.0.1, and a host name of the attacker's can be made to resolve
-to it (DNS rebinding). So every request is checked, whatever its method:
+A browser lets any page send requests to 127.0.0.1, and an attacker can let a host name resolve to that
+address (DNS rebinding). So every request is checked, whatever its method:
 
-1. Host is the name or address that the page is served under, with its port.
-2. Origin, where there is one, is that of the page. What changes anything also has a ``Sec-Fetch-Site`` of
-   ``same-origin``, if the browser sends that field.
-3. The token of the printed address, or the cookie that the token was exchanged for. The redirect takes the
-   token out of the address bar and of the history.
+1. Host has to be the name or address that the page is served under, with its port.
+2. Origin, if the request has it, has to be that of the page. A request that may change something also needs a
+   ``Sec-Fetch-Site`` of ``same-origin``, if the browser sends that field.
+3. The request needs the token of the printed address, or the cookie that the server sets for the token. The
+   server redirects to the address without the token, so that the token is not in the history of the browser.
 
 The answers forbid scripts and styles that are not files of the page, frames around the page, and referrers.
 """
@@ -46,11 +46,11 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_READING: Final = ("GET", "HEAD")
+_READ_METHODS: Final = ("GET", "HEAD")
 
 
 class Access:
-    """Wraps the application of the page and refuses every request that has no right to it.
+    """Wraps the application of the page and refuses every request that fails a check.
 
     Args:
         app: the application.
@@ -66,7 +66,7 @@ class Access:
         )
         self._token: Final = token.encode()
         self._cookie: Final = f"mcpproxy-{port}"
-        """Cookies do not know ports, so the name says it: two pages would overwrite each other's."""
+        """The cookie's name. It has the port, because browsers share cookies between the ports of a host."""
         self._secret: Final = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,7 +86,8 @@ class Access:
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that may not reach the application, or None."""
+        """Return the answer to a refused request, or the redirect for the token; ``None`` for a lawful
+        request."""
         headers = Headers(scope=scope)
         if [host.lower() for host in headers.getlist("host")] not in [[name] for name in self._authorities]:
             return PlainTextResponse("Host is not the address of this page (DNS rebinding?)\n", 403)
@@ -94,11 +95,11 @@ class Access:
         if origins and origins != [f"http://{headers['host']}"]:
             return PlainTextResponse("Origin is another site\n", 403)
         method: str = scope["method"]
-        if method not in _READING and headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        if method not in _READ_METHODS and headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return PlainTextResponse("Only the page itself may send this\n", 403)
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = next((value for name, value in query if name == "token"), None)
-        if given is not None and method in _READING and self._is_token(given):
+        token = next((value for name, value in query if name == "token"), None)
+        if token is not None and method in _READ_METHODS and self._is_token(token):
             return self._exchange(scope["path"], [pair for pair in query if pair[0] != "token"])
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         if (kind.lower() == "bearer" and self._is_token(bearer)) or self._has_cookie(headers):
@@ -108,14 +109,14 @@ class Access:
         )
 
     def _exchange(self, path: str, query: list[tuple[str, str]]) -> Response:
-        """Return the redirect to the same address without its token, which sets the cookie."""
+        """Return a redirect to the same address without its token. It also sets the cookie."""
         path = "/" + path.lstrip("/")  # "//host" would lead to another site
         answer = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
         answer.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict", path="/")
         return answer
 
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "surrogateescape"), self._token)
 
     def _has_cookie(self, headers: Headers) -> bool:
         for line in headers.getlist("cookie"):

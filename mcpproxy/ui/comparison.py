@@ -1,4 +1,4 @@
-"""Two recordings compared for the page: what the server did in them."""
+"""Compare what the server did in two recordings, for the page."""
 
 import json
 from itertools import zip_longest
@@ -12,8 +12,9 @@ from mcpproxy.replay.recording import RecordedSession, load
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.reports.comparison import summary
 
-_SHOWN: Final = 200
-_LONG: Final = 2000
+_MAX_DIFFERENCES: Final = 200
+_MAX_CHARACTERS: Final = 2000
+"""How many differences are shown, and how many characters of each value."""
 
 
 def compared(before: str, after: str) -> JSONObject:
@@ -32,21 +33,22 @@ def compared(before: str, after: str) -> JSONObject:
     differences = [item for item in comparison.items if item.verdict != "same"]
     return {
         "summary": summary(comparison),
-        "differences": [_difference(item) for item in differences[:_SHOWN]],
-        "more": max(0, len(differences) - _SHOWN),
+        "differences": [_difference(item) for item in differences[:_MAX_DIFFERENCES]],
+        "more": max(0, len(differences) - _MAX_DIFFERENCES),
     }
 
 
 def _difference(item: ComparedItem) -> JSONObject:
     lines: list[JSON] = []
     for change in item.changes:
-        lines.append([" ", f"{change.pointer} {change.text}".strip()])
+        lines.append([" ", change.text])
         for mark, value in (("-", change.expected), ("+", change.found)):
             if value is not None:
                 lines.append([mark, _text(value)])
-    return {"title": item.what, "kind": item.verdict, "lines": lines}
+    frames: JSONObject = {"frame": item.frame, "found_frame": item.found_frame}
+    return {"title": item.what, "kind": item.verdict, "lines": lines, **frames}
 
 
 def _text(value: JSON) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"

@@ -1,4 +1,4 @@
-"""A call in a form to paste elsewhere."""
+"""The texts of the page's copy buttons: a call as JSON or as a command."""
 
 import shlex
 from typing import Final
@@ -10,8 +10,15 @@ from mcpproxy.session.masked_values import is_masked
 from mcpproxy.view.calls import Role
 from mcpproxy.view.view import View
 
-_OWN: Final = ("host", "content-length", "connection", "accept-encoding", "transfer-encoding", "expect")
-"""Fields that curl writes itself."""
+_CURL_FIELDS: Final = (
+    "host",
+    "content-length",
+    "connection",
+    "accept-encoding",
+    "transfer-encoding",
+    "expect",
+)
+"""Header fields that curl adds itself."""
 
 
 class NoSuchFormError(McpProxyError):
@@ -42,25 +49,25 @@ def text(view: View, number: int, form: str) -> str:
 
 
 def _messages(view: View, number: int) -> str:
-    """Return the request and its answer, a line each."""
-    wanted = (Role.REQUEST, Role.ANSWER)
-    records = [part.record for part in view.parts(number).parts if part.role in wanted]
+    """Return the request and its answer, each on one line."""
+    roles = (Role.REQUEST, Role.ANSWER)
+    records = [part.record for part in view.parts(number).parts if part.role in roles]
     frames = [record for record in records if isinstance(record, Frame)]
     return "\n".join(frame.raw.decode("utf-8", "backslashreplace") for frame in frames)
 
 
 def _curl(view: View, number: int) -> str:
-    parts = [part.record for part in view.parts(number).parts]
-    head = next((record for record in parts if isinstance(record, RequestHead)), None)
+    records = [part.record for part in view.parts(number).parts]
+    head = next((record for record in records if isinstance(record, RequestHead)), None)
     if head is None:
         raise NoSuchFormError("only a call over HTTP can be written for curl")
     words = ["curl", "-sN", "-X", head.method, _url(view.header.upstream, head)]
     for name, value in head.headers:
-        if name.lower() not in _OWN:
-            shown = f"{name}: PUT-IT-HERE" if is_masked(value) else f"{name}: {value}"
-            words += ["-H", shown]
+        if name.lower() not in _CURL_FIELDS:
+            field = f"{name}: PUT-IT-HERE" if is_masked(value) else f"{name}: {value}"
+            words += ["-H", field]
     body = next(
-        (record.raw for record in parts if isinstance(record, Frame) and record.sender == "client"), b""
+        (record.raw for record in records if isinstance(record, Frame) and record.sender == "client"), b""
     )
     if body:
         words += ["--data-raw", body.decode("utf-8", "backslashreplace")]

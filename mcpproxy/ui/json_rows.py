@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
+from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
@@ -179,10 +180,15 @@ def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
     }
 
 
-def tools(view: View) -> JSONObject:
-    """Return the tools, each with its use and about how many tokens its definition takes."""
+def tools(view: View, pins: Pins | None = None) -> JSONObject:
+    """Return the tools, each with its use and about how many tokens its definition takes.
+
+    With ``pins`` each has a ``drift``: how it differs from its pin.
+    """
     found = view.tools()
+    drift, gone = view.drift(pins) if pins else ({}, ())
     return {
+        "gone": [{"server": each.server, "name": each.name} for each in gone],
         "tokens": sum(tokens(tool.size) for tool in found),
         "token_estimate": ESTIMATE,
         "tools": [
@@ -193,6 +199,9 @@ def tools(view: View) -> JSONObject:
                 "tokens": tokens(tool.size),
                 "calls": tool.calls,
                 "listed": tool.listed,
+                "drift": {"state": each.state, "lines": list(each.lines)}
+                if (each := drift.get((tool.session, tool.name)))
+                else None,
             }
             for tool in found
         ],
@@ -251,6 +260,7 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "sessions": [session(each) for each in sessions],
         "target": " ".join(view.header.command) or view.header.upstream,
         "may_send": False,
+        "not_sent_because": "",
     }
 
 

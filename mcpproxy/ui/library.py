@@ -1,6 +1,6 @@
-"""The recordings that the page shows, each opened when it is first looked at.
+"""The recordings that the page shows. Each is opened when the page first asks for it.
 
-A ``View`` is used by one thread at a time, so each has a lock. What reads files runs in a thread.
+Work that reads files runs in a thread. Only one thread at a time may use a ``View``, so each has a lock.
 """
 
 import os
@@ -21,8 +21,9 @@ from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View, open_view
 
 _T = TypeVar("_T")
-_OPEN: Final = 8
-_CHANGES: Final = 1000
+_MAX_OPEN: Final = 8
+_MAX_CHANGES: Final = 1000
+"""How many recordings stay open, and how many changes of a recording are remembered."""
 
 
 class NoRecordingError(McpProxyError):
@@ -43,11 +44,11 @@ class OpenRecording:
     def __init__(self, view: View) -> None:
         self._view: Final = view
         self._lock: Final = anyio.Lock()
-        self._changes: Final[deque[RowChange]] = deque(maxlen=_CHANGES)
+        self._changes: Final[deque[RowChange]] = deque(maxlen=_MAX_CHANGES)
         self._version = 0
         self._searches = 0
         self.users = 0
-        """How many requests use it now. It is not closed before they have ended."""
+        """How many requests are using the recording. It is not closed before they end."""
 
     async def use(self, work: Callable[[View], _T]) -> _T:
         """Return ``work(view)``, which runs in a thread."""
@@ -56,7 +57,8 @@ class OpenRecording:
 
     @asynccontextmanager
     async def searching(self) -> AsyncGenerator[None]:
-        """Keep the rows as they are: what a search has found would not fit rows that have changed."""
+        """Do not read new rows meanwhile: the results of a search are only right for the rows that it
+        searched."""
         self._searches += 1
         try:
             yield
@@ -64,13 +66,14 @@ class OpenRecording:
             self._searches -= 1
 
     async def changes_since(self, version: int) -> tuple[RowChange, int, bool]:
-        """Return the changes after ``version`` as one, the number of rows, and whether it is recorded."""
+        """Return the changes after ``version`` as one, the number of rows, and whether it is still
+        recorded."""
         async with self._lock:
             if not self._searches:
-                found = await anyio.to_thread.run_sync(self._view.refresh)
-                if found.first:
+                refreshed = await anyio.to_thread.run_sync(self._view.refresh)
+                if refreshed.first:
                     self._version += 1
-                    self._changes.append(RowChange(self._version, found.first))
+                    self._changes.append(RowChange(self._version, refreshed.first))
             newer = [change.first for change in self._changes if change.version > version]
             is_known = len(newer) == self._version - version
             first = min(newer, default=0) if is_known else 1
@@ -88,42 +91,50 @@ class Library:
         self._path: Final = path
         self._lock: Final = anyio.Lock()
         self._entries: dict[str, RecordingEntry] = {}
+        self._added: Final[list[str]] = []
         self._open: Final[OrderedDict[str, OpenRecording]] = OrderedDict()
 
     async def entries(self) -> dict[str, RecordingEntry]:
         """Return the recordings by their ids, the newest first."""
         async with self._lock:
-            found = await anyio.to_thread.run_sync(self._list)
-            self._entries = {id_of(entry.path): entry for entry in reversed(found)}
+            entries = await anyio.to_thread.run_sync(self._list)
+            self._entries = {id_of(entry.path): entry for entry in reversed(entries)}
             return self._entries
 
     def _list(self) -> list[RecordingEntry]:
         if os.path.isdir(self._path):
             return folder.recordings(self._path)
-        return [folder.recording(self._path)]
+        return [folder.recording(path) for path in (self._path, *self._added)]
+
+    def add(self, path: str) -> str:
+        """Add a recording that was made for this page, wherever it is; return its id."""
+        self._added.append(path)
+        return id_of(path)
 
     def runs(self) -> list[ClientRun]:
-        """Return the runs of more than one recording, as the entries were last read."""
+        """Return the runs of more than one recording, among the recordings that ``entries`` last returned."""
         return [run for run in runs(self._entries.values()) if len(run.entries) > 1]
 
     async def entry(self, id: str) -> RecordingEntry:
         """Return one recording.
 
         Raises:
-            NoRecordingError: it is not there.
+            NoRecordingError: no recording has this id.
         """
-        found = self._entries.get(id) or (await self.entries()).get(id)
-        if found is None:
+        entry = self._entries.get(id) or (await self.entries()).get(id)
+        if entry is None:
             raise NoRecordingError("This recording is not in the folder any more.")
-        return found
+        return entry
 
     @asynccontextmanager
     async def opened(self, id: str) -> AsyncGenerator[OpenRecording]:
-        """Open a recording, or take the one that is open. Those used least recently are closed.
+        """Yield an open recording.
+
+        Beyond ``_MAX_OPEN``, the recording that was used least recently is closed.
 
         Raises:
-            NoRecordingError: it is not there.
-            McpProxyError: it cannot be read.
+            NoRecordingError: no recording has this id.
+            McpProxyError: the recording cannot be read.
         """
         entry = await self.entry(id)
         async with self._lock:
@@ -132,9 +143,9 @@ class Library:
                 recording = OpenRecording(await anyio.to_thread.run_sync(open_view, entry.path))
                 self._open[id] = recording
             self._open.move_to_end(id)
-            idle = [other for other, opened in self._open.items() if not opened.users and other != id]
-            for other in idle[: max(0, len(self._open) - _OPEN)]:
-                self._open.pop(other).close()
+            idle = [idle_id for idle_id, opened in self._open.items() if not opened.users and idle_id != id]
+            for idle_id in idle[: max(0, len(self._open) - _MAX_OPEN)]:
+                self._open.pop(idle_id).close()
         recording.users += 1
         try:
             yield recording
@@ -143,5 +154,5 @@ class Library:
 
 
 def id_of(path: str) -> str:
-    """Return the id of a recording in the addresses of the page."""
+    """Return the id that the addresses of the page have for the recording at ``path``."""
     return sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:12]

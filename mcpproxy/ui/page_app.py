@@ -21,8 +21,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from mcpproxy.base.visible import visible
+from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.send import CallSender, recorded_call, refusal
@@ -45,12 +46,14 @@ _SILENCE_S: Final = 15
 class PageApp:
     """The answers to what the page asks, about the recordings of ``library``.
 
-    ``sender`` sends calls again; ``None`` if that was not asked for.
+    ``sender`` sends calls again; ``None`` if that was not asked for. ``pins`` are the tools that the user has
+    approved, if there is a file of them.
     """
 
-    def __init__(self, library: Library, sender: CallSender | None = None) -> None:
+    def __init__(self, library: Library, sender: CallSender | None = None, pins: Pins | None = None) -> None:
         self._library: Final = library
         self._sender: Final = sender
+        self._pins: Final = pins
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -136,8 +139,9 @@ class PageApp:
         entry = await self._library.entry(id)
 
         def answer(view: View) -> JSONObject:
-            may_send = self._sender is not None and not refusal(view.header)
-            return {**json_rows.summary(view, json_rows.recording(id, entry)), "may_send": may_send}
+            reason = refusal(view.header) if self._sender else None
+            sending: JSONObject = {"may_send": reason == "", "not_sent_because": reason or ""}
+            return {**json_rows.summary(view, json_rows.recording(id, entry)), **sending}
 
         return _json(await self._ask(request, answer))
 
@@ -154,15 +158,7 @@ class PageApp:
         query = request.query_params
         text, number = query.get("filter"), _number(query.get("call"), 0)
 
-        def answer(view: View) -> JSONObject:
-            total = view.count(text)
-            if not number:
-                return {"total": total, "position": None}
-            position = view.position(number, text)
-            at = view.calls(text, position, 1)
-            return {"total": total, "position": position if at and at[0].number == number else None}
-
-        return _json(await self._ask(request, answer))
+        return _json(await self._ask(request, lambda view: _position(view, text, number)))
 
     async def detail(self, request: Request) -> Response:
         """Return a call with everything that belongs to it."""
@@ -198,8 +194,8 @@ class PageApp:
         return _json(await self._ask(request, json_rows.findings))
 
     async def tools(self, request: Request) -> Response:
-        """Return the tools that the servers listed, with what their definitions cost."""
-        return _json(await self._ask(request, json_rows.tools))
+        """Return the tools that the servers listed: their cost, and what differs from their pins."""
+        return _json(await self._ask(request, partial(json_rows.tools, pins=self._pins)))
 
     async def stats(self, request: Request) -> Response:
         """Return counts, latencies and sizes for each method and tool."""
@@ -245,9 +241,12 @@ class PageApp:
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
     async def search(self, request: Request) -> Response:
-        """Apply a filter step by step and say how far it is. The page cancels it by closing the stream."""
+        """Apply a filter step by step and say how far it is, and at the end what ``position`` would.
+
+        The page cancels it by closing the stream.
+        """
         id: str = request.path_params["id"]
-        text = request.query_params.get("filter", "")
+        text, number = request.query_params.get("filter", ""), _number(request.query_params.get("call"), 0)
         parse_filter(text)
 
         async def events() -> AsyncIterator[dict[str, str]]:
@@ -266,7 +265,8 @@ class PageApp:
                         "found": progress.found,
                     }
                     yield {"event": "progress", "data": json.dumps(data)}
-            yield {"event": "end", "data": "{}"}
+                found = await recording.use(lambda view: _position(view, text, number))
+            yield {"event": "end", "data": json.dumps(found)}
 
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
@@ -276,12 +276,12 @@ class PageApp:
         """Send a call again, edited, in a session of its own; return its answer and the new recording."""
         if self._sender is None:
             return PlainTextResponse("Sending is off. Start the page with --allow-send.\n", 403)
-        body: JSON = orjson.loads(await request.body())
+        body = read(await request.body())  # which does not round numbers
         if not isinstance(body, dict) or not isinstance(number := body.get("call"), int):
             return PlainTextResponse("call: a number is expected\n", 400)
         again = await self._ask(request, lambda view: recorded_call(view, number))
         answer = await self._sender.send(again, body.get("params"), confirmed=body.get("confirmed") is True)
-        id = id_of(answer.path)
+        id = self._library.add(answer.path)
         return _json({"recording": id, "call": answer.call, "text": answer.text, "took": answer.took})
 
     async def _ask(self, request: Request, work: Callable[[View], _T]) -> _T:
@@ -292,6 +292,16 @@ class PageApp:
 
 def _json(value: JSON) -> Response:
     return Response(orjson.dumps(value), media_type="application/json")
+
+
+def _position(view: View, filter: str | None, number: int) -> JSONObject:
+    """Return how many rows pass a filter, and where the call ``number`` is among them (0: none is wanted)."""
+    total = view.count(filter)
+    if not number:
+        return {"total": total, "position": None}
+    position = view.position(number, filter)
+    at = view.calls(filter, position, 1)
+    return {"total": total, "position": position if at and at[0].number == number else None}
 
 
 def _number(text: str | None, default: int) -> int:

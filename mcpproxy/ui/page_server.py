@@ -1,4 +1,4 @@
-"""The web server of the page: one listening socket, one printed address."""
+"""The web server of the page, and the address that the command prints."""
 
 import secrets
 import socket
@@ -30,6 +30,8 @@ class PageServer:
         self._address, self.port = bound
         self._name: Final = host or bound[0]
         self._token: Final = token or secrets.token_urlsafe(24)
+        self._server: uvicorn.Server | None = None
+        self._is_stopped = False
 
     @property
     def is_local(self) -> bool:
@@ -43,7 +45,7 @@ class PageServer:
         return f"http://{name}:{self.port}/?token={self._token}"
 
     def run(self, app: ASGIApp) -> None:
-        """Serve ``app`` to those who have the token."""
+        """Serve ``app`` to requests that have the token."""
         names = {self._name.lower(), self._address}
         if self.is_local:
             names |= {"localhost", "127.0.0.1", "::1"}
@@ -59,4 +61,12 @@ class PageServer:
             server_header=False,
             timeout_graceful_shutdown=1,
         )
-        uvicorn.Server(config).run(sockets=[self._socket])
+        self._server = uvicorn.Server(config)
+        self._server.should_exit = self._is_stopped
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Make ``run`` return soon. This may be called from any thread, and before ``run``."""
+        self._is_stopped = True
+        if self._server:
+            self._server.should_exit = True

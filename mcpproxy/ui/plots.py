@@ -1,4 +1,4 @@
-"""What the plots of the page draw: few enough points or spans, the ones that matter most."""
+"""The points and spans that the plots of the page draw. Their number is limited to the slowest calls."""
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
@@ -8,14 +8,17 @@ from mcpproxy.view.view import View
 
 
 def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
-    """Return the latencies of answered calls; of more than ``limit`` the slowest of each stretch of time."""
+    """Return the latencies of answered calls, at most ``limit``: the slowest of each group of successive
+    calls."""
     columns = view.columns
     latency_ns, started_ns = columns.latency_ns, columns.started_ns
     rows = [row for row in view.numbers(filter) if latency_ns[row] >= 0]
     total = len(rows)
     if total > limit:
         step = -(-total // limit)
-        rows = [max(rows[at : at + step], key=latency_ns.__getitem__) for at in range(0, total, step)]
+        rows = [
+            max(rows[start : start + step], key=latency_ns.__getitem__) for start in range(0, total, step)
+        ]
     rows.sort(key=started_ns.__getitem__)
     return {
         "total": total,
@@ -26,15 +29,15 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
 
 
 def spans(view: View, begin_ns: int, end_ns: int, filter: str | None, limit: int) -> JSONObject:
-    """Return the calls that were open between two times; of more than ``limit`` the longest."""
+    """Return the calls that were open between two times, at most ``limit``: the longest ones."""
     columns = view.columns
     latency_ns, started_ns = columns.latency_ns, columns.started_ns
-    last_ns, waits = view.now_ns(), OUTCOMES.index(Outcome.NO_ANSWER)
+    last_ns, no_answer = view.now_ns(), OUTCOMES.index(Outcome.NO_ANSWER)
 
     def ended_ns(row: int) -> int:
         if latency_ns[row] >= 0:
             return started_ns[row] + latency_ns[row]
-        return last_ns if columns.outcome[row] == waits else started_ns[row]
+        return last_ns if columns.outcome[row] == no_answer else started_ns[row]
 
     rows = [row for row in view.numbers(filter) if started_ns[row] <= end_ns and ended_ns(row) >= begin_ns]
     total = len(rows)

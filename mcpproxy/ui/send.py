@@ -20,6 +20,7 @@ from mcpproxy.view.calls import Kind
 from mcpproxy.view.view import View, open_view
 
 _TIMEOUT_S: Final = 60.0
+_AGAIN: Final = " again"
 
 
 class NotSentError(McpProxyError):
@@ -75,13 +76,15 @@ def refusal(header: Header) -> str:
         return "" if header.upstream else "a recording in forward mode has no one server"
     if not header.command:
         return "the recording does not say how its server was started"
+    if header.cwd and not os.path.isdir(header.cwd):
+        return f"the folder that the server ran in is not there: {header.cwd}"
     if any(MARK in word for word in header.command):
         return "secrets in the command of the server are masked in the recording"
     return ""
 
 
 class CallSender:
-    """Sends calls again, one at a time, and records them in ``folder``."""
+    """Sends calls again, each in a session of its own, and records them in ``folder``."""
 
     def __init__(self, folder: str) -> None:
         self._folder: Final = folder
@@ -99,15 +102,26 @@ class CallSender:
             raise NotSentError(
                 "the tool does not say that it only reads (readOnlyHint); confirm that it is sent"
             )
-        path = os.path.join(self._folder, paths.trace_name(f"{header.label or 'call'}-again"))
+        label = f"{header.label.removesuffix(_AGAIN) or 'call'}{_AGAIN}"
+        path = os.path.join(self._folder, paths.trace_name(paths.safe(label)))
         revision = again.revision if again.revision in REVISIONS else STATEFUL[-1]
         if header.transport == "http":
-            connecting = connected_http(header.upstream, revision=revision, timeout_s=_TIMEOUT_S, trace=path)
+            connecting = connected_http(
+                header.upstream, revision=revision, timeout_s=_TIMEOUT_S, trace=path, title=label
+            )
         else:
-            connecting = connected_stdio(header.command, revision=revision, timeout_s=_TIMEOUT_S, trace=path)
+            connecting = connected_stdio(
+                header.command,
+                cwd=header.cwd,
+                revision=revision,
+                timeout_s=_TIMEOUT_S,
+                trace=path,
+                title=label,
+            )
         began = time.monotonic()
         try:
             async with connecting as client:
+                path = client.wire.recording.path
                 await client.connect()
                 began = time.monotonic()
                 answer = await client.request(again.method, ABSENT if params is None else params)

@@ -29,22 +29,24 @@ async def connected_stdio(
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
+    cwd: str = "",
     revision: str = STATEFUL[-1],
     timeout_s: float = TIMEOUT_S,
     start_s: float = START_S,
     trace: str = "",
+    title: str = "",
 ) -> AsyncGenerator[Client]:
-    """Yield a client of the server that ``command`` runs.
+    """Yield a client of the server that ``command`` runs in the folder ``cwd``, by default in ours.
 
     At the end, the server and every process that it started are ended. ``timeout_s`` limits the wait for each
     response; the first response may take ``start_s`` if that is longer. The session is recorded in the file
-    ``trace``, by default in a temporary file that is deleted at the end.
+    ``trace``, by default in a temporary file that is deleted at the end; ``title`` is the label it has.
 
     Raises:
         CouldNotStartError: the command cannot be started.
     """
     options = ValidateOptions(timeout_s=timeout_s, start_s=start_s)
-    async with _connected(Target(tuple(command), env or {}), revision, options, trace) as client:
+    async with _connected(Target(tuple(command), env or {}, cwd), revision, options, trace, title) as client:
         yield client
 
 
@@ -56,19 +58,22 @@ async def connected_http(
     revision: str = STATEFUL[-1],
     timeout_s: float = TIMEOUT_S,
     trace: str = "",
+    title: str = "",
 ) -> AsyncGenerator[Client]:
     """Yield a client of the server at ``url``; the other arguments are as for ``connected_stdio``."""
     options = ValidateOptions(timeout_s=timeout_s)
-    async with _connected(Target(url=url, headers=headers), revision, options, trace) as client:
+    async with _connected(Target(url=url, headers=headers), revision, options, trace, title) as client:
         yield client
 
 
 @asynccontextmanager
 async def _connected(
-    target: Target, revision: str, options: ValidateOptions, trace: str
+    target: Target, revision: str, options: ValidateOptions, trace: str, title: str
 ) -> AsyncGenerator[Client]:
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
-        recordings = Recordings(ruleset.load(), trace or os.path.join(folder, "session.jsonl"), "client")
+        recordings = Recordings(
+            ruleset.load(), trace or os.path.join(folder, "session.jsonl"), "client", title
+        )
         context = ProbeContext(target, options, recordings, revision)
         try:
             yield await context.start()

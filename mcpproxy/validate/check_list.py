@@ -1,4 +1,4 @@
-"""Collects the checks of a run, and reports them to the user while the run continues.
+"""Collects the checks (results) of a run, and reports them to the user while the run continues.
 
 The revision and the name of the server are known only after the handshake, so checks before the handshake are
 reported after it. As long as no check says anything about the server, no check is reported, because there may

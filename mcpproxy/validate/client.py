@@ -98,7 +98,7 @@ class Client(RpcConnection):
     async def begin_older_initialize(self) -> Pending:
         """Send ``initialize`` for the newest revision with a handshake; do not wait for the response.
 
-        The revision of this client may be another one.
+        This ignores the revision of this client.
 
         Raises:
             GoneError: the server is gone.

@@ -1,4 +1,4 @@
-"""Finds out whether a server supports the revisions with a handshake, or those without (the two eras)."""
+"""Finds out which eras a server supports: the revisions with a handshake, or the revisions without one."""
 
 import asyncio
 
@@ -24,9 +24,8 @@ async def opens(client: Client) -> bool:
 async def _discover(client: Client) -> None:
     """Send ``server/discover``, and ``initialize`` too if there is no answer in time.
 
-    A server with a handshake may ignore a method that it does not know. A server that is still starting
-    answers later. A response to ``initialize`` shows that the server has started, so after it the wait is
-    limited again.
+    Without an answer, the server may be one with a handshake that ignores unknown methods, or it may still be
+    starting. A response to ``initialize`` shows that it has started, so the further wait is limited again.
     """
     discovery = asyncio.create_task(client.discover())
     handshake: asyncio.Task[object] | None = None

@@ -1,10 +1,10 @@
-"""The errors of our client; their tree is in ``mcpproxy.errors``."""
+"""The exceptions that our client raises while it tests a server."""
 
 from mcpproxy.errors import McpProxyError
 
 
 class ValidateError(McpProxyError):
-    """The base class of errors of a server. ``frames`` are the numbers of the frames that are evidence."""
+    """The base class of these exceptions. ``frames`` are the numbers of the frames that are evidence."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = ()) -> None:
         super().__init__(text)
@@ -90,4 +90,4 @@ class ToolNotFoundError(ToolFailedError):
 
 
 class Skipped(Exception):  # noqa: N818 # not an error
-    """A probe does not apply. The text is the reason, as a clause."""
+    """A probe (one test of a server) does not apply. The text is the reason, as a clause."""

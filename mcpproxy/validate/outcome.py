@@ -60,7 +60,8 @@ class CheckResult:
 
     ``rules`` are the codes of the rules on which the check is based. ``trace`` is the path of the recording
     that contains its frames, and ``revision`` is the protocol revision of the session. ``is_known`` is true
-    if a baseline accepts the result: then it is reported but does not count.
+    if the user's baseline, a file of accepted results, has the result. Such a result is reported but does not
+    count.
     """
 
     name: str
@@ -96,10 +97,10 @@ class JudgedRecording:
 class Validation:
     """A whole run against ``target`` (a command line or a URL).
 
-    ``server`` is its ``serverInfo``, and ``revisions`` are the revisions that were tested. Each of ``notes``
-    says what was not done, and why. ``faults`` are failures of mcpproxy itself, each a sentence. ``untested``
-    says why most checks could not be tried, such as missing credentials; it is empty otherwise. With
-    ``strict``, warnings count as failures.
+    ``server`` is the ``serverInfo`` of the server, and ``revisions`` are the revisions that were tested. Each
+    of ``notes`` says what was not done, and why. ``faults`` are failures of mcpproxy itself, each a sentence.
+    ``untested`` says why most checks could not be tried, such as missing credentials; it is empty otherwise.
+    With ``strict``, warnings count as failures.
     """
 
     target: str

@@ -1,7 +1,7 @@
 """Turns the findings about the server in all sessions into checks.
 
-Findings that decided a probe are not used again. For each category of rules there is one passed check if no
-rule was violated, and otherwise one check for each violated rule.
+Findings that decided a probe (one test of the server) are not used again. For each category of rules there is
+one passed check if no rule was violated, and otherwise one check for each violated rule.
 """
 
 from collections import Counter
@@ -65,7 +65,7 @@ _FEATURES_OF: Final[Mapping[Category, tuple[str, ...]]] = {
     "completion": ("completion",),
     "logging": ("logging", "notifications/message"),
 }
-"""Category -> the features that its rules are about. ``ServerMessages`` counts messages by feature."""
+"""By category: the features that its rules are about. ``ServerMessages`` counts messages by feature."""
 
 _ANY_MESSAGE: Final[tuple[Category, ...]] = ("jsonrpc", "transport", "schema", "sequence")
 """The categories whose rules judge every message."""

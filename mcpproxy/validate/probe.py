@@ -1,9 +1,9 @@
 """A probe: a named check that sends something to the server, and the table row that says when it applies.
 
-A probe is a coroutine that takes a ``ProbeContext`` and returns a ``Conclusion``. It can also return
-``None``: then the findings decide that the observer made about the server, under one of the probe's
-``rules``, while the probe ran. An exception is a conclusion too: ``Skipped`` says why the probe does not
-apply, and a ``ValidateError`` says how the server failed.
+A probe is a coroutine that takes a ``ProbeContext`` and returns a ``Conclusion``. Meanwhile the judge checks
+all messages against the rules. A probe that returns ``None`` leaves the conclusion to the judge: to its
+findings about the server under one of the probe's ``rules`` while the probe ran. An exception is a conclusion
+too: ``Skipped`` says why the probe does not apply, and a ``ValidateError`` says how the server failed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Transport = Literal["stdio", "http"]
 ProbeFunction: TypeAlias = "Callable[[ProbeContext], Awaitable[Conclusion | None]]"
-"""The coroutine of a probe. ``None`` leaves the conclusion to the observer."""
+"""The coroutine of a probe. ``None`` leaves the conclusion to the judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Probe:
     - ``needs`` are the capabilities that the server must declare, such as ``resources.subscribe``.
     - ``session``: it uses the shared session, which is opened if necessary. Other probes open their own.
     - ``disruptive``: after it the shared session is closed, and the next probe gets a new one.
-    - ``unlawful``: it sends messages that a client must not send. No sentence of the specification says that
-      a server survives them, so if the server exits or hangs, the result is only a warning.
+    - ``unlawful``: it sends messages that a client must not send. The specification does not say that a
+      server must survive them, so if the server exits or hangs, the result is only a warning.
     """
 
     name: str

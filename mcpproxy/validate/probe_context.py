@@ -84,9 +84,9 @@ class ProbeContext:
         self.is_dual: bool | None = None
         """Whether the server supports both eras, with and without a handshake; ``None``: unknown."""
         self.outlives_stdin = False
-        """Whether a process kept running after its stdin was closed; later processes get less time."""
+        """Whether a process kept running after its stdin was closed; later ones get less time to exit."""
         self.never_answers = False
-        """Whether a process answered nothing within ``start_s``; later processes get no extra time."""
+        """Whether a process answered nothing within ``start_s``; later ones get no extra time to start."""
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON; then it is not sent again."""
         self.server: JSONObject = {}
@@ -103,7 +103,7 @@ class ProbeContext:
 
     @property
     def client(self) -> Client:
-        """The open session."""
+        """The client of the shared session."""
         assert self._client is not None
         return self._client
 
@@ -206,7 +206,7 @@ class ProbeContext:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """Return a client whose session is not open yet. On stdio it has its own recording ``name``."""
+        """Return a client whose session is not open yet. On stdio it gets a new recording called ``name``."""
         target = self.target
         if target.url:
             from mcpproxy.validate.transports.http_wire import HttpWire
@@ -215,7 +215,7 @@ class ProbeContext:
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
         recording = self._new_recording(name)
         grace_s = SHORT_GRACE_S if self.outlives_stdin else GRACE_S
-        wire = StdioWire(recording, target.command, target.env, grace_s)
+        wire = StdioWire(recording, target.command, target.env, grace_s, target.cwd)
         start_s = 0 if self.never_answers else self.options.start_s
         return Client(wire, revision or self.revision, self.options.timeout_s, start_s)
 
@@ -223,9 +223,9 @@ class ProbeContext:
     async def new_session(
         self, name: str, *, connected: bool = False, revision: str = ""
     ) -> AsyncGenerator[Client]:
-        """Yield a client with a session for one probe; on stdio, with a new process. It is closed at the end.
+        """Yield a client with a session of its own; on stdio, with a new process.
 
-        With ``connected`` the handshake is done first.
+        With ``connected`` the handshake is done first. The session is closed at the end.
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.

@@ -1,8 +1,8 @@
 """Runs one probe, and turns what it returns or raises into a result.
 
-The conclusion is the worse of two: what the probe returned, and the findings that the judge made while the
-probe ran. If the probe itself fails, which is a fault of mcpproxy, the result says so, and the other probes
-still run.
+The conclusion is the worse of two: what the probe returned, and the findings of the judge, which checks all
+messages against the rules, while the probe ran. If the probe itself fails, which is a fault of mcpproxy, the
+result says so, and the other probes still run.
 """
 
 import asyncio
@@ -40,7 +40,8 @@ async def run_probe(
 ) -> ProbeRun:
     """Run ``probe`` for at most ``remaining_s`` seconds, or skip it because of ``skip_because``.
 
-    ``claimed`` contains the ``id()`` of each finding that decided a probe; this function adds its own to it.
+    ``claimed`` contains the ``id()`` of each finding that decided a probe; this function adds the findings
+    that decided ``probe``.
 
     Raises:
         CouldNotStartError: there is no server.
@@ -107,9 +108,9 @@ def described(error: Exception) -> str:
 
 
 async def _prepare(probe: Probe, context: ProbeContext) -> None:
-    for path in probe.needs:
-        if not context.declares(path):
-            raise Skipped(f"the server does not declare {path}")
+    for capability in probe.needs:
+        if not context.declares(capability):
+            raise Skipped(f"the server does not declare {capability}")
     if probe.session and not context.has_session:
         await context.open()
 

@@ -17,7 +17,7 @@ from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe_context import ProbeContext
 
-if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
+if TYPE_CHECKING:  # these modules import the HTTP library, which stdio does not need
     from mcpproxy.validate.transports.exchange import ClientExchange
     from mcpproxy.validate.transports.http_wire import HttpWire
 
@@ -63,6 +63,11 @@ class RawAnswer:
         numbers += [shown(self.code)] if self.code is not None else []
         return f"refused with {' and '.join(numbers)}" if numbers else "not answered"
 
+    def instead_of(self, expected: str) -> str:
+        """A clause for a request that was not refused with ``expected``: ``served, not refused with 404``."""
+        is_refused = self.outcome.startswith("refused")
+        return f"{self.outcome}, not {'' if is_refused else 'refused '}with {expected}"
+
 
 def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire":
     """Return the connection of ``client``, by default of the shared session, if it is Streamable HTTP.
@@ -98,8 +103,8 @@ async def post(
 ) -> "ClientExchange":
     """Run one exchange with these headers, until there is a JSON-RPC response or the exchange ends.
 
-    With ``until_head`` it runs only until there is the head of the HTTP response. ``is_anonymous`` leaves out
-    the credentials.
+    With ``until_head`` it runs only until the head of the HTTP response has arrived. ``is_anonymous`` leaves
+    out the user's credentials.
 
     Raises:
         GoneError, TimedOutError: the server closed the connection, or did not answer in time.

@@ -64,8 +64,9 @@ async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
     if client.wire.transport == "http" and not context.http_wire.is_http_sse:
         return await _react_over_http(context, raw, what)
     received_before, earlier_ids = len(client.received), client.used_ids()
-    # If only one request is open, the client takes a response with an unknown id as a wrong answer to it. So
-    # while the ping is open, a second request, which is never sent, is open too.
+    # If only one request is open, the client takes a response with an unknown id as a wrong answer to that
+    # request. So that the ping is not the only open request, the client expects an answer to another request,
+    # which is never sent.
     unsent_request = client.expect(client.new_id())
     try:
         sent = await client.send(raw)

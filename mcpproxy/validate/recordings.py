@@ -23,12 +23,13 @@ from mcpproxy.validate.session_recording import SessionRecording
 class Target:
     """The server to validate: a ``command`` or a ``url``.
 
-    ``env`` is added to our environment for the command. ``headers`` are sent to the URL, and ``insecure``
-    accepts any TLS certificate.
+    ``env`` is added to our environment for the command, and ``cwd`` is the folder it runs in (empty: ours).
+    ``headers`` are sent to the URL, and ``insecure`` accepts any TLS certificate.
     """
 
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str = ""
     url: str = ""
     headers: Sequence[tuple[str, str]] = ()
     insecure: bool = False
@@ -45,12 +46,16 @@ class Target:
 
 
 class Recordings:
-    """Starts the recordings of one run. They are in ``folder``, and are judged by ``rules``."""
+    """Starts the recordings of one run. They are in ``folder``, and are judged by ``rules``.
 
-    def __init__(self, rules: Ruleset, trace: str, label: str) -> None:
+    Without a ``title`` each recording has a label of its own: what it is for.
+    """
+
+    def __init__(self, rules: Ruleset, trace: str, label: str, title: str = "") -> None:
         self.rules: Final = rules
         self.folder: Final = os.path.dirname(trace) if trace else _new_folder(label)
         self._trace: Final = trace
+        self._title: Final = title
         self._used_paths: Final[set[str]] = set()
 
     def begin(self, name: str, target: Target) -> SessionRecording:
@@ -67,8 +72,8 @@ class Recordings:
             mcpproxy=__version__,
             transport=target.transport,
             command=command,
-            label=f"validate {name}",
-            cwd=os.getcwd(),
+            label=self._title or f"validate {name}",
+            cwd=target.cwd or os.getcwd(),
             pid=os.getpid(),
             started_at=_now(),
             started_ns=now_ns,

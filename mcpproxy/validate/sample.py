@@ -21,7 +21,7 @@ _FORMATS: Final = {
 def sample(schema: JSON, depth: int = 0) -> JSON:
     """Return a value for ``schema``: its default, constant, first example or choice, else a small value.
 
-    The value is a guess, which the schema may reject. ``depth`` is the number of schemas around this one.
+    The value is a guess, so the schema may reject it. ``depth`` is the number of schemas around ``schema``.
     """
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return {} if depth == 0 else None

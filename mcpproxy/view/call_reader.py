@@ -1,4 +1,4 @@
-"""Rows as calls: the columns of the index, and the few texts that are read from the trace for each row."""
+"""Make the ``Call`` of a row from the columns of the index, and from texts that are read from the trace."""
 
 import re
 from typing import Any, Final, cast
@@ -18,13 +18,13 @@ from mcpproxy.view.digest import arguments_digest, result_digest
 from mcpproxy.view.source import Source
 
 PREVIEW_CHARACTERS: Final = 240
-"""How long the previews of arguments and results are at most."""
+"""The greatest length of a preview of arguments or of a result."""
 
 
 class CallReader:
     """Makes the ``Call`` of a row.
 
-    Of a large answer only the beginning is read, so that a list of rows is shown at once whatever they hold.
+    Only the beginning of a large answer is read, so that a list of rows is shown quickly.
     """
 
     def __init__(self, columns: Columns, source: Source) -> None:
@@ -48,7 +48,7 @@ class CallReader:
             raise TraceError(path, line + 1, str(fault), "the file was changed: open it again") from None
 
     def name(self, row: int) -> tuple[str, str | None]:
-        """Return the method and target of a row, unescaped."""
+        """Return the method and target of a row as they were sent, without escapes."""
         number = self._columns.name[row]
         if number != self._columns.unnamed:
             return self._columns.names[number]
@@ -57,22 +57,27 @@ class CallReader:
         return method if isinstance(method, str) else "", target_in(message)
 
     def call(self, row: int, now_ns: int) -> Call:
-        """Return a row as a call; ``now_ns`` is the time until which one without an answer has waited."""
+        """Return a row as a call.
+
+        ``now_ns`` is the time until which a request without an answer has waited.
+        """
         columns = self._columns
         answer_line = columns.answer_line[row]
         kind, outcome = columns.kind_of(row), OUTCOMES[columns.outcome[row]]
-        asked = self.record(columns.first_line[row])
+        first_record = self.record(columns.first_line[row])
         method, target = self.name(row)
         answer, result = self._answer(row, answer_line, method)
         code = columns.code[row]
-        message = _single(asked, columns.elements.get(row)) if kind in (Kind.REQUEST, Kind.ANSWER) else {}
+        message = (
+            _single(first_record, columns.elements.get(row)) if kind in (Kind.REQUEST, Kind.ANSWER) else {}
+        )
         id = message.get("id")
         latency_ns = columns.latency_ns[row]
-        waits = kind in (Kind.REQUEST, Kind.EXCHANGE) and not answer_line
+        lacks_answer = kind in (Kind.REQUEST, Kind.EXCHANGE) and not answer_line
         return Call(
             number=row,
             kind=kind,
-            frame=_seq(asked),
+            frame=_seq(first_record),
             answer=answer,
             id="" if id is None else visible(preview(id, 60)),
             session=columns.session[row],
@@ -84,16 +89,16 @@ class CallReader:
             started_ns=columns.started_ns[row],
             latency_ns=latency_ns if answer_line else None,
             waited_ns=(latency_ns if latency_ns >= 0 else max(now_ns - columns.started_ns[row], 0))
-            if waits
+            if lacks_answer
             else None,
             request_bytes=columns.request_bytes[row],
             answer_bytes=columns.answer_bytes[row],
-            arguments="" if kind is Kind.ANSWER else arguments_preview(asked, message, method),
-            result=result_preview(asked, columns.elements.get(row)) if kind is Kind.ANSWER else result,
+            arguments="" if kind is Kind.ANSWER else arguments_preview(first_record, message, method),
+            result=result_preview(first_record, columns.elements.get(row)) if kind is Kind.ANSWER else result,
             findings=columns.findings[row],
             severity=SEVERITIES[columns.severity[row]],
             parent=columns.parent[row],
-            exchange=getattr(asked, "exchange", 0),
+            exchange=getattr(first_record, "exchange", 0),
         )
 
     def _answer(self, row: int, line: int, method: str) -> tuple[int | None, str]:
@@ -112,7 +117,7 @@ class CallReader:
 
 
 def _single(record: object, element: int | None) -> dict[str, Any]:
-    """Return the object that a message is; empty for everything else."""
+    """Return the JSON object of a message, or of one element of a batch; empty if it is not an object."""
     if not isinstance(record, Frame):
         return {}
     message = record.message
@@ -131,12 +136,12 @@ def target_in(message: dict[str, Any]) -> str | None:
     params = message.get("params")
     if not isinstance(params, dict):
         return None
-    named = cast("dict[str, Any]", params).get(TARGETS.get(message.get("method", ""), ""))
-    return named if isinstance(named, str) else None
+    target = cast("dict[str, Any]", params).get(TARGETS.get(message.get("method", ""), ""))
+    return target if isinstance(target, str) else None
 
 
 def arguments_preview(record: object, message: dict[str, Any], method: str) -> str:
-    """Return what a request, or an orphan, is about, on one line."""
+    """Return the arguments of a request, or the content of an orphan, on one line."""
     match record:
         case Frame():
             value = message or getattr(record.message, "value", None)
@@ -146,10 +151,11 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                 if method in _WITH_ARGUMENTS and isinstance(params, dict):
                     params = cast("dict[str, Any]", params).get("arguments", {})
                 elif isinstance(params, dict):
-                    named = cast("dict[str, Any]", params)
-                    if digest := arguments_digest(method, named):
+                    object_params = cast("dict[str, Any]", params)
+                    if digest := arguments_digest(method, object_params):
                         return _cut(digest)
-                    params = _without(named, TARGETS.get(method, ""))  # the row shows it already
+                    # The row shows the target beside the method.
+                    params = _without(object_params, TARGETS.get(method, ""))
                 return _shown(cast("JSON", _without(params, "_meta"))) if params else ""
             return _text(record.raw)
         case RequestHead():
@@ -165,8 +171,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
 
 
 def result_preview(record: object, element: int | None = None, method: str = "") -> str:
-    """Return what an answer to ``method`` says, on one line: the text of the content, or the message of the
-    error."""
+    """Return the text of the content of an answer to ``method``, or the message of its error, on one line."""
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message = _single(record, element)
@@ -194,16 +199,16 @@ def shortened(text: str) -> str:
 
 
 def beginning_preview(head: bytes) -> str:
-    """Return the preview of a large result of which only the beginning of the record is at hand.
+    """Return the preview of a large result. ``head`` is the beginning of its record.
 
-    That is its first text, as JSON writes it, or else its first bytes.
+    The preview is the first text in the result, as written in JSON; without a text, the first bytes.
     """
-    at = head.find(_MESSAGE) + len(_MESSAGE)
-    found = _FIRST_TEXT.search(head, at) or _RESULT.search(head, at)
-    begin = head[found.end() if found else at :][: 4 * PREVIEW_CHARACTERS]
-    if found and found.re is _FIRST_TEXT and (end := _TEXT_END.match(begin)):
-        begin = begin[: end.end() - 1]
-    return _cut(visible(begin.decode("utf-8", "ignore")))
+    message_at = head.find(_MESSAGE) + len(_MESSAGE)
+    match = _FIRST_TEXT.search(head, message_at) or _RESULT.search(head, message_at)
+    text = head[match.end() if match else message_at :][: 4 * PREVIEW_CHARACTERS]
+    if match and match.re is _FIRST_TEXT and (end := _TEXT_END.match(text)):
+        text = text[: end.end() - 1]
+    return _cut(visible(text.decode("utf-8", "ignore")))
 
 
 def content_preview(content: list[Any]) -> str:
@@ -218,8 +223,8 @@ def content_preview(content: list[Any]) -> str:
         if isinstance(text, str):
             shown.append(shortened(text))
         else:
-            kind, of = block.get("type"), block.get("mimeType")
-            words = [word for word in (kind, of) if isinstance(word, str)]
+            kind, mime_type = block.get("type"), block.get("mimeType")
+            words = [word for word in (kind, mime_type) if isinstance(word, str)]
             shown.append(f"[{visible(' '.join(words)[:80])}]")
         length += len(shown[-1])
         if length > PREVIEW_CHARACTERS:
@@ -229,6 +234,7 @@ def content_preview(content: list[Any]) -> str:
 
 _LARGE_BYTES: Final = 256 << 10
 _HEAD_BYTES: Final = 8 << 10
+"""Of an answer of ``_LARGE_BYTES`` or more, only this many bytes are read."""
 
 _MESSAGE: Final = b'"message":'
 _SEQ: Final = re.compile(rb'"seq":(\d{1,18}),')
@@ -240,10 +246,10 @@ _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
 
 def _without(value: Any, name: str) -> Any:
-    """Return ``value`` without one of its members, if it is an object."""
+    """Return ``value`` without the member ``name``, if it is an object."""
     if not isinstance(value, dict):
         return value
-    return {each: member for each, member in cast("dict[str, Any]", value).items() if each != name}
+    return {key: member for key, member in cast("dict[str, Any]", value).items() if key != name}
 
 
 def _shown(value: JSON) -> str:

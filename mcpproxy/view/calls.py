@@ -1,19 +1,19 @@
-"""What the faces show: calls, what belongs to a call, sessions, rules that were broken, tools.
+"""What the terminal, the page and the exports show: calls with their parts, sessions, findings and tools.
 
 Texts in these classes are safe to show: control characters and invisible characters are escapes, see
 ``mcpproxy.base.visible``. Records (``Part.record``) and ``View.raw`` hold what was recorded, unchanged.
-Times are nanoseconds since the start of the recording, durations nanoseconds.
+Times are nanoseconds since the start of the recording; durations are nanoseconds, too.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.session.frame import Event, Finding, Sender, Severity
 
 
 class Kind(StrEnum):
-    """What a row is about. All but ``REQUEST`` are orphans: they belong to no request."""
+    """What a row is about. A row of any kind but ``REQUEST`` is an *orphan*: it belongs to no request."""
 
     REQUEST = "request"
     ANSWER = "answer"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
     EXCHANGE = "http"
     """An HTTP request that carries no request of JSON-RPC."""
     STDERR = "stderr"
-    """Lines that the server wrote to stderr while no request was open; one row for those in succession."""
+    """Lines that the server wrote to stderr while no request was open. Successive lines are one row."""
     GAP = "gap"
     """Bytes that passed without being recorded."""
 
@@ -47,22 +47,22 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """Refused or answered by mcpproxy itself."""
     NONE = "none"
-    """A row that expects no answer."""
+    """The row is not about something that has an answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Call:
     """One row: a request with its answer, or an orphan.
 
     ``number`` counts the rows from 1, in the order in which they began on the wire. ``frame`` is the
     sequence number of the request or orphan (0 for a gap), ``answer`` that of the answer. ``session`` is
-    the ``number`` of its session. ``sender`` is who sent the request or orphan. ``target`` is the name of
-    the tool or prompt, or the URI of the resource.
+    the ``number`` of its session. ``sender`` is the peer that sent the request or orphan. ``target`` is the
+    name of the tool or prompt, or the URI of the resource.
 
-    ``latency_ns`` is the time from the request to its answer. Without an answer it is ``None``, and
-    ``waited_ns`` says for how long there was none: until it was cancelled, until the end of the
-    recording, or until now while it is running. ``parent`` is the row to which a request of the server
-    belongs; 0 if it belongs to none, or if that is not certain.
+    ``latency_ns`` is the time from the request to its answer. A request without an answer has ``None``
+    there, and ``waited_ns`` says how long it waited: until it was cancelled, until the end of the
+    recording, or until now if the recording is running. ``parent`` is the row of the call during which the
+    server sent this request; 0 if there is no such call, or if it is not certain which one it is.
 
     Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;
     ``result`` is the text of the content, or the message of the error.
@@ -73,7 +73,7 @@ class Call:
     frame: int
     answer: int | None
     id: str
-    """The id of the request as JSON: ``7`` and ``"7"`` differ. Empty for orphans without one."""
+    """The id of the request as JSON: ``7`` and ``"7"`` differ. Empty if there is no id."""
     session: int
     sender: Sender
     method: str
@@ -89,14 +89,16 @@ class Call:
     result: str
     findings: int
     severity: Severity | None
-    """The worst severity of its findings."""
+    """The worst severity of its findings; ``None`` if it has none."""
     parent: int = 0
     exchange: int = 0
-    """Over HTTP the number of its exchange, else 0."""
+    """Over HTTP the number of the exchange of its first record, else 0."""
+    progress: str = ""
+    """How far a call without an answer came by its last progress notification, such as ``1/2 model 1``."""
 
     @property
     def is_error(self) -> bool:
-        """Whether it was answered with an error of any kind."""
+        """Whether the answer is an error: of a tool, of JSON-RPC or of HTTP."""
         return self.outcome in ERRORS
 
 
@@ -104,7 +106,7 @@ ERRORS = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
 
 
 class Role(StrEnum):
-    """What a part is for its call."""
+    """What a record is in the call that it belongs to."""
 
     REQUEST = "request"
     ANSWER = "answer"
@@ -123,12 +125,14 @@ class Role(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Part:
-    """One record that belongs to a call. ``record`` is a frame, a head of HTTP, or another event.
+    """One record that belongs to a call.
 
-    ``seq`` is its sequence number, ``None`` if it has none. ``row`` is the number of the row that it is the
-    request or answer of: another than the call's own for an inner request.
+    ``record`` is a frame, the head of an HTTP message, or another event.
+
+    ``seq`` is the sequence number of the record, ``None`` if it has none. ``row`` is the number of the call's
+    row, or that of the inner request if the record belongs to one.
     """
 
     role: Role
@@ -139,11 +143,12 @@ class Part:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class FoundRule:
-    """A finding with what its rule says. The texts are empty for a rule that this mcpproxy does not know.
+    """A finding with the texts of its rule. They are empty for a rule that this mcpproxy does not know.
 
-    ``sentence`` is the requirement, ``link`` the place of it in the specification.
+    ``row`` is the row that the finding is about, 0 if it is about the whole session. ``sentence`` is the
+    requirement, ``instead`` says what to send, and ``link`` is the requirement's place in the specification.
     """
 
     finding: Finding
@@ -155,7 +160,7 @@ class FoundRule:
     link: str
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Detail:
     """A call with everything that belongs to it, in the order of the wire."""
 
@@ -163,14 +168,17 @@ class Detail:
     parts: tuple[Part, ...]
     findings: tuple[FoundRule, ...]
     inner: tuple[int, ...]
-    """The rows of the requests that belong to it."""
+    """The rows of the requests that the receiver sent while it worked on the call."""
     left_out: int = 0
-    """How many records in the middle were left out."""
+    """How many records were left out of the middle of ``parts``."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class RuleFindings:
-    """All findings of one rule. ``count`` includes those that were only counted and have no record."""
+    """All findings of one rule.
+
+    ``count`` includes findings that the recorder only counted, without a record.
+    """
 
     rule: str
     name: str
@@ -182,7 +190,7 @@ class RuleFindings:
     """The row of each of ``findings``; 0 for a finding about the whole session."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class SessionSummary:
     """One session of the recording. On stdio there is one; over HTTP each session id has its own.
 
@@ -209,12 +217,13 @@ class SessionSummary:
     severity: Severity | None
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class ToolDefinition:
     """A tool as the server listed it last. ``size`` is the size of its definition in bytes.
 
-    ``definition`` is the JSON value, ``frame`` the answer that listed it, ``calls`` how often it was called.
-    ``listed`` is false for a tool that was called but never listed.
+    ``definition`` is the JSON value, ``size`` its bytes, ``frame`` the sequence number of the answer that
+    listed it, ``calls`` how often it was called. ``listed`` is false for a tool that was called but never
+    listed.
     """
 
     name: str
@@ -226,7 +235,7 @@ class ToolDefinition:
     listed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Refreshed:
     """What ``View.refresh`` found.
 
@@ -240,9 +249,12 @@ class Refreshed:
     rebuilt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Progress:
-    """How far a search or the building of an index is. ``found`` is the number of rows so far."""
+    """How much of the recording a search has searched, or the index has read.
+
+    ``found`` counts its results.
+    """
 
     done_bytes: int
     total_bytes: int

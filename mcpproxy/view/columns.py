@@ -1,8 +1,8 @@
-"""The index of a recording: what is known of each line and of each row, in columns.
+"""The index of a recording: numbers about each line and each row, in columns.
 
-A column is an ``array``: a million calls take about 80 MB with all columns, a list of objects would take ten
-times as much. A row is found by its number, which counts from 1 (number 0 is not used). A line is found by
-its place in the recording: the header is line 0, and a rotated recording goes on counting in the next file.
+A column is an ``array``. All columns of a million calls take about 80 MB; a list of objects would take ten
+times as much. Rows are numbered from 1 (number 0 is not used). Lines are numbered from 0, which is the
+header; in a rotated recording the count continues in the next file.
 """
 
 from array import array
@@ -14,7 +14,10 @@ from mcpproxy.view.calls import Kind, Outcome
 KINDS: Final = tuple(Kind)
 OUTCOMES: Final = tuple(Outcome)
 SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "error")
-"""What the numbers in the columns mean; ``SEVERITIES`` from the mildest to the worst."""
+"""The values for which ``kind``, ``outcome`` and ``severity`` hold positions.
+
+Severities are in rising order.
+"""
 
 FROM_SERVER: Final = 0x80
 """Added to the kind of a row whose sender is the server."""
@@ -22,12 +25,12 @@ FROM_SERVER: Final = 0x80
 NO_CODE: Final = -(1 << 31)
 _LARGEST_CODE: Final = (1 << 31) - 1
 LARGEST: Final = (1 << 32) - 1
-"""A size or count that is larger is stored as this."""
+"""The largest size that is stored; a larger one is stored as this."""
 
 MAX_NAMES: Final = 60_000
 _LONGEST_NAME: Final = 512
-"""How many pairs of method and target have a number, and how many characters such a pair may have. Any other
-is read from the trace when it is needed."""
+"""How many pairs of method and target get a number, and how many characters such a pair may have. Other pairs
+are read from the trace when they are needed."""
 
 _DENSE: Final = 1 << 16
 """How many sequence numbers may be missing between two records before they are kept in a dictionary."""
@@ -39,7 +42,7 @@ TARGETS: Final = {
     "resources/subscribe": "uri",
     "resources/unsubscribe": "uri",
 }
-"""Method -> the member of its params that says what it is about."""
+"""Method -> the member of its params that names the tool, prompt or resource."""
 
 COLUMNS: Final = (
     ("line_offset", "Q"),
@@ -60,15 +63,15 @@ COLUMNS: Final = (
     ("severity", "B"),
     ("parent", "I"),
 )
-"""All columns with their types; from ``first_line`` on they are those of rows."""
+"""All columns with their types. Those before ``first_line`` are about lines, the others about rows."""
 
 
 class Columns:
-    """The columns. ``latency_ns`` is -1, and ``answer_line`` 0, for a row without an answer."""
+    """The columns. A row without an answer has ``latency_ns`` -1 and ``answer_line`` 0."""
 
     def __init__(self) -> None:
         self.line_offset: array[int] = array("Q")
-        """Where each line begins: the offset in all files of the recording, one after the other."""
+        """The offset at which each line begins. Offsets count through all files of the recording."""
         self.line_row: array[int] = array("I")
         """The row that the line belongs to; 0 if it belongs to none."""
         self.line_of_seq: array[int] = array("I", [0])
@@ -80,7 +83,7 @@ class Columns:
         self.request_bytes: array[int] = array("I", [0])
         self.answer_bytes: array[int] = array("I", [0])
         self.name: array[int] = array("H", [0])
-        """The number in ``names`` of the method and target."""
+        """The position in ``names`` of the method and target."""
         self.outcome: array[int] = array("B", [0])
         self.kind: array[int] = array("B", [0])
         self.session: array[int] = array("H", [0])
@@ -90,12 +93,13 @@ class Columns:
         self.parent: array[int] = array("I", [0])
         self.names: list[tuple[str, str | None]] = []
         self.unnamed = -1
-        """The number in ``names`` of all methods and targets without a number; -1 if there are none."""
+        """The position in ``names`` that all pairs beyond the limits share; -1 if there are none."""
         self.elements: dict[int, int] = {}
-        """Row -> which element of a batch its request is."""
+        """Row -> position in its batch of the request."""
         self.answer_elements: dict[int, int] = {}
+        """Row -> position in its batch of the answer."""
         self.far_seqs: dict[int, int] = {}
-        """Sequence number -> line, for numbers that leave a large hole."""
+        """Sequence number -> line, for numbers too far beyond the last one in ``line_of_seq``."""
         self._number_of: dict[tuple[str, str | None], int] = {}
 
     @property
@@ -121,7 +125,7 @@ class Columns:
     ) -> int:
         """Add a row and return its number."""
         number = len(self.first_line)
-        self.started_ns.append(at_ns)  # first, because a time that is too large is refused
+        self.started_ns.append(at_ns)  # first: it raises OverflowError for a time that is too large
         self.first_line.append(line)
         self.answer_line.append(0)
         self.latency_ns.append(-1)
@@ -138,14 +142,14 @@ class Columns:
         return number
 
     def number_of(self, method: str, target: str | None) -> int:
-        """Return the number of a method with its target, which is added if it is new."""
+        """Return the position in ``names`` of a method with its target; add the pair if it is new."""
         number = self._number_of.get((method, target))
         return self._new_name(method, target) if number is None else number
 
     def _new_name(self, method: str, target: str | None) -> int:
         is_long = len(method) + len(target or "") > _LONGEST_NAME
         if len(self.names) >= MAX_NAMES or is_long:
-            # The name is read from the trace where it is needed.
+            # It shares one number, and is read from the trace when it is needed.
             if (number := self._number_of.get(("", None))) is None:
                 number = self._add_name(("", None))
                 self.unnamed = number
@@ -158,18 +162,18 @@ class Columns:
         return number
 
     def put_seq(self, seq: int, line: int) -> None:
-        """Remember that the record with this sequence number is on ``line``; the first one counts."""
-        found = self.line_of_seq
-        missing = seq - len(found)
+        """Note that the record ``seq`` is on ``line``. If a number occurs twice, its first line counts."""
+        line_of_seq = self.line_of_seq
+        missing = seq - len(line_of_seq)
         if missing == 0:
-            found.append(line)
+            line_of_seq.append(line)
         elif missing > _DENSE or seq < 0:
             self.far_seqs.setdefault(seq, line)
         elif missing > 0:
-            found.extend([0] * missing)
-            found.append(line)
-        elif not found[seq]:
-            found[seq] = line
+            line_of_seq.extend([0] * missing)
+            line_of_seq.append(line)
+        elif not line_of_seq[seq]:
+            line_of_seq[seq] = line
 
     def line_with(self, seq: int) -> int:
         """Return the line of a sequence number; 0 if no record has it."""
@@ -182,12 +186,15 @@ class Columns:
         return KINDS[self.kind[row] & ~FROM_SERVER]
 
     def sender_of(self, row: int) -> Sender:
-        """Return who sent the request, or the orphan."""
+        """Return the peer that sent the request or orphan of a row."""
         return "server" if self.kind[row] & FROM_SERVER else "client"
 
 
 def code_of(value: object) -> int:
-    """Return the code of an error as it is stored: the nearest number that fits, ``NO_CODE`` for others."""
+    """Return the code of an error as the column stores it.
+
+    A number that is too large becomes the nearest that fits, and a value that is not an integer ``NO_CODE``.
+    """
     if type(value) is not int:
         return NO_CODE
     return max(NO_CODE + 1, min(value, _LARGEST_CODE))

@@ -1,4 +1,4 @@
-"""What belongs to a call: its records, each with the role that it has, and its findings."""
+"""The records that belong to a call, each with its role, and the findings with the texts of their rules."""
 
 import re
 import sys
@@ -32,33 +32,48 @@ _NOTIFICATION_ROLES: Final = {
 
 
 def lines_of(columns: Columns, row: int, inner: list[int]) -> list[int]:
-    """Return the lines that belong to a row or to one of ``inner``, in order."""
+    """Return the lines that belong to ``row`` or to one of the rows ``inner``, in order."""
     start = max(columns.first_line[row] - _LINES_BEFORE, 0)
-    return sorted(line for wanted in (row, *inner) for line in places(columns.line_row, wanted, start))
+    return sorted(line for number in (row, *inner) for line in places(columns.line_row, number, start))
 
 
 def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
-    """Return where ``value`` stands in a column, from ``start`` on.
+    """Return the positions of ``value`` in a column, from ``start`` on.
 
     A search of its bytes takes a twentieth of the time of ``array.index``.
     """
     size = column.itemsize
     search = re.compile(re.escape(value.to_bytes(size, sys.byteorder))).search
-    found: list[int] = []
-    with memoryview(column) as held, held.cast("B") as data:
-        at = start * size
-        while match := search(data, at):
-            place, rest = divmod(match.start(), size)
-            if rest:  # it stands across two values
-                at = match.start() + 1
+    positions: list[int] = []
+    with memoryview(column) as view, view.cast("B") as data:
+        offset = start * size
+        while match := search(data, offset):
+            position, remainder = divmod(match.start(), size)
+            if remainder:  # the bytes are those of two neighbouring values
+                offset = match.start() + 1
             else:
-                found.append(place)
-                at = match.end()
-    return found
+                positions.append(position)
+                offset = match.end()
+    return positions
 
+
+def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
+    """Return what the last progress notification of a row says: ``1/2 model 1``; empty if there is none."""
+    for line in reversed(places(columns.line_row, row, columns.first_line[row])[-_LAST_LINES:]):
+        record = reader.record(line)
+        message = record.message if isinstance(record, Frame) else None
+        if isinstance(message, Notification) and message.method == "notifications/progress":
+            params = message.params if isinstance(message.params, dict) else {}
+            done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
+            return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
+    return ""
+
+
+_LAST_LINES: Final = 20
+"""How far back progress is searched among the lines of a row."""
 
 _LINES_BEFORE: Final = 4096
-"""How far before its message the head of an HTTP request is searched."""
+"""How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""
 
 
 def part(columns: Columns, reader: CallReader, row: int, line: int) -> Iterator[Part]:
@@ -119,7 +134,7 @@ def _summary_of(frame: Frame, message: Single) -> str:
 
 
 def found_rule(finding: Finding, row: int) -> FoundRule:
-    """Return a finding with the texts of its rule, as far as this mcpproxy knows it."""
+    """Return a finding with the texts of its rule; they are empty if this mcpproxy does not know the rule."""
     rule = rule_of(finding.rule)
     if rule is None:
         return FoundRule(finding, row, "", "", "", "", finding.source)
@@ -128,7 +143,7 @@ def found_rule(finding: Finding, row: int) -> FoundRule:
 
 
 def rule_of(code: str) -> Rule | None:
-    """Return a built-in rule; ``None`` if there is none of that code."""
+    """Return the built-in rule with this code; ``None`` if there is none."""
     try:
         return catalogue.load().rules.get(code)
     except RuleError:

@@ -1,6 +1,6 @@
-"""What a request or an answer of a well-known method says, in fewer words than its JSON.
+"""Short texts for the messages of well-known methods, shown in place of their JSON.
 
-For the handshake that is who takes part, and for a list the names in it. Methods without an entry here, and
+The text for the handshake names the peer, the text for a list the items. Methods without an entry here, and
 messages that do not have the usual members, are shown as JSON.
 """
 
@@ -10,36 +10,36 @@ from typing import Any, Final, cast
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 
-_NAMES: Final = 240
-"""How many characters of the names in a list are shown."""
+_MAX_NAMES_CHARACTERS: Final = 240
+"""After this many characters, no more names of a list are shown."""
 
 
 def arguments_digest(method: str, params: Mapping[str, Any]) -> str:
-    """Return what a request of ``method`` is about; empty to show its params as JSON."""
+    """Return the text for a request of ``method``; empty if its params are to be shown as JSON."""
     return _digest(_ARGUMENTS, method, params)
 
 
 def result_digest(method: str, result: Mapping[str, Any]) -> str:
-    """Return what an answer to ``method`` says; empty to show it as JSON."""
+    """Return the text for an answer to ``method``; empty if the result is to be shown as JSON."""
     return _digest(_RESULTS, method, result)
 
 
 _Digest = Callable[[Mapping[str, Any]], str]
 
 
-def _digest(known: Mapping[str, _Digest], method: str, members: Mapping[str, Any]) -> str:
-    found = known.get(method)
-    return visible(found(members)) if found else ""
+def _digest(digests: Mapping[str, _Digest], method: str, members: Mapping[str, Any]) -> str:
+    digest = digests.get(method)
+    return visible(digest(members)) if digest else ""
 
 
 def _peer(member: str) -> _Digest:
-    """Return a function for a message of the handshake, which names its sender in ``member``."""
+    """Return the digest of a message of the handshake that names its sender in ``member``."""
 
     def digest(members: Mapping[str, Any]) -> str:
-        about = members.get(member)
-        if not isinstance(about, dict):
+        implementation = members.get(member)
+        if not isinstance(implementation, dict):
             return ""
-        info = cast("dict[str, Any]", about)
+        info = cast("dict[str, Any]", implementation)
         words = (info.get("name"), info.get("version"), members.get("protocolVersion"))
         name, version, revision = (word[:80] if isinstance(word, str) else "" for word in words)
         if not name:
@@ -50,7 +50,7 @@ def _peer(member: str) -> _Digest:
 
 
 def _listed(member: str, noun: str, key: str = "name") -> _Digest:
-    """Return a function for the answer that lists ``noun`` in ``member``."""
+    """Return the digest of an answer that lists items in ``member``; ``key`` is the name of an item."""
 
     def digest(members: Mapping[str, Any]) -> str:
         items = members.get(member)
@@ -60,13 +60,13 @@ def _listed(member: str, noun: str, key: str = "name") -> _Digest:
         length = 0
         for item in cast("list[Any]", items):
             name = cast("dict[str, Any]", item).get(key) if isinstance(item, dict) else None
-            if not isinstance(name, str) or length > _NAMES:
+            if not isinstance(name, str) or length > _MAX_NAMES_CHARACTERS:
                 continue
             names.append(name[:80])
             length += len(names[-1])
         more = ", more follow" if "nextCursor" in members else ""
-        number = count(len(cast("list[Any]", items)), noun)
-        return f"{number}{more}: {', '.join(names)}" if names else number + more
+        how_many = count(len(cast("list[Any]", items)), noun)
+        return f"{how_many}{more}: {', '.join(names)}" if names else how_many + more
 
     return digest
 

@@ -1,14 +1,15 @@
-"""An HTTP exchange while it lasts, as the index sees it."""
+"""What the index has to remember of an HTTP exchange until its end."""
 
 from mcpproxy.base.slotted import field, slotted
 
 
 @slotted()
 class ExchangeState:
-    """What is known of an exchange until its end.
+    """A request of HTTP with its response, as far as it has been read.
 
-    ``lines`` are those that wait for the row that the exchange belongs to; ``row`` is that row, 0 until it is
-    known. ``requests`` are the rows of the requests in the client's body.
+    ``row`` is the row that the exchange belongs to, 0 until it is known. ``lines`` are the lines that were
+    read before it was known. ``requests`` are the rows of the JSON-RPC requests in the client's body.
+    ``endpoint`` is whether it went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
     """
 
     number: int
@@ -21,7 +22,7 @@ class ExchangeState:
     status: int = 0
     by_proxy: bool = False
     stateless: bool = False
-    """Whether its request names the revision itself."""
+    """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
     lines: list[int] = field(default_factory=list[int])
     requests: list[int] = field(default_factory=list[int])
 

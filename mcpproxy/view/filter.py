@@ -1,17 +1,18 @@
-"""The filter language: which calls to show. ``view/README.md`` describes it for users.
+"""The language of filters, which choose the calls to show. ``view/README.md`` describes it for users.
 
     tool:search* status:error latency:>2s -method:ping "connection reset"
 
-Terms are joined by *and*, values of a term that are separated by commas by *or*; ``-`` negates a term.
+A call passes if all terms hold. A term holds if one of its values, which are separated by commas, matches; a
+``-`` before the term negates it.
 """
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache, cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError, nearest
 from mcpproxy.session.frame import Severity
 from mcpproxy.view.calls import ERRORS, Kind, Outcome
@@ -40,7 +41,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 KIND_WORDS: Final = dict(zip(_CHOICES["kind"], Kind, strict=True))
-"""The words of ``kind:``."""
+"""The words of ``kind:``, with the kind that each stands for."""
 
 _TERM: Final = re.compile(
     r"""
@@ -64,7 +65,10 @@ EXAMPLE: Final = 'tool:search* status:error latency:>2s -from:server "text"'
 
 
 class FilterError(McpProxyError):
-    """A filter that cannot be read. ``column`` counts from 1; the text says what is wrong there."""
+    """A filter that cannot be read.
+
+    ``column``, from 1 on, is the place of the fault that ``fact`` describes.
+    """
 
     def __init__(self, column: int, fact: str, next_step: str) -> None:
         super().__init__(f"filter, column {column}: {fact}; {next_step}")
@@ -73,7 +77,7 @@ class FilterError(McpProxyError):
         self.next_step = next_step
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Range:
     """Numbers from ``low`` to ``high``, both included. Durations are nanoseconds."""
 
@@ -84,7 +88,7 @@ class Range:
         return self.low <= number <= self.high
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Term:
     """One condition. It holds if one of ``values`` matches, or, if ``negated``, if none does."""
 
@@ -93,9 +97,10 @@ class Term:
     negated: bool = False
 
     def matches(self, text: str, *, prefix: bool = False) -> bool:
-        """Whether one of the values, which are patterns with ``*`` and ``?``, matches ``text``.
+        """Whether one of the values, patterns with ``*`` and ``?``, matches ``text``; case does not matter.
 
-        With ``prefix``, the beginning of the text is enough; an empty value then still means an empty text.
+        With ``prefix``, a value need only match the beginning of the text. An empty value matches only an
+        empty text.
         """
         end = "*" if prefix else ""
         return any(
@@ -103,18 +108,18 @@ class Term:
         )
 
     def has(self, number: float) -> bool:
-        """Whether one of the values, which are ranges, has ``number``."""
+        """Whether ``number`` is in one of the values, which are ranges."""
         return any(isinstance(value, Range) and number in value for value in self.values)
 
 
 @cache
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """Return a function that matches a text with a pattern, whatever the case."""
+    """Return a function that matches a text against ``pattern``; case does not matter."""
     return re.compile(translate(pattern), re.IGNORECASE).match
 
 
 class Filter:
-    """A filter that was read. Two filters are equal if they have the same terms in the same order."""
+    """The terms of a filter. Two filters are equal if they have the same terms in the same order."""
 
     def __init__(self, terms: tuple[Term, ...], text: str) -> None:
         self.terms: Final = terms
@@ -135,7 +140,7 @@ class Filter:
 
     @cached_property
     def reads_text(self) -> bool:
-        """Whether it has a free text, so that the whole recording may have to be searched."""
+        """Whether it has a free text, for which the bytes of the recording are searched."""
         return any(term.key == "text" for term in self.terms)
 
 
@@ -143,51 +148,51 @@ def parse_filter(text: str) -> Filter:
     """Read a filter. An empty one lets every row pass.
 
     Raises:
-        FilterError: it is not a filter; the text says where, what is wrong, and what to write instead.
+        FilterError: ``text`` is not a filter. The message says where, why, and what to write instead.
     """
     terms: list[Term] = []
-    at = 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
             continue
-        found = _TERM.match(text, at)
-        assert found is not None  # every part of it may be empty
-        if text.startswith('"', found.end()):
-            raise FilterError(found.end() + 1, "a quotation mark without its end", 'write "text"')
-        terms.append(_term(found))
-        at = found.end()
+        match = _TERM.match(text, position)
+        assert match is not None  # every part of the pattern may be empty
+        if text.startswith('"', match.end()):
+            raise FilterError(match.end() + 1, "a quotation mark without its end", 'write "text"')
+        terms.append(_term(match))
+        position = match.end()
     return Filter(tuple(terms), text)
 
 
-def _term(found: re.Match[str]) -> Term:
-    word, value = found["key"], found["value"]
-    negated = bool(found["negated"])
-    column = found.start("value") + 1
+def _term(match: re.Match[str]) -> Term:
+    word, value = match["key"], match["value"]
+    negated = bool(match["negated"])
+    column = match.start("value") + 1
     if word is None:
         if not value:
             raise FilterError(
-                found.start() + 1, "a - alone", "write what to leave out after it: -from:server"
+                match.start() + 1, "a - alone", "write what to leave out after it: -from:server"
             )
-        texts = [_unquoted(each) for each in _VALUE.finditer(value)] if value.startswith('"') else [value]
+        texts = [_unquoted(part) for part in _VALUE.finditer(value)] if value.startswith('"') else [value]
         return Term("text", tuple(texts), negated)
     key = word.lower()
     if key not in KEYS:
         guess = nearest(key, KEYS)
         next_step = f"do you mean {guess}:?" if guess else f"there are {', '.join(KEYS)}"
-        raise FilterError(found.start("key") + 1, f"there is no {word}:", next_step)
-    values = [_unquoted(each) for each in _VALUE.finditer(value)]
+        raise FilterError(match.start("key") + 1, f"there is no {word}:", next_step)
+    values = [_unquoted(part) for part in _VALUE.finditer(value)]
     if not values:
         raise FilterError(column, f"nothing after {key}:", f"write a value, for example {_example(key)}")
     if key in _NUMBERS:
-        return Term(key, tuple(_range(key, each, column) for each in values), negated)
+        return Term(key, tuple(_range(key, part, column) for part in values), negated)
     if key in _CHOICES:
-        return Term(key, tuple(_choice(key, each, column) for each in values), negated)
+        return Term(key, tuple(_choice(key, part, column) for part in values), negated)
     return Term(key, tuple(values), negated)
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    return re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL) if found[1] is not None else found[2]
+def _unquoted(match: re.Match[str]) -> str:
+    return re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL) if match[1] is not None else match[2]
 
 
 def _choice(key: Key, value: str, column: int) -> str | Range:
@@ -218,11 +223,11 @@ def _range(key: Key, value: str, column: int) -> Range:
 
 
 def _number(key: Key, text: str, column: int) -> float:
-    found = _NUMBER.fullmatch(text)
+    match = _NUMBER.fullmatch(text)
     units = _UNITS.get(key, {"": 1.0})
-    if found is None or found[2].lower() not in units:
+    if match is None or match[2].lower() not in units:
         raise FilterError(column, f"cannot read {text!r}", f"write it as in {_example(key)}")
-    return float(found[1]) * units[found[2].lower()]
+    return float(match[1]) * units[match[2].lower()]
 
 
 def _example(key: str) -> str:

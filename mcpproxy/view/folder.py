@@ -1,7 +1,8 @@
-"""The recordings in a folder, without reading them whole: what each is, how it stands, and when it was made.
+"""The recordings in a folder: who took part, when each was made, and whether it is running or how it ended.
 
-Of every file the beginning and the end are read. The header and the handshake say who took part, and the last
-record says how it ended. Nothing is written, and a journal is only looked at.
+Only the beginning and the end of every file are read. The header and the handshake say who took part, and the
+last record says how the recording ended. Nothing is written; a journal, the file from which a recorder that
+was killed is completed, is only read.
 """
 
 import os
@@ -38,13 +39,13 @@ _MAX_TAIL_RECORDS: Final = 200
 class RecordingEntry:
     """One recording of a folder. All texts but ``path`` are safe to show.
 
-    ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening it completes it),
-    ``starting`` (there is no trace yet), or ``unreadable``; ``ended`` says in words how it ended, or what is
-    wrong, and ``ending`` the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is the time of
-    its start since 1970 in nanoseconds, 0 if it is unknown. Counts and the duration are ``None`` where the
-    ends of the file do not give them.
+    ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening the recording completes
+    it), ``starting`` (there is no trace yet), or ``unreadable``. ``ended`` says in words how it ended, or why
+    it cannot be read; ``ending`` says the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is
+    the time of its start in nanoseconds since 1970, 0 if it is unknown. Counts and the duration are ``None``
+    if the beginning and the end of the file do not give them.
 
-    A recording in several files is one entry; ``path`` is its first file, ``files`` their number.
+    A recording in several files is one entry; ``path`` is the first file, ``files`` is how many there are.
     """
 
     path: str
@@ -66,7 +67,7 @@ class RecordingEntry:
     started_at: str = ""
     started_ns: int = 0
     active_ns: int = 0
-    """When its first message was sent, since 1970; ``started_ns`` if there is none."""
+    """When its first message was sent, in nanoseconds since 1970; ``started_ns`` if there is no message."""
     duration_ns: int | None = None
     frames: int | None = None
     findings: Mapping[str, int] | None = None
@@ -78,12 +79,12 @@ class RecordingEntry:
 
     @property
     def running(self) -> bool:
-        """Whether it is being recorded."""
+        """Whether it is still being recorded."""
         return self.state in ("running", "starting")
 
     @property
     def end_ns(self) -> int | None:
-        """When it ended, since 1970; ``None`` if it is running or that is unknown."""
+        """When it ended, in nanoseconds since 1970; ``None`` if it is running, or if the end is unknown."""
         if self.running or self.duration_ns is None:
             return None
         return self.started_ns + self.duration_ns
@@ -91,7 +92,11 @@ class RecordingEntry:
 
 @dataclass(slots=True)
 class _Ends:
-    """What the beginning and the end of one file say."""
+    """What the beginning and the end of one file say about a recording.
+
+    ``continues`` is the name of the file before it, ``goes_on_in`` that of the file after it; empty if there
+    is none.
+    """
 
     name: str
     entry: RecordingEntry
@@ -100,49 +105,52 @@ class _Ends:
 
 
 def recordings(folder: str) -> list[RecordingEntry]:
-    """Return the recordings directly in ``folder``, by the time of their start, the latest last.
+    """Return the recordings directly in ``folder``, in the order in which they began.
 
     Raises:
         OSError: the folder cannot be read.
     """
     names = os.listdir(folder)
     files = {name.removesuffix(".journal") for name in names if name.endswith((SUFFIX, JOURNAL_SUFFIX))}
-    found = {name: _ends(os.path.join(folder, name)) for name in sorted(files)}
-    entries = [_joined(ends, found) for ends in found.values() if ends.continues not in found]
+    ends_of = {name: _ends(os.path.join(folder, name)) for name in sorted(files)}
+    entries = [_joined(ends, ends_of) for ends in ends_of.values() if ends.continues not in ends_of]
     return sorted(entries, key=lambda entry: (entry.started_ns, entry.path))
 
 
 def recording(path: str) -> RecordingEntry:
     """Return the entry of one recording. ``path`` is its first file."""
     first = last = _ends(path)
-    found = {first.name: first}
-    while last.goes_on_in and last.goes_on_in not in found and chain.is_name(last.goes_on_in):
+    ends_of = {first.name: first}
+    while last.goes_on_in and last.goes_on_in not in ends_of and chain.is_name(last.goes_on_in):
         following = os.path.join(os.path.dirname(path), last.goes_on_in)
         if not os.path.exists(following):
             break
         last = _ends(following)
-        found[last.name] = last
-    return _joined(first, found)
+        ends_of[last.name] = last
+    return _joined(first, ends_of)
 
 
-def _joined(first: _Ends, found: Mapping[str, _Ends]) -> RecordingEntry:
-    """Return the entry of a recording with what the files by which it continues say."""
-    entry, seen, last = first.entry, {first.name}, first
-    while (following := found.get(last.goes_on_in)) is not None and following.name not in seen:
-        seen.add(following.name)
+def _joined(first: _Ends, ends_of: Mapping[str, _Ends]) -> RecordingEntry:
+    """Return the entry of a recording: its first file, with the end that its last file gives.
+
+    ``ends_of`` has the files by name.
+    """
+    entry, joined_names, last = first.entry, {first.name}, first
+    while (following := ends_of.get(last.goes_on_in)) is not None and following.name not in joined_names:
+        joined_names.add(following.name)
         last = following
         entry = replace(entry, files=entry.files + 1, size=entry.size + last.entry.size)
     if last is first:
         return entry
-    said = last.entry
+    last_entry = last.entry
     return replace(
         entry,
-        state=said.state,
-        ended=said.ended,
-        ending=said.ending,
-        duration_ns=said.duration_ns,
-        frames=said.frames,
-        findings=said.findings,
+        state=last_entry.state,
+        ended=last_entry.ended,
+        ending=last_entry.ending,
+        duration_ns=last_entry.duration_ns,
+        frames=last_entry.frames,
+        findings=last_entry.findings,
     )
 
 
@@ -178,7 +186,7 @@ def _ends(path: str) -> _Ends:
         return _ended(name, entry, header, last)
     state = "running" if _is_recording(path, header) else "ended" if header.imported else "cut"
     at_ns, seq = _last_counts(tail)
-    # Over HTTP heads have sequence numbers, too.
+    # Over HTTP the heads of messages have sequence numbers, too, so the last one does not count the frames.
     frames = None if header.transport == "http" else seq
     entry = replace(entry, state=state, ended=state, ending=state, duration_ns=at_ns, frames=frames)
     return _Ends(name, entry, header.continues)
@@ -204,7 +212,7 @@ def _from_header(path: str, header: Header) -> RecordingEntry:
 
 
 def _from_journal(path: str) -> RecordingEntry:
-    """Return the entry of a recording of which there is only a journal."""
+    """Return the entry of a recording that has a journal but no trace yet."""
     folder = journal.folder(path)
     if not os.path.isdir(folder):
         return RecordingEntry(path, "unreadable", "no such file", "no such file")
@@ -220,7 +228,7 @@ def _from_journal(path: str) -> RecordingEntry:
 
 
 def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord | Continued) -> _Ends:
-    from mcpproxy.reports.transcripts.transcript import ending_text
+    from mcpproxy.reports.transcripts.ending import ending_text
 
     tally = last.tally
     entry = replace(
@@ -230,15 +238,15 @@ def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord |
     )
     if isinstance(last, Continued):
         state = "running" if _is_recording(entry.path, header) else "cut"
-        said = f"goes on in {visible(last.file)}"
-        entry = replace(entry, state=state, ended=said, ending=said, duration_ns=last.observed_at_ns)
+        ended = f"goes on in {visible(last.file)}"
+        entry = replace(entry, state=state, ended=ended, ending=ended, duration_ns=last.observed_at_ns)
         return _Ends(name, entry, header.continues, last.file)
     close = last.close
-    said = ending_text(close, header.transport)
+    ended = ending_text(close, header.transport)
     entry = replace(
         entry,
         state="ended",
-        ended=said,
+        ended=ended,
         ending=_ending(close, header.transport),
         duration_ns=close.observed_at_ns,
     )
@@ -246,7 +254,7 @@ def _ended(name: str, entry: RecordingEntry, header: Header, last: CloseRecord |
 
 
 def _ending(close: Close, transport: str) -> str:
-    """Return how a recording ended in a word or two. Over HTTP that is the end of mcpproxy."""
+    """Return in a word or two how a recording ended. Over HTTP it ends when mcpproxy does."""
     match close.ending:
         case "exited" if transport == "http" and close.exit_code == 0:
             return "stopped"
@@ -274,7 +282,7 @@ def _record(line: bytes) -> object:
 
 
 def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
-    """Return who takes part, from the first records, and the time of the first message."""
+    """Return the peers that the first records name, and the time of the first message."""
     facts, first_ns = SessionFacts(), 0
     for _, line in zip(range(_MAX_HEAD_RECORDS), lines, strict=False):
         frame = _record(line)
@@ -283,10 +291,10 @@ def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
         first_ns = first_ns or frame.observed_at_ns
         match frame.message:
             case Request(params=dict() as params) if frame.sender == CLIENT:
-                said = cast("dict[str, Any]", params)
+                members = cast("dict[str, Any]", params)
                 if frame.message.method == "initialize":
-                    facts.take_initialize(said)
-                elif isinstance(meta := said.get("_meta"), dict):
+                    facts.take_initialize(members)
+                elif isinstance(meta := members.get("_meta"), dict):
                     facts.take_meta(cast("dict[str, Any]", meta))
             case Response(result=dict() as result) if frame.sender == SERVER:
                 facts.take_result(cast("dict[str, Any]", result))
@@ -297,6 +305,15 @@ def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
     return facts, first_ns
 
 
+def last_frame(path: str) -> int | None:
+    """Return the number of the last frame, or head of HTTP, of the recording whose first file is ``path``."""
+    try:
+        _, tail, _ = _read_ends(chain.files_of(path)[-1])
+    except (OSError, McpProxyError):
+        return None
+    return _last_counts(tail)[1]
+
+
 def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
     """Return the time of the last record, and the number of the last frame, from the end of a file."""
     at_ns, seq = None, None
@@ -304,7 +321,7 @@ def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
         try:
             members: object = orjson.loads(line)
         except orjson.JSONDecodeError:
-            continue  # the first line of the tail is the end of one
+            continue  # the tail begins in the middle of a line
         if not isinstance(members, dict):
             continue
         record = cast("dict[str, Any]", members)
@@ -327,12 +344,12 @@ def _is_recording(path: str, header: Header | None) -> bool:
 
 def _unix_ns(started_at: str) -> int:
     try:
-        began = datetime.fromisoformat(started_at)
+        start = datetime.fromisoformat(started_at)
     except ValueError:
         return 0
-    if began.tzinfo is None:
-        began = began.replace(tzinfo=UTC)
-    return round((began - _EPOCH).total_seconds() * 1e6) * 1000
+    if start.tzinfo is None:
+        start = start.replace(tzinfo=UTC)
+    return round((start - _EPOCH).total_seconds() * 1e6) * 1000
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What is known of a session besides its messages: who takes part, and by which revision."""
+"""Who takes part in a session, and which protocol revision they use."""
 
 from typing import Any, cast
 
@@ -13,9 +13,10 @@ _SERVER_META = _META + "serverInfo"
 
 @slotted()
 class SessionFacts:
-    """One session: names and versions of its peers, and its revision. Empty texts are unknown.
+    """One session: names and versions of its peers, and its revision. A text is empty if it is not known.
 
-    ``name`` is the short name of an HTTP session or the id of an ACP session; empty for the others.
+    ``name`` is the short name of an HTTP session in the trace, or the id of an ACP session. Other sessions
+    have an empty name.
     """
 
     name: str = ""
@@ -47,12 +48,12 @@ class SessionFacts:
             self._set_server(cast("dict[str, Any]", meta).get(_SERVER_META))
 
     def _set_client(self, info: object) -> None:
-        if found := _implementation(info):
-            self.client, self.client_version = found
+        if name_and_version := _implementation(info):
+            self.client, self.client_version = name_and_version
 
     def _set_server(self, info: object) -> None:
-        if found := _implementation(info):
-            self.server, self.server_version = found
+        if name_and_version := _implementation(info):
+            self.server, self.server_version = name_and_version
 
     def _set_revision(self, version: object) -> None:
         if type(version) is int or isinstance(version, str):
@@ -60,7 +61,7 @@ class SessionFacts:
 
 
 def _implementation(info: object) -> tuple[str, str] | None:
-    """Return name and version of an ``Implementation``; ``None`` if it is none."""
+    """Return name and version in ``clientInfo`` or ``serverInfo``; ``None`` if there is no name."""
     if not isinstance(info, dict):
         return None
     members = cast("dict[str, Any]", info)

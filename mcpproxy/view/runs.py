@@ -1,14 +1,15 @@
 """Runs: recordings of several servers that one client process drives.
 
-An agent starts a server for each purpose, and each has a recording of its own. Together they are one run, on
-one timeline. Two recordings are of one run if
+A client that uses several servers starts an mcpproxy for each, so each server has a recording of its own.
+Together these recordings are one run, which is shown on one timeline. Two recordings belong to one run if
 
-- the same process started both mcpproxys, on one boot of the machine. While both sessions are open, this is
-  certain. If one ended before the other began, it is likely: numbers of processes are used again.
-- neither says which process that was, or a shell came between, but clients of the same name and version
-  began both within a few seconds of each other and were active at the same time. This is a guess.
+- the same process started both mcpproxys, on one boot of the machine. If both sessions were open at the same
+  time, this is certain. If one ended before the other began, it is only likely, because the system gives the
+  number of a process that has ended to a new one.
+- clients of the same name and version began both sessions within a few seconds of each other, and both were
+  open at the same time. This is a guess, for recordings whose processes are unknown or differ.
 
-Recordings whose clients have different names are never of one run.
+Recordings whose clients have different names never belong to one run.
 """
 
 from collections.abc import Iterable
@@ -19,10 +20,10 @@ from typing import Final
 from mcpproxy.view.folder import RecordingEntry
 
 _TOGETHER_NS: Final = 10_000_000_000
-"""How far apart a client of one name may begin two sessions of a run, if its process is not known."""
+"""The most time between the first messages of two sessions that are put together as a guess."""
 
 _PAUSE_NS: Final = 12 * 3600 * 1_000_000_000
-"""After a pause this long, a process of the same number counts as another one."""
+"""After this much time without a session, a process of the same number counts as another process."""
 
 
 class Certainty(StrEnum):
@@ -40,8 +41,8 @@ _ORDER: Final = tuple(Certainty)
 class ClientRun:
     """The recordings of one client process, by the time of their start.
 
-    ``certainty`` is that of the weakest link, and ``why`` says in words what it rests on. A run of one
-    recording is ``certain``.
+    ``certainty`` is how sure the least certain recording belongs to the run, and ``why`` gives the reason in
+    words. A run of one recording is ``certain``, and its ``why`` is empty.
     """
 
     entries: tuple[RecordingEntry, ...]
@@ -55,42 +56,43 @@ class ClientRun:
 
     @property
     def started_ns(self) -> int:
-        """When the first of them began, since 1970 in nanoseconds."""
+        """When its first recording began, in nanoseconds since 1970."""
         return self.entries[0].started_ns
 
     @property
     def running(self) -> bool:
-        """Whether one of them is being recorded."""
+        """Whether one of its recordings is still being recorded."""
         return any(entry.running for entry in self.entries)
 
 
 def runs(entries: Iterable[RecordingEntry]) -> list[ClientRun]:
-    """Group recordings into runs, by the time at which each run began."""
+    """Group recordings into runs, in the order in which the runs began."""
     ordered = sorted(entries, key=lambda entry: (entry.started_ns, entry.path))
     groups: list[tuple[list[RecordingEntry], Certainty]] = []
     for entry in ordered:
-        best: tuple[Certainty, int] | None = None
-        # A run that is long over cannot go on, so looking back has an end.
+        best_link: tuple[Certainty, int] | None = None
+        # Only the latest runs are compared, so that the time does not grow with the square of the number.
         for index in range(len(groups) - 1, max(len(groups) - _LOOK_BACK, 0) - 1, -1):
             links = [link for member in groups[index][0] if (link := link_between(member, entry))]
             if links:
                 strongest = min(links, key=_ORDER.index)
-                if best is None or _ORDER.index(strongest) < _ORDER.index(best[0]):
-                    best = strongest, index
-        if best is None:
+                if best_link is None or _ORDER.index(strongest) < _ORDER.index(best_link[0]):
+                    best_link = strongest, index
+        if best_link is None:
             groups.append(([entry], Certainty.CERTAIN))
         else:
-            link, index = best
+            link, index = best_link
             members, weakest = groups[index]
             groups[index] = [*members, entry], max(link, weakest, key=_ORDER.index)
     return [ClientRun(tuple(members), certainty, _why(members, certainty)) for members, certainty in groups]
 
 
 _LOOK_BACK: Final = 200
+"""With how many of the latest runs a recording is compared."""
 
 
 def link_between(one: RecordingEntry, other: RecordingEntry) -> Certainty | None:
-    """Return how sure it is that one client process drives both; ``None`` if nothing says so."""
+    """Return how sure it is that one client process uses both; ``None`` if nothing suggests it."""
     first, second = sorted((one, other), key=lambda entry: entry.started_ns)
     if not first.started_ns or (first.client and second.client and first.client != second.client):
         return None
@@ -104,8 +106,8 @@ def link_between(one: RecordingEntry, other: RecordingEntry) -> Certainty | None
         second.client,
         second.client_version,
     )
-    near = abs(second.active_ns - first.active_ns) <= _TOGETHER_NS
-    return Certainty.GUESS if same_client and near and pause_ns <= 0 else None
+    is_near = abs(second.active_ns - first.active_ns) <= _TOGETHER_NS
+    return Certainty.GUESS if same_client and is_near and pause_ns <= 0 else None
 
 
 def _why(members: list[RecordingEntry], certainty: Certainty) -> str:

@@ -1,9 +1,9 @@
-"""Indexes kept for the next time: a recording of a million calls opens at once instead of in some seconds.
+"""Saved indexes. With one, a recording of a million calls opens at once instead of in some seconds.
 
-An index is kept in the cache folder of the user and never beside the recording, so no folder of somebody else
-is written to, whoever owns the recording. It is kept for finished recordings of ``SMALLEST_BYTES`` or more,
-and thrown away if the recording is not the same any more: its files must have the same place, size, time of
-change and beginning and end. Any fault in it means that the recording is read again.
+An index is saved in the cache folder of the user and never beside the recording, so nothing is written to
+another user's folder. Only finished recordings of ``SMALLEST_BYTES`` or more have a saved index. It is used
+if the files of the recording have the same place, size, time of change, beginning and end as when it was
+saved. Otherwise, or if the index has any fault, the recording is read again.
 """
 
 import os
@@ -11,7 +11,6 @@ import sys
 import time
 from array import array
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any, Final, cast
 
 import orjson
@@ -36,10 +35,10 @@ KEPT_BYTES: Final = 1 << 30
 _FACTS: Final = SessionFacts.__match_args__
 _SUFFIX: Final = ".index"
 _VERSION: Final = 1
-"""To be raised when the pass over a recording finds something else, or the columns change."""
+"""Raise it when the columns change, or when ``Scan`` puts other values into them."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600
-"""A draft this old was left behind by a process that was killed."""
+"""A draft, which is an index that is being written, is deleted at this age: its process was killed."""
 _MAX_HEAD_BYTES: Final = 64 << 20
 
 
@@ -57,7 +56,7 @@ def cache_dir() -> str:
 
 
 def load(source: Source) -> Scan | None:
-    """Return what an earlier pass over the recording found; ``None`` if nothing usable is kept."""
+    """Return the state of the pass that made the saved index; ``None`` if there is no usable index."""
     if source.size < SMALLEST_BYTES:
         return None
     try:
@@ -79,7 +78,7 @@ def load(source: Source) -> Scan | None:
 
 
 def save(source: Source, scan: Scan) -> None:
-    """Keep the index of a finished recording. If that is not possible, nothing happens."""
+    """Save the index of a finished recording. Failures are ignored: the recording is then read again."""
     if source.size < SMALLEST_BYTES or not isinstance(scan.last, CloseRecord) or source.trace.is_copy:
         return
     try:
@@ -113,19 +112,25 @@ def _head_bytes(data: bytes) -> int:
 
 
 def _name(source: Source) -> str:
-    path = os.path.realpath(source.trace.files[0])
-    return blake2b(os.fsencode(path), digest_size=16).hexdigest() + _SUFFIX
+    return _digest(os.fsencode(os.path.realpath(source.trace.files[0]))) + _SUFFIX
 
 
 def _identity(source: Source) -> list[Any]:
-    """Return what must not have changed since the index was made, and how it was made."""
-    made_by: list[Any] = [_VERSION, __version__, sys.byteorder]
+    """Return what has to be equal for an index to be used: the versions and the files of the recording."""
+    identity: list[Any] = [_VERSION, __version__, sys.byteorder]
     for path in source.trace.readable_files:
-        found = os.stat(path)
-        made_by.append([os.path.realpath(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns])
+        status = os.stat(path)
+        identity.append(
+            [os.path.realpath(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]
+        )
     ends = (0, max(source.size - _SAMPLE_BYTES, 0))
-    sample = blake2b(b"".join(source.read(at, _SAMPLE_BYTES) for at in ends), digest_size=16)
-    return [*made_by, sample.hexdigest()]
+    return [*identity, _digest(b"".join(source.read(offset, _SAMPLE_BYTES) for offset in ends))]
+
+
+def _digest(data: bytes) -> str:
+    from hashlib import blake2b  # Imported here: it loads OpenSSL, and small recordings have no kept index.
+
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def _head(source: Source, scan: Scan) -> dict[str, Any]:
@@ -155,7 +160,7 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
 def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
     if len(columns.line_offset) != len(columns.line_row) or len({len(c) for c in _row_columns(columns)}) != 1:
         return None
-    # They are counted again from the findings themselves.
+    # The view counts the findings of every row again.
     columns.findings = array("H", bytes(2 * len(columns.kind)))
     columns.severity = array("B", bytes(len(columns.kind)))
     columns.names = [(method, target) for method, target in head["names"]]
@@ -180,10 +185,10 @@ def _row_columns(columns: Columns) -> Iterable["array[int]"]:
 
 
 def _prune(folder: Folder) -> None:
-    """Delete the oldest indexes beyond ``KEPT_BYTES``, and drafts that were left behind."""
-    found = [(folder.stat(name), name) for name in folder.names() if name.endswith((_SUFFIX, ".partial"))]
+    """Delete the oldest indexes until ``KEPT_BYTES`` remain, and drafts of killed processes."""
+    indexes = [(folder.stat(name), name) for name in folder.names() if name.endswith((_SUFFIX, ".partial"))]
     total = 0
-    for status, name in sorted(found, key=lambda each: -each[0].st_mtime_ns):
+    for status, name in sorted(indexes, key=lambda index: -index[0].st_mtime_ns):
         total += status.st_size
         is_left_behind = name.endswith(".partial") and time.time() - status.st_mtime > _DRAFT_S
         if total > KEPT_BYTES or is_left_behind:

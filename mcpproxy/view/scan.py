@@ -1,17 +1,17 @@
 """The one pass over a recording that makes the index: lines in, rows out. It judges nothing.
 
-Each line is parsed once, and nothing but numbers is kept of it. A usual record (a frame with one message) is
-read from the parsed line as it is; every other one goes through the decoder of the trace.
+Each line is parsed once, and only numbers are kept of it. A usual record (a frame with one message) is read
+from the parsed line directly; the decoder of the trace reads all other records.
 
-What belongs to which call, as far as the wire shows it:
+Messages that are neither requests nor answers belong to a call if the wire shows to which:
 
-- over HTTP, what an exchange carried, to the call that opened it;
-- progress, to the call with its token; a cancellation, to the call that it names;
-- what a subscription delivers, to the request that opened it;
-- in ACP, the updates and requests of an agent, to the prompt that is open in their session;
-- on stdio, whatever else the server sends while exactly one request of the client is open.
+- over HTTP, all messages in an exchange belong to the call that opened it;
+- progress belongs to the call with its token, and a cancellation to the call that it names;
+- what a subscription delivers belongs to the request that opened the subscription;
+- in ACP, updates and requests of an agent belong to the prompt that is open in their session;
+- on stdio, everything else from the server belongs to the only open request of the client.
 
-With two open requests nobody knows which of them a log message belongs to, so it is a row of its own.
+If two requests of the client are open, a log message may belong to either, so it is a row of its own.
 """
 
 from collections.abc import Iterable
@@ -52,25 +52,29 @@ _LEADING_ID: Final = pattern(
 
 
 class Scan(MessageScan):
-    """Reads lines into ``columns``. Feed it every line of the recording once, the header first."""
+    """Reads lines into ``columns``.
+
+    ``feed`` has to get every line of the recording once, the header first.
+    """
 
     def __init__(self, columns: Columns) -> None:
         super().__init__(columns)
         self.end_offset = 0
-        """Where the next line begins."""
+        """The offset at which the next line begins."""
         self.finding_lines: Final[list[int]] = []
         self.odd_lines: Final[list[int]] = []
-        """Lines of frames that are not embedded as they were: as text, in base64, many in one record."""
+        """Lines whose frames are not recorded as JSON: as text, in base64, or many in one record."""
         self.gap_lines: Final[list[int]] = []
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
         self.last: CloseRecord | Continued | None = None
         self._exchanges: Final[dict[int, ExchangeState]] = {}
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
-        """The row of a message that is recorded in pieces, by exchange and side."""
+        """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
         self._stderr_row = 0
+        """The row of the last lines on stderr that belong to no call."""
 
     def feed(self, lines: Iterable[bytes]) -> int:
-        """Take the next lines and return their number.
+        """Add the next lines, and return how many they were.
 
         Raises:
             NotARecordError: a line is not a record. The lines before it are in the columns.
@@ -82,7 +86,7 @@ class Scan(MessageScan):
             try:
                 row = self._line(line, len(columns.line_row))
             except (KeyError, TypeError, OverflowError, orjson.JSONDecodeError):
-                decode(line)  # says what is wrong
+                decode(line)  # raises an error that says what is wrong
                 raise NotARecordError("a record with a number that is too large") from None
             put_offset(self.end_offset)
             put_row(row)
@@ -90,7 +94,10 @@ class Scan(MessageScan):
         return columns.lines - before
 
     def _line(self, line: bytes, at: int) -> int:
-        """Take one line and return the row that it belongs to, 0 if it belongs to none."""
+        """Add one line, whose number is ``at``.
+
+        Return the row that it belongs to; 0 if it belongs to none.
+        """
         try:
             members: dict[str, Any] = orjson.loads(line)
             kind = members["type"]
@@ -123,7 +130,7 @@ class Scan(MessageScan):
     # Frames of unusual form
 
     def _frame_object(self, frame: object, at: int) -> int:
-        """Take a frame that the trace's decoder has read: a batch, a text, a piece of a message."""
+        """Add a frame that the decoder of the trace has read: a batch, a text, or a piece of a message."""
         if not isinstance(frame, Frame):
             return 0
         self.columns.put_seq(frame.seq, at)
@@ -146,22 +153,22 @@ class Scan(MessageScan):
         return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
 
     def _value(self, value: object, seen: Seen, raw: bytes) -> int:
-        """Take the JSON value of a message, or of what is none."""
+        """Add the JSON value of a frame. If it is not an object, the frame is not a message."""
         if isinstance(value, dict):
             return self._message(cast("dict[str, Any]", value), seen, raw)
         return self._orphan(_NOT_A_MESSAGE, seen)
 
     def _piece(self, frame: Frame, seen: Seen, place: tuple[int, bool]) -> int:
-        """Take a piece of a message that is too long to be judged; all pieces belong to one row."""
+        """Add a piece of a message that is too long for one record; all pieces belong to one row."""
         if row := self._pieces.get(place, 0):
             columns = self.columns
             is_answer = columns.kind_of(row) is Kind.REQUEST
             sizes = columns.answer_bytes if is_answer else columns.request_bytes
             sizes[row] = min(sizes[row] + seen.size, LARGEST)
             self.touch(row)
-        elif found := _LEADING_ID.match(frame.raw):
-            # An answer usually begins with its id. Without it, its request would seem to have no answer.
-            id = cast("RequestId", orjson.loads(found[1]))
+        elif match := _LEADING_ID.match(frame.raw):
+            # Only the first bytes of the message are at hand. A result usually has its id there.
+            id = cast("RequestId", orjson.loads(match[1]))
             row = self._answer({"result": None}, id, seen)
         else:
             row = self._orphan(_NOT_A_MESSAGE, seen)
@@ -172,12 +179,12 @@ class Scan(MessageScan):
         return row
 
     def _batch(self, batch: Batch, text: bytes, seen: Seen) -> int:
-        """Take each message of a batch; the line belongs to the row of the first."""
+        """Add each message of a batch. The line belongs to the row of the first message."""
         first, columns = 0, self.columns
         for index, (item, raw) in enumerate(zip(batch.items, elements(text), strict=True)):
             before = columns.rows
-            each = Seen(seen.client, seen.line, seen.at_ns, len(raw), seen.exchange, seen.by_us)
-            row = self._value(getattr(item, "value", None), each, raw)
+            item_seen = Seen(seen.client, seen.line, seen.at_ns, len(raw), seen.exchange, seen.by_us)
+            row = self._value(getattr(item, "value", None), item_seen, raw)
             if row > before:
                 columns.elements[row] = index
             elif columns.answer_line[row] == seen.line:
@@ -222,7 +229,7 @@ class Scan(MessageScan):
         self.last_ns = at_ns
         if row := self._parent(None, self._session("")):
             return row
-        if self._stderr_row and self._stderr_row == self.columns.rows:  # nothing came between
+        if self._stderr_row and self._stderr_row == self.columns.rows:  # no row was added since
             sizes = self.columns.request_bytes
             sizes[self._stderr_row] = min(sizes[self._stderr_row] + size, LARGEST)
             self.touch(self._stderr_row)
@@ -231,7 +238,7 @@ class Scan(MessageScan):
         return self._stderr_row
 
     def _short_lines(self, run: object, at: int) -> int:
-        """Take many short lines in one record; none of them can be a message."""
+        """Add a record of many lines, each of which is too short to be a message."""
         if not isinstance(run, Lines):
             return 0
         size = sum(map(len, run.raws))
@@ -259,13 +266,13 @@ class Scan(MessageScan):
         )
         self._exchanges[exchange.number] = exchange
         if exchange.method == "POST" and exchange.endpoint:
-            exchange.lines.append(at)  # its body says which row this is
+            exchange.lines.append(at)  # the row is known when its body is read
         else:
             self._add_exchange_row(exchange, at)
         return exchange.row
 
     def _add_exchange_row(self, exchange: ExchangeState, at: int) -> None:
-        """Make a row of an exchange whose request carries no message."""
+        """Add a row for an exchange whose request has no JSON-RPC request in its body."""
         columns = self.columns
         name = columns.number_of(f"{exchange.method} {exchange.target.partition('?')[0]}", None)
         row = columns.add(_EXCHANGE, at, exchange.started_ns, name, 0, exchange.session, _NO_ANSWER)
@@ -279,7 +286,10 @@ class Scan(MessageScan):
         exchange.lines.clear()
 
     def _in_exchange(self, exchange: ExchangeState, row: int, at: int, *, client: bool) -> int:
-        """Note the row of a line of an exchange, as soon as it is known, and return it."""
+        """Return the row of a line of an exchange.
+
+        If it is not known yet, the line waits in ``exchange.lines``.
+        """
         if client and row and not exchange.row:
             self._set_row(exchange, row)
         if not row and not exchange.row:
@@ -327,7 +337,7 @@ class Scan(MessageScan):
         return exchange.row
 
     def _exchange_of(self, members: dict[str, Any]) -> ExchangeState:
-        """Return the exchange of a frame."""
+        """Return the exchange of the frame with these members."""
         number = members["exchange"]
         exchange = self._exchanges.get(number)
         if exchange is None:
@@ -337,18 +347,21 @@ class Scan(MessageScan):
         return exchange
 
     def _open_exchange(self, number: int) -> ExchangeState:
-        """Return the state of an exchange whose request was not recorded."""
+        """Add an exchange whose request was not recorded, and return its state."""
         exchange = self._exchanges[number] = ExchangeState(number, self._session(""))
         return exchange
 
     def _session_of(self, members: dict[str, Any], line: bytes) -> int:
-        """Return the session of a head. Its record names it, unless another program wrote the record."""
+        """Return the session of the head of an HTTP message.
+
+        A trace of ours names the session in the record; otherwise it is taken from the headers.
+        """
         if "session" in members:
             return self._session(members["session"])
         return self._session(SessionNames().track(decode(line)) if b"ession" in line else "")
 
     def _name_session(self, exchange: ExchangeState, session: int) -> None:
-        """Note which session an exchange belongs to, once that is known: the first answer may say it."""
+        """Move an exchange and its rows to ``session``, which its first answer may name."""
         if session == exchange.session or not self.sessions[session].name:
             return
         before, exchange.session = exchange.session, session
@@ -360,5 +373,5 @@ class Scan(MessageScan):
             key = self._token_of[exchange.call] = (token[0], session, token[2])
             self._tokens[key] = exchange.call
         old, new = self.sessions[before], self.sessions[session]
-        if not old.name and not new.client:  # the initialize request had no session id yet
+        if not old.name and not new.client:  # initialize was sent before there was a session id
             new.client, new.client_version, new.revision = old.client, old.client_version, old.revision

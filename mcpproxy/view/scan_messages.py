@@ -1,4 +1,4 @@
-"""Messages as rows: requests with their answers, what else belongs to them, and who said it."""
+"""Put JSON-RPC messages into the index: find the request of each answer, and the call of other messages."""
 
 from typing import Any, Final, TypeAlias, cast
 
@@ -32,14 +32,17 @@ _MAX_SESSIONS: Final = 60_000
 _LONGEST_SESSION_ID: Final = 256
 
 _Key: TypeAlias = int | str | tuple[int | str, RequestId]
-"""What a request is found by: on stdio its id, over HTTP the id with its exchange, and with its session."""
+"""The key of an open request: on stdio its id, over HTTP its id with the exchange and its id with the
+session."""
 
 
 @slotted()
 class Seen:
-    """Where a message was seen: who sent it, on which line, when, its size, and over HTTP its exchange.
+    """Where a message is in the recording, and how it was sent.
 
-    ``by_us`` is true if mcpproxy refused it or sent it itself.
+    ``client`` is whether the client sent it. ``line`` is the line of its record, ``size`` its bytes.
+    ``exchange`` is the HTTP exchange that it is in. ``by_us`` is whether mcpproxy refused it or sent it
+    itself.
     """
 
     client: bool
@@ -51,31 +54,32 @@ class Seen:
 
 
 class MessageScan:
-    """Puts messages into the columns. It matches ids as ``mcpproxy.trace.conversation`` does."""
+    """Puts messages into the columns. Ids are matched as in ``mcpproxy.trace.conversation``."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns: Final = columns
         self.sessions: Final[list[SessionFacts]] = []
         self.tool_lists: Final[list[int]] = []
-        """Rows of ``tools/list`` that were answered."""
+        """The rows of the requests ``tools/list`` that have a result."""
         self.last_ns = 0
         self.first_changed = 0
-        """The lowest row that was added or changed since this was last set to 0."""
+        """The lowest row that was added or changed since the user of this class set it to 0."""
         self._session_numbers: Final[dict[str, int]] = {}
         self._open: Final[tuple[dict[_Key, int], dict[_Key, int]]] = ({}, {})
-        """Of the server and of the client: key -> row of the request that waits for its answer."""
+        """Key -> row of the open request, for requests of the server and for requests of the client."""
         self._given_up: Final[tuple[dict[_Key, int], dict[_Key, int]]] = ({}, {})
-        """The same for requests that were cancelled."""
+        """The same for requests that were cancelled and may still be answered."""
         self._keys: Final[dict[int, tuple[_Key, ...]]] = {}
-        """Over HTTP: row -> its keys."""
+        """Over HTTP: row of an open request -> its keys."""
         self._tokens: Final[dict[tuple[bool, int, RequestId], int]] = {}
+        """(Whether the client sent it, session, progress token) -> row of the open request."""
         self._token_of: Final[dict[int, tuple[bool, int, RequestId]]] = {}
         self._prompts: Final[dict[int, int]] = {}
         """In ACP: session -> row of its open prompt."""
         self._is_acp = False
 
     def _message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
-        """Take one message, and return its row."""
+        """Add a message, and return the row that it belongs to."""
         method = message.get("method")
         id = message.get("id")
         if type(id) is not int and type(id) is not str and id is not None:
@@ -146,7 +150,7 @@ class MessageScan:
             self.sessions[session].take_meta(meta)
 
     def _answer(self, message: dict[str, Any], id: RequestId | None, seen: Seen) -> int:
-        """Take a response or an error, and return the row of its request, or its own."""
+        """Add a response or an error. Return the row of its request, or a new row if there is none."""
         client = seen.client
         row = self._answered(id, not client, seen.exchange)
         if not row:
@@ -177,7 +181,7 @@ class MessageScan:
                 self._result_facts(cast("dict[str, Any]", result), row)
         if columns.outcome[row] == _NO_ANSWER:
             columns.outcome[row] = _REFUSED if seen.by_us else outcome
-        elif columns.outcome[row] == _HTTP_ERROR:  # its body holds the answer after all
+        elif columns.outcome[row] == _HTTP_ERROR:  # the body of the HTTP error is a JSON-RPC answer
             columns.outcome[row] = outcome
             if outcome != _RPC_ERROR:
                 columns.code[row] = NO_CODE
@@ -190,21 +194,21 @@ class MessageScan:
                 return 0
             return self._open[client].pop(id, 0) or self._given_up[client].pop(id, 0)
         if id is None:
-            # The answer to a request that could not be read names no id. Its exchange says whose it is.
+            # An error for a request that the server could not read has no id, but it is in the same exchange.
             row = exchange.call if client else 0
             row = row if self.columns.outcome[row] in (_NO_ANSWER, _HTTP_ERROR) else 0
         else:
             scopes = (exchange.number, id), (self.sessions[exchange.session].name, id)
             tables = (self._open[client], self._given_up[client])
-            row = next((found[key] for found in tables for key in scopes if key in found), 0)
+            row = next((rows[key] for rows in tables for key in scopes if key in rows), 0)
         self._close_request(row, client)
         return row
 
     def _close_request(self, row: int, client: bool) -> None:
         for key in self._keys.pop(row, ()):
-            for found in (self._open[client], self._given_up[client]):
-                if found.get(key) == row:
-                    del found[key]
+            for rows in (self._open[client], self._given_up[client]):
+                if rows.get(key) == row:
+                    del rows[key]
 
     def _notification(self, method: str, params: Any, seen: Seen) -> int:
         client, exchange = seen.client, seen.exchange
@@ -220,11 +224,13 @@ class MessageScan:
     def _named_by(
         self, method: str, params: dict[str, Any], client: bool, session: int, exchange: ExchangeState | None
     ) -> int:
-        """Return the row of the call that a notification names."""
+        """Return the row of the call that a notification names by a token or id; 0 if it names none."""
         if method == "notifications/progress":
             token = params.get("progressToken")
             if type(token) is int or type(token) is str:
-                return self._tokens.get((not client, session, token), 0)
+                if row := self._tokens.get((not client, session, token), 0):
+                    self.touch(row)
+                return row
         elif method in ("notifications/cancelled", "$/cancel_request"):
             return self._cancel(params.get("requestId"), client, exchange, session)
         elif self._is_acp and method == "session/cancel":
@@ -255,7 +261,8 @@ class MessageScan:
             self.touch(row)
 
     def _parent(self, exchange: ExchangeState | None, session: int) -> int:
-        """Return the call that something of the server belongs to, 0 if that is not certain."""
+        """Return the row of the only call that a record of the server can belong to; 0 if it is not
+        certain."""
         if exchange is not None:
             return exchange.call
         if self._is_acp:
@@ -265,10 +272,10 @@ class MessageScan:
         return next(iter(waiting.values())) if len(waiting) == 1 else 0
 
     def _orphan(self, kind: int, seen: Seen, method: str = "", session: int | None = None) -> int:
-        """Add a row for something that belongs to no call, and return its number."""
+        """Add a row for a record that belongs to no call, and return its number."""
         exchange = seen.exchange
         if exchange is not None and exchange.row and kind == _NOT_A_MESSAGE:
-            return exchange.row  # the text of an error, for example
+            return exchange.row  # for example the plain text of an HTTP error
         if session is None:
             session = exchange.session if exchange is not None else self._session("")
         columns = self.columns
@@ -286,7 +293,7 @@ class MessageScan:
     # Sessions
 
     def _session(self, name: str) -> int:
-        """Return the number of a session, which is added if it is new."""
+        """Return the number of the session ``name``; add the session if it is new."""
         number = self._session_numbers.get(name)
         if number is None:
             if len(self.sessions) > _MAX_SESSIONS:
@@ -296,7 +303,7 @@ class MessageScan:
         return number
 
     def _acp_session(self, params: Any) -> int:
-        """Return the session of a message on stdio: in ACP its params name it."""
+        """Return the number of the session of a message on stdio. In ACP the params name the session."""
         if self._is_acp and type(params) is dict:
             name = cast("dict[str, Any]", params).get("sessionId")
             if type(name) is str and len(name) <= _LONGEST_SESSION_ID:
@@ -306,12 +313,12 @@ class MessageScan:
     def _initialize(self, params: dict[str, Any], session: int) -> None:
         if acp.is_initialize(params):
             self._is_acp = True
-            for each in self.sessions:
-                each.protocol = "acp"
+            for facts in self.sessions:
+                facts.protocol = "acp"
         self.sessions[session].take_initialize(params)
 
     def _result_facts(self, result: dict[str, Any], row: int) -> None:
-        """Learn from a result of the server: its name, the agreed revision, the id of a new ACP session."""
+        """Take from a result of the server its name, the agreed revision, and the id of a new ACP session."""
         columns = self.columns
         self.sessions[columns.session[row]].take_result(result)
         if self._is_acp and "sessionId" in result:
@@ -319,7 +326,10 @@ class MessageScan:
 
 
 def _exact_id(message: dict[str, Any], line: bytes) -> RequestId | None:
-    """Return an id that is neither a text nor an integer as it was parsed: it may be a large integer."""
+    """Return the id of a message whose parsed id is neither a text nor an integer.
+
+    The parser reads an integer of more than 64 bits as a float.
+    """
     if "id" not in message:
         return None
     frame = decode(line) if line.startswith(b'{"type"') else Frame(0, CLIENT, line)

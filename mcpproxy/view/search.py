@@ -1,8 +1,8 @@
-"""Find a text in a recording: a scan of its bytes, without parsing them.
+"""Find a text in the bytes of a recording, without parsing its records.
 
-A message stands in its record as it was sent, so its bytes are searched where they are. In JSON the same text
-can be written in several ways, so it is looked for as it is and as the two usual ways of writing JSON escape
-it. Lines that hold no message as it was sent (short lines, base64) are decoded one by one; there are few.
+A record has the bytes of its message unchanged, so they can be searched in the file. JSON can escape the same
+text in several ways, so the search looks for the plain text and for its two usual escaped forms. Odd lines,
+whose record has the message in another form (short lines, base64), are decoded one by one; there are few.
 """
 
 import json
@@ -31,9 +31,10 @@ _STDERR_HEAD_BYTES: Final = 64
 
 @slotted()
 class TextSearch:
-    """The lines with one of ``texts``, whatever the case of ASCII letters, as far as was searched.
+    """A search for ``texts``; the case of ASCII letters does not matter.
 
-    ``end`` is the offset up to which it was; ``odd`` counts the odd lines that were looked at.
+    ``lines`` are the lines with one of the texts so far. ``end`` is the offset up to which the recording was
+    searched, ``odd`` the number of odd lines that were.
     """
 
     texts: tuple[str, ...]
@@ -44,7 +45,10 @@ class TextSearch:
     def go_on(
         self, columns: Columns, odd_lines: list[int], source: Source, until: int
     ) -> Generator[Progress, None, None]:
-        """Search up to the offset ``until``, the end of a line; say after each chunk how far that is."""
+        """Continue the search up to ``until``, the offset of a line's end.
+
+        Yield progress after each chunk.
+        """
         needles = {needle for text in self.texts for needle in spellings(text) if b"\n" not in needle}
         while self.end < until:
             chunk = source.read(self.end, min(CHUNK_BYTES, until - self.end))
@@ -65,52 +69,53 @@ class TextSearch:
         self.odd = len(odd_lines)
 
     def rows(self, columns: Columns) -> set[int]:
-        """Return the rows to which the lines belong."""
+        """Return the rows to which ``lines`` belong."""
         return set(map(columns.line_row.__getitem__, self.lines)) - {0}
 
     def _search(self, chunk: bytes, needles: set[bytes], columns: Columns) -> None:
-        """Add the lines of a chunk, which is in lower case, that have one of ``needles``."""
+        """Add the lines that have one of ``needles``. ``chunk`` is in lower case."""
         find, rfind, offsets = chunk.find, chunk.rfind, columns.line_offset
         for needle in needles:
-            at = find(needle)
-            while at >= 0:
-                start = rfind(b"\n", 0, at) + 1
-                end = _end(chunk, at)
+            match = find(needle)
+            while match >= 0:
+                start = rfind(b"\n", 0, match) + 1
+                end = _end(chunk, match)
                 content = _content(chunk, start, end)
                 if content < 0:  # a record of another kind
-                    at = find(needle, end + 1)
-                elif at < content:
-                    at = find(needle, content)
+                    match = find(needle, end + 1)
+                elif match < content:
+                    match = find(needle, content)
                 else:
                     self.lines.append(bisect_right(offsets, self.end + start) - 1)
-                    at = find(needle, end + 1)
+                    match = find(needle, end + 1)
 
 
-def _end(chunk: bytes, at: int) -> int:
-    """Return where the line ends that has the byte ``at``."""
-    end = chunk.find(b"\n", at)
+def _end(chunk: bytes, position: int) -> int:
+    """Return the end of the line that contains the byte at ``position``."""
+    end = chunk.find(b"\n", position)
     return len(chunk) if end < 0 else end
 
 
 def _content(chunk: bytes, start: int, end: int) -> int:
-    """Return where the content of the record begins that is between ``start`` and ``end``; -1 if it has none.
+    """Return where the content of the record from ``start`` to ``end`` begins; -1 if it has no content.
 
-    A frame that is recorded as text or base64 has none here: it is an odd line.
+    The content is the message of a frame, or the text of a record of stderr. Odd lines are searched
+    elsewhere.
     """
     if chunk.startswith(_FRAME, start):
-        found = chunk.find(_MESSAGE, start, end)
-        return found + len(_MESSAGE) if found >= 0 else -1
+        member = chunk.find(_MESSAGE, start, end)
+        return member + len(_MESSAGE) if member >= 0 else -1
     if chunk.startswith(_STDERR, start):
-        found = chunk.find(_TEXT, start, min(start + _STDERR_HEAD_BYTES, end))
-        return found + len(_TEXT) if found >= 0 else -1
+        member = chunk.find(_TEXT, start, min(start + _STDERR_HEAD_BYTES, end))
+        return member + len(_TEXT) if member >= 0 else -1
     return -1
 
 
 def spellings(text: str) -> set[bytes]:
-    """Return the ways in which JSON may write a text, in lower case."""
+    """Return the plain text and its two usual escaped forms in JSON, in lower case."""
     plain = json.dumps(text, ensure_ascii=False)[1:-1]
     ascii_only = json.dumps(text)[1:-1]
-    return {each.encode("utf-8", "replace").lower() for each in (text, plain, ascii_only)}
+    return {spelling.encode("utf-8", "replace").lower() for spelling in (text, plain, ascii_only)}
 
 
 def _has(line: bytes, texts: tuple[str, ...]) -> bool:
@@ -121,5 +126,5 @@ def _has(line: bytes, texts: tuple[str, ...]) -> bool:
     raws = record.raws if isinstance(record, Lines) else ()
     if isinstance(record, Frame | Stderr):
         raws = (record.raw,)
-    wanted = {needle for text in texts for needle in spellings(text)}
-    return any(needle in raw.lower() for raw in raws for needle in wanted)
+    needles = {needle for text in texts for needle in spellings(text)}
+    return any(needle in raw.lower() for raw in raws for needle in needles)

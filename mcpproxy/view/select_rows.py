@@ -1,8 +1,8 @@
-"""Which rows pass a filter.
+"""Select the rows that pass a filter.
 
-Terms are applied one after the other, each to the rows that are left: first those that only look at columns
-of the index, then those that read lines of the recording, and a free text at last. A million rows take about
-a tenth of a second for the first term.
+Each term is applied to the rows that the terms before it left. Terms that need only columns of the index come
+first, then those that read lines of the recording, and free texts last. The first term takes about a tenth of
+a second for a million rows.
 """
 
 from array import array
@@ -23,7 +23,7 @@ _Candidates: TypeAlias = "range | array[int]"
 
 
 class Filterable(Protocol):
-    """What a filter looks at."""
+    """The recording that a filter is applied to; ``View`` is one."""
 
     @property
     def columns(self) -> Columns:
@@ -47,7 +47,7 @@ class Filterable(Protocol):
         ...
 
     def rows_with_rule(self, term: Term) -> set[int]:
-        """Return the rows with a finding of these rules."""
+        """Return the rows with a finding of the rules that ``term`` names."""
         ...
 
     def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
@@ -56,17 +56,18 @@ class Filterable(Protocol):
 
 
 _LATE: Final = {"id": 1, "text": 2}
+"""Key -> when its term is applied; the terms with all other keys come before these."""
 
 
 def select(recording: Filterable, wanted: Filter, first: int) -> Generator[Progress, None, Rows]:
-    """Return the rows from ``first`` on that pass a filter, in order; say how far a search for a text is."""
+    """Return the rows from ``first`` on that pass a filter; yield how far the search for a text is."""
     rows: _Candidates = range(first, recording.columns.rows + 1)
     for term in sorted(wanted.terms, key=lambda term: _LATE.get(term.key, 0)):
         if not rows:
             break
         if term.key == "text":
-            having = yield from recording.rows_with_text(cast("tuple[str, ...]", term.values))
-            keep = map(having.__contains__, rows)
+            rows_with_text = yield from recording.rows_with_text(cast("tuple[str, ...]", term.values))
+            keep = map(rows_with_text.__contains__, rows)
         else:
             keep = _test(recording, term, rows)
         rows = array("I", compress(rows, map(not_, keep) if term.negated else keep))
@@ -74,7 +75,7 @@ def select(recording: Filterable, wanted: Filter, first: int) -> Generator[Progr
 
 
 def _test(recording: Filterable, term: Term, rows: _Candidates) -> Iterable[object]:
-    """Return for each of ``rows`` whether the term, taken without its ``-``, holds."""
+    """Return for each of ``rows`` whether the term holds, without regard to its ``-``."""
     columns = recording.columns
     match term.key:
         case "tool" | "prompt" | "resource" | "target" | "method":
@@ -128,14 +129,14 @@ def _picked(column: Column, rows: _Candidates) -> Iterable[int]:
 
 
 def _in_bytes(column: Column, values: set[int], rows: _Candidates) -> Iterable[int]:
-    """Return which values of a column of bytes are among ``values``; 5 ms for a million."""
+    """Return for each row whether its value, a byte, is among ``values``; 5 ms for a million rows."""
     chosen = bytes(value in values for value in range(256))
     picked = _picked(column, rows)
     return (picked.tobytes() if isinstance(picked, array) else bytes(picked)).translate(chosen)
 
 
 def _by_name(recording: Filterable, term: Term, rows: _Candidates) -> Iterable[bool]:
-    """Compare names: each pair of method and target once, not each row."""
+    """Return for each row whether its name fits. Each pair of method and target is compared only once."""
     columns, fits = recording.columns, _name_test(term)
     numbers = {number for number, name in enumerate(columns.names) if fits(*name)}
     if columns.unnamed < 0:
@@ -154,6 +155,7 @@ _METHODS_WITH: Final = {
 
 
 def _name_test(term: Term) -> Callable[[str, str | None], bool]:
+    """Return a function that says whether a term holds for a method and target."""
     methods = _METHODS_WITH.get(term.key)
 
     def fits(method: str, target: str | None) -> bool:
@@ -165,7 +167,7 @@ def _name_test(term: Term) -> Callable[[str, str | None], bool]:
 
 
 def _by_latency(recording: Filterable, term: Term, rows: _Candidates) -> Sequence[bool]:
-    """A request without an answer counts with the time that it has waited."""
+    """Return for each row whether its latency fits; for an open request, the time that it has waited."""
     columns, now_ns = recording.columns, recording.now_ns()
     ranges = [value for value in term.values if isinstance(value, Range)]
     low, high = max(ranges[0].low, 0), ranges[0].high
@@ -174,21 +176,21 @@ def _by_latency(recording: Filterable, term: Term, rows: _Candidates) -> Sequenc
     else:
         keep = [ns >= 0 and term.has(ns) for ns in _picked(columns.latency_ns, rows)]
     waiting = bytes(_in_bytes(columns.outcome, {OUTCOMES.index(Outcome.NO_ANSWER)}, rows))
-    at = waiting.find(1)
-    while at >= 0:
-        keep[at] = term.has(now_ns - columns.started_ns[rows[at]])
-        at = waiting.find(1, at + 1)
+    position = waiting.find(1)
+    while position >= 0:
+        keep[position] = term.has(now_ns - columns.started_ns[rows[position]])
+        position = waiting.find(1, position + 1)
     return keep
 
 
 def _lines_in(columns: Columns, term: Term) -> set[int]:
     """Return the lines of the frames that a term names."""
-    found: set[int] = set()
+    lines: set[int] = set()
     for value in term.values:
         if isinstance(value, Range):
             last = len(columns.line_of_seq) - 1
             low, high = max(value.low, 0), min(value.high, last)
             if low <= high:
-                found.update(columns.line_of_seq[int(low) : int(high) + 1])
-            found.update(line for seq, line in columns.far_seqs.items() if seq in value)
-    return found - {0}
+                lines.update(columns.line_of_seq[int(low) : int(high) + 1])
+            lines.update(line for seq, line in columns.far_seqs.items() if seq in value)
+    return lines - {0}

@@ -1,13 +1,11 @@
-"""The bytes of a recording: its files one after the other, read at any offset."""
+"""The bytes of a recording. Offsets count through all of its files, as if they were one."""
 
 import os
-import tempfile
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from mcpproxy.importers.import_source import ForeignTrace
 from mcpproxy.trace.encode import encode_header
 from mcpproxy.trace.reader import Trace, open_file
 
@@ -19,10 +17,10 @@ class Source:
         self.trace: Final = trace
         self._files: Final[list[BinaryIO]] = []
         self.close: Final = weakref.finalize(self, _close, self._files)
-        """Closes the files; so does the end of this object."""
+        """Closes the files. They are also closed when this object is garbage-collected."""
         self._starts: Final[list[int]] = []
         """The offset at which each file begins."""
-        if isinstance(trace, ForeignTrace) or trace.upgrade_steps:
+        if type(trace) is not Trace or trace.upgrade_steps:
             self._add(_converted(trace))
         else:
             for path in trace.readable_files:
@@ -34,16 +32,19 @@ class Source:
 
     @property
     def size(self) -> int:
-        """The number of bytes in all files now."""
+        """The number of bytes in all files; it grows while a recorder writes."""
         return self._starts[-1] + os.fstat(self._files[-1].fileno()).st_size if self._files else 0
 
     def add_files(self, paths: list[str]) -> None:
-        """Add the files by which the recording has been continued. ``paths`` are all of its files."""
+        """Add the files into which the recording was continued since. ``paths`` are all of its files."""
         for path in paths[len(self._files) :]:
             self._add(open_file(path))
 
     def is_still(self, trace: Trace) -> bool:
-        """Whether ``trace``, the same recording opened again, goes on with what was read from here."""
+        """Whether ``trace``, the same recording opened again, still has the files of this source.
+
+        It does not if a file was replaced or deleted.
+        """
         for file, path in zip(self._files, trace.readable_files, strict=False):
             try:
                 if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
@@ -57,7 +58,7 @@ class Source:
         index = bisect_right(self._starts, offset) - 1
         file = self._files[index]
         file.seek(offset - self._starts[index])
-        return file.read(length)  # never more than this file has
+        return file.read(length)
 
     def line_at(self, offset: int) -> bytes:
         """Return the whole line that begins at ``offset``."""
@@ -67,7 +68,10 @@ class Source:
         return file.readline()
 
     def lines(self, offset: int) -> Iterator[bytes]:
-        """Yield the whole lines from ``offset`` on. What is still being written is not a whole line."""
+        """Yield the whole lines from ``offset`` on.
+
+        A last line without a line feed is still being written.
+        """
         for index in range(bisect_right(self._starts, offset) - 1, len(self._files)):
             file = self._files[index]
             file.seek(max(offset - self._starts[index], 0))
@@ -83,7 +87,10 @@ def _close(files: list[BinaryIO]) -> None:
 
 
 def _converted(trace: Trace) -> BinaryIO:
-    """Return a temporary file that holds a recording of another program, or format, as a trace of ours."""
+    """Return a temporary file with an imported recording, or a trace of an older format, as a current
+    trace."""
+    import tempfile  # Imported here: our own recordings need no copy, and it takes 3 ms.
+
     file = tempfile.TemporaryFile(prefix="mcpproxy-")  # noqa: SIM115 - it lives as long as the source
     file.write(encode_header(trace.header))
     for _, line in trace.lines():

@@ -1,6 +1,6 @@
-"""What calls cost: how often each tool and method was called, how long it took, and how large it was.
+"""Statistics: how often each tool and method was called, how long the answers took, and their sizes.
 
-A token is estimated as four bytes of JSON, which is about what tokenizers make of English text and JSON.
+A token is estimated as four bytes of JSON, which is roughly right for English text and JSON.
 """
 
 from array import array
@@ -20,11 +20,11 @@ ESTIMATE: Final = f"tokens are estimated: one for {BYTES_PER_TOKEN} bytes of JSO
 
 @dataclass(frozen=True, slots=True)
 class CallStatistics:
-    """All requests of one method, or one tool, of one sender.
+    """The requests of one sender with one method and, if it names one, one tool, prompt or resource.
 
-    ``name`` is the tool, prompt or resource, or ``None``. ``errors`` counts errors of every kind,
-    ``unanswered`` requests without an answer that were not cancelled. The latencies are those of the answered
-    ones, ``None`` if there are none; ``p95_ns`` is the smallest that 95 of 100 do not exceed.
+    ``name`` is the tool, prompt or resource, or ``None``. ``errors`` counts errors of every kind;
+    ``unanswered`` counts requests without an answer that were not cancelled. The median ``p50_ns``, the 95th
+    percentile ``p95_ns`` and the maximum are those of answered requests, ``None`` if there are none.
     """
 
     method: str
@@ -38,7 +38,7 @@ class CallStatistics:
     max_ns: int | None
     bytes_in: int
     bytes_out: int
-    """The sizes of all requests, and of all answers."""
+    """``bytes_in`` is the sum of the sizes of all requests, ``bytes_out`` that of all answers."""
 
     @property
     def result_tokens(self) -> int:
@@ -48,7 +48,7 @@ class CallStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ToolCost:
-    """A tool as it was listed, and what its definition costs each time that a model is given it."""
+    """A tool that a server listed, with the size of its definition, which a model has to read to use it."""
 
     name: str
     server: str
@@ -63,7 +63,7 @@ class ToolCost:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The statistics of one or more recordings; ``tools`` are those that a server listed."""
+    """The statistics of one or more recordings. ``tools`` are the tools that a server listed."""
 
     recordings: int
     frames: int
@@ -78,7 +78,7 @@ class Statistics:
 
 
 class StatisticsBuilder:
-    """Adds up recordings."""
+    """Adds recordings to one ``Statistics``, one at a time."""
 
     def __init__(self) -> None:
         self._recordings = 0
@@ -87,9 +87,9 @@ class StatisticsBuilder:
         self._groups: Final[dict[tuple[str, str | None, str], _Group]] = {}
         self._tools: Final[dict[tuple[str, str], ToolCost]] = {}
 
-    def add(self, view: View, wanted: Filter | None = None) -> None:
-        """Add the tools of a recording, and its calls; only those that pass the filter ``wanted``."""
-        passing = set(view.numbers(wanted)) if wanted else None
+    def add(self, view: View, filter: Filter | None = None) -> None:
+        """Add the tools of a recording, and those of its calls that pass the filter."""
+        passing_rows = set(view.numbers(filter)) if filter else None
         self._recordings += 1
         self._frames += view.frames
         self._duration_ns += view.duration_ns
@@ -99,13 +99,13 @@ class StatisticsBuilder:
             columns.kind, columns.name, columns.outcome, columns.latency_ns, columns.answer_line,
             columns.request_bytes, columns.answer_bytes, strict=True,
         )  # fmt: skip
-        of_name: dict[tuple[int, int], _Group] = {}
+        group_of_name: dict[tuple[int, int], _Group] = {}
         for row, (kind, name, outcome, latency_ns, answered, size_in, size_out) in enumerate(rows):
             if not row or (kind != request and kind != request_of_server):
                 continue
-            if passing is not None and row not in passing:
+            if passing_rows is not None and row not in passing_rows:
                 continue
-            group = of_name.get((kind, name))
+            group = group_of_name.get((kind, name))
             if group is None:
                 method, target = view.name(row)
                 key = (
@@ -115,7 +115,7 @@ class StatisticsBuilder:
                 )
                 group = self._groups.setdefault(key, _Group())
                 if name != columns.unnamed:
-                    of_name[kind, name] = group
+                    group_of_name[kind, name] = group
             group.outcomes[outcome] += 1
             group.bytes_in += size_in
             group.bytes_out += size_out
@@ -125,14 +125,14 @@ class StatisticsBuilder:
         for tool in view.tools():
             if tool.listed:
                 key = servers.get(tool.session, ""), tool.name
-                before = self._tools.get(key)
-                calls = tool.calls + (before.calls if before else 0)
+                earlier = self._tools.get(key)
+                calls = tool.calls + (earlier.calls if earlier else 0)
                 self._tools[key] = ToolCost(tool.name, key[0], tool.size, calls)
 
     def result(self) -> Statistics:
-        """Return the statistics: the most frequent first."""
+        """Return the statistics, with the most frequent calls first."""
         calls = [group.statistics(*key) for key, group in self._groups.items()]
-        calls.sort(key=lambda each: (-each.count, each.method, each.name or ""))
+        calls.sort(key=lambda row: (-row.count, row.method, row.name or ""))
         return Statistics(
             self._recordings, self._frames, self._duration_ns, tuple(calls), tuple(self._tools.values())
         )
@@ -150,7 +150,7 @@ class _Group:
         self.bytes_out = 0
 
     def statistics(self, method: str, name: str | None, sender: str) -> CallStatistics:
-        """Return what was added up."""
+        """Return the statistics of these requests."""
         ordered = sorted(self.latencies)
         return CallStatistics(
             visible(method),
@@ -176,7 +176,7 @@ def statistics(views: Iterable[View]) -> Statistics:
 
 
 def percentile(ordered: list[int], percent: int) -> int | None:
-    """Return the smallest value that ``percent`` of 100 do not exceed; ``None`` if there are none."""
+    """Return the smallest value that is not less than ``percent`` of 100 values; ``None`` without values."""
     if not ordered:
         return None
     return ordered[max(-(-percent * len(ordered) // 100) - 1, 0)]
@@ -187,29 +187,29 @@ def tokens(size: int) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-def as_object(found: Statistics) -> Mapping[str, object]:
+def as_object(statistics: Statistics) -> Mapping[str, object]:
     """Return statistics as a JSON object."""
     return {
-        "recordings": found.recordings,
-        "frames": found.frames,
-        "duration_ns": found.duration_ns,
+        "recordings": statistics.recordings,
+        "frames": statistics.frames,
+        "duration_ns": statistics.duration_ns,
         "token_estimate": ESTIMATE,
         "calls": [
             {
-                "method": each.method,
-                "name": each.name,
-                "from": each.sender,
-                "count": each.count,
-                "errors": each.errors,
-                "unanswered": each.unanswered,
-                "p50_ns": each.p50_ns,
-                "p95_ns": each.p95_ns,
-                "max_ns": each.max_ns,
-                "bytes_in": each.bytes_in,
-                "bytes_out": each.bytes_out,
-                "result_tokens": each.result_tokens,
+                "method": calls.method,
+                "name": calls.name,
+                "from": calls.sender,
+                "count": calls.count,
+                "errors": calls.errors,
+                "unanswered": calls.unanswered,
+                "p50_ns": calls.p50_ns,
+                "p95_ns": calls.p95_ns,
+                "max_ns": calls.max_ns,
+                "bytes_in": calls.bytes_in,
+                "bytes_out": calls.bytes_out,
+                "result_tokens": calls.result_tokens,
             }
-            for each in found.calls
+            for calls in statistics.calls
         ],
         "tools": [
             {
@@ -219,7 +219,7 @@ def as_object(found: Statistics) -> Mapping[str, object]:
                 "definition_tokens": tool.definition_tokens,
                 "calls": tool.calls,
             }
-            for tool in found.tools
+            for tool in statistics.tools
         ],
-        "never_used": [tool.name for tool in found.never_used],
+        "never_used": [tool.name for tool in statistics.never_used],
     }

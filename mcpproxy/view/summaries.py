@@ -1,4 +1,4 @@
-"""Sessions in numbers, from the columns of the index."""
+"""The sessions of a recording, with how many rows, errors and findings each has."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,17 @@ from mcpproxy.view.peers import SessionFacts
 def summaries(
     columns: Columns, sessions: Sequence[SessionFacts], findings: Iterable[tuple[Finding, int]], last_ns: int
 ) -> tuple[SessionSummary, ...]:
-    """Return the sessions that have rows, in the order in which they began."""
+    """Return the sessions that have rows, in the order in which they began.
+
+    ``findings`` are the findings with their rows; ``last_ns`` is the time of the last record.
+    """
     outcomes, spans = _counted(columns, last_ns)
-    found: Counter[int] = Counter()
-    worst: dict[int, int] = {}
+    finding_counts: Counter[int] = Counter()
+    worst_severity: dict[int, int] = {}
     for finding, row in findings:
         number = columns.session[row]
-        found[number] += 1
-        worst[number] = max(worst.get(number, 0), SEVERITIES.index(finding.severity))
+        finding_counts[number] += 1
+        worst_severity[number] = max(worst_severity.get(number, 0), SEVERITIES.index(finding.severity))
     return tuple(
         SessionSummary(
             number=number,
@@ -36,8 +39,8 @@ def summaries(
             rows=sum(outcomes[number, outcome] for outcome in range(len(OUTCOMES))),
             errors=sum(outcomes[number, OUTCOMES.index(outcome)] for outcome in ERRORS),
             unanswered=outcomes[number, OUTCOMES.index(Outcome.NO_ANSWER)],
-            findings=found[number],
-            severity=SEVERITIES[worst.get(number, 0)],
+            findings=finding_counts[number],
+            severity=SEVERITIES[worst_severity.get(number, 0)],
         )
         for number, facts in enumerate(sessions)
         if number in spans
@@ -45,14 +48,15 @@ def summaries(
 
 
 def _counted(columns: Columns, last_ns: int) -> tuple[Counter[tuple[int, int]], dict[int, tuple[int, int]]]:
-    """Return how often each session has each outcome, and from when to when it lasted."""
+    """Return how often each (session, outcome) occurs, and when each session began and ended."""
     outcomes: Counter[tuple[int, int]] = Counter()
     spans: dict[int, tuple[int, int]] = {}
     if not columns.rows:
         return outcomes, spans
-    if not any(columns.session):  # one session, as on stdio: a hundredth of the time
-        held = columns.outcome[1:].tobytes()
-        outcomes.update({(0, outcome): held.count(outcome) for outcome in range(len(OUTCOMES))})
+    if not any(columns.session):
+        # There is one session, as on stdio. Counting bytes takes a hundredth of the time.
+        outcome_bytes = columns.outcome[1:].tobytes()
+        outcomes.update({(0, outcome): outcome_bytes.count(outcome) for outcome in range(len(OUTCOMES))})
         return outcomes, {0: (columns.started_ns[1], last_ns)}
     rows = zip(columns.session, columns.outcome, columns.started_ns, columns.latency_ns, strict=True)
     next(rows)

@@ -15,9 +15,9 @@ from mcpproxy.view.columns import Columns
 def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tuple[ToolDefinition, ...]:
     """Return the tools that were listed or called, by session. ``listings`` are rows of ``tools/list``.
 
-    Of several listings of a session the last counts, with all of its pages.
+    If a session listed its tools several times, the last listing counts, with all of its pages.
     """
-    called = _called(columns)
+    call_counts = _called(columns)
     listed: dict[int, dict[str, ToolDefinition]] = {}
     for row in listings:
         answer = reader.record(columns.answer_line[row])
@@ -27,15 +27,33 @@ def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tupl
         if session not in listed or not _has_cursor(reader.record(columns.first_line[row])):
             listed[session] = {}
         for name, definition, size in _definitions(answer.raw):
-            count = called[session, name]
-            tool = ToolDefinition(visible(name), session, definition, size, answer.seq, count)
+            calls = call_counts[session, name]
+            tool = ToolDefinition(visible(name), session, definition, size, answer.seq, calls)
             listed[session][name] = tool
     unlisted = [
-        ToolDefinition(visible(name), session, None, 0, 0, count, listed=False)
-        for (session, name), count in called.items()
-        if count and name not in listed.get(session, {})
+        ToolDefinition(visible(name), session, None, 0, 0, calls, listed=False)
+        for (session, name), calls in call_counts.items()
+        if calls and name not in listed.get(session, {})
     ]
-    return (*(tool for found in listed.values() for tool in found.values()), *unlisted)
+    return (*(tool for definitions in listed.values() for tool in definitions.values()), *unlisted)
+
+
+def whole_lists(columns: Columns, reader: CallReader, listings: Iterable[int]) -> frozenset[int]:
+    """Return the sessions whose last listing was seen from its first page to its last one."""
+    begun: set[int] = set()
+    whole: set[int] = set()
+    for row in listings:
+        answer = reader.record(columns.answer_line[row])
+        session = columns.session[row]
+        if not _has_cursor(reader.record(columns.first_line[row])):
+            begun.add(session)
+        raw = answer.raw if isinstance(answer, Frame) else b"{}"
+        is_list = value_bytes(raw, ("result", "tools")) is not None
+        if is_list and value_bytes(raw, ("result", "nextCursor")) is None and session in begun:
+            whole.add(session)
+        else:
+            whole.discard(session)
+    return frozenset(whole)
 
 
 def _called(columns: Columns) -> Counter[tuple[int, str]]:

@@ -1,7 +1,7 @@
-"""One recording as calls. It answers what the faces ask; ``view/README.md`` shows how to use it.
+"""One recording as calls, for the terminal, the page and the exports. ``view/README.md`` shows how to use it.
 
-A ``View`` reads a file that may still grow: ``refresh`` takes in what was added. It is used from one thread
-at a time. Filters are texts in the language of ``mcpproxy.view.filter``, or filters that were read.
+The file of a ``View`` may still grow; ``refresh`` reads what was added. A ``View`` is used from one thread
+at a time. A filter is a text in the language of ``mcpproxy.view.filter``, or what ``parse_filter`` returned.
 """
 
 import os
@@ -10,13 +10,13 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
@@ -28,6 +28,8 @@ from mcpproxy.view.calls import (
     Call,
     Detail,
     FoundRule,
+    Kind,
+    Outcome,
     Part,
     Progress,
     Refreshed,
@@ -37,18 +39,26 @@ from mcpproxy.view.calls import (
 )  # fmt: skip
 from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
+from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.scan import Scan
 from mcpproxy.view.search import TextSearch
 from mcpproxy.view.select_rows import Rows, select
 from mcpproxy.view.source import Source
 from mcpproxy.view.summaries import summaries
 
+if TYPE_CHECKING:
+    from mcpproxy.checks.opt_in.pins import Pins
+    from mcpproxy.view.drift import Drift
+
 AnyFilter = Filter | str | None
 
 
 @slotted()
 class _Selection:
-    """The rows that pass a filter; those from ``stale_from`` on have to be selected again (0: none)."""
+    """The rows that pass a filter.
+
+    From row ``stale_from`` on they have to be selected again; 0 if none have.
+    """
 
     rows: Rows = field(default_factory=lambda: array("I"))
     stale_from: int = 1
@@ -57,11 +67,12 @@ class _Selection:
 class View:
     """An open recording; see ``open_view``.
 
-    ``header`` is the first record. ``running`` is whether it is still being recorded, ``ended`` how it ended
-    (``None`` if that is not known). ``notes`` says what is missing from it, one sentence fragment each.
+    ``header`` is the first record of the trace. ``running`` is whether the recording is still being written.
     """
 
-    def __init__(self, trace: Trace, progress: Callable[[Progress], None] | None = None) -> None:
+    def __init__(self, growing: GrowingTrace, progress: Callable[[Progress], None] | None = None) -> None:
+        self._growing: Final = growing
+        trace = growing.open()
         self.path: Final = trace.path
         self._progress: Final = progress
         self.header: Final[Header] = trace.header
@@ -71,8 +82,8 @@ class View:
         self._trace = trace
         self.running = trace.is_recording
         self._source = Source(trace)
-        kept = None if self.running else saved_index.load(self._source)
-        self._scan = kept or Scan(Columns())
+        saved = None if self.running else saved_index.load(self._source)
+        self._scan = saved or Scan(Columns())
         self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
         self._fault: tuple[int, str, str] | None = None
@@ -87,7 +98,7 @@ class View:
         except BaseException:
             self._source.close()
             raise
-        if kept is None:
+        if saved is None:
             self._save()
         self._scan.first_changed = 0
 
@@ -115,29 +126,29 @@ class View:
 
     @property
     def ended(self) -> Close | None:
-        """How the recording ended."""
+        """How the recording ended; ``None`` if it is running or was cut off."""
         return self._scan.last.close if isinstance(self._scan.last, CloseRecord) else None
 
     @property
     def duration_ns(self) -> int:
-        """The time of the last record."""
+        """The time of the last record, which is the length of the recording so far."""
         return self._scan.last_ns
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing from the recording."""
+        """What is missing from the recording, each in a part of a sentence."""
         return tuple(self._notes())
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is known to be missing."""
+        """Whether nothing is known to be missing from the recording."""
         return not self._notes()
 
     def refuse_damage(self) -> None:
-        """Raise if the recording has a line that is not a record, or has no end.
+        """Check that every line of the recording is a record, and that its chain of files has an end.
 
         Raises:
-            TraceError: that is so; what was read is rows as usual.
+            TraceError: one of them is not so. The rows before the damage stay available.
         """
         last = self._scan.last
         files = [os.path.basename(path) for path in self._trace.readable_files]
@@ -149,7 +160,7 @@ class View:
 
     @property
     def not_judged(self) -> str:
-        """Why the findings of the recording are not all that there would be; empty if it was judged."""
+        """Why the recording has not been judged, or not to its end; empty if it was judged."""
         if self.header.imported:
             return "it was recorded by another program and not judged; mcpproxy check judges it"
         tally = self._scan.last.tally if self._scan.last else None
@@ -166,7 +177,7 @@ class View:
 
     @property
     def found(self) -> Mapping[Severity, int]:
-        """How many findings of each severity there are, with those that were only counted."""
+        """How many findings of each severity there are, including those that the recorder only counted."""
         tally = self._scan.last.tally if self._scan.last else None
         if tally:
             return dict(tally.total_findings)
@@ -186,20 +197,23 @@ class View:
         """Return how many rows pass the filter.
 
         Raises:
-            FilterError: the filter cannot be read. So do all methods that take one.
+            FilterError: the filter cannot be read. All methods with a filter raise it.
         """
         rows = self._rows(filter)
         return self.columns.rows if rows is None else len(rows)
 
     def calls(self, filter: AnyFilter = None, start: int = 0, limit: int = 200) -> list[Call]:
-        """Return at most ``limit`` of the rows that pass the filter, from position ``start`` (0) on."""
+        """Return at most ``limit`` of the rows that pass the filter, from position ``start`` on.
+
+        The first is 0.
+        """
         rows = self._rows(filter)
         if rows is None:
             rows = range(start + 1, min(start + limit, self.columns.rows) + 1)
         else:
             rows = rows[start : start + limit]
         now_ns = self.now_ns()
-        return [self._reader.call(row, now_ns) for row in rows]
+        return [self._call(row, now_ns) for row in rows]
 
     def numbers(self, filter: AnyFilter = None) -> Iterable[int]:
         """Return the numbers of the rows that pass the filter, in order."""
@@ -207,15 +221,20 @@ class View:
         return range(1, self.columns.rows + 1) if rows is None else rows
 
     def frames_of(self, filter: AnyFilter) -> list[int]:
-        """Return the sequence numbers of all that belongs to the rows that pass the filter, in order."""
+        """Return the sequence numbers of all frames of the rows that pass the filter, in order."""
         rows, columns = set(self.numbers(filter)), self.columns
-        found = [
-            seq for seq, line in enumerate(columns.line_of_seq) if line and columns.line_row[line] in rows
-        ]
-        return found + sorted(seq for seq, line in columns.far_seqs.items() if columns.line_row[line] in rows)
+        # The line of a batch belongs to its first row; here it counts for every row of the batch.
+        batches = {columns.first_line[row] for row in columns.elements.keys() & rows}
+        batches |= {columns.answer_line[row] for row in columns.answer_elements.keys() & rows}
+
+        def belongs(line: int) -> bool:
+            return columns.line_row[line] in rows or line in batches
+
+        seqs = [seq for seq, line in enumerate(columns.line_of_seq) if line and belongs(line)]
+        return seqs + sorted(seq for seq, line in columns.far_seqs.items() if belongs(line))
 
     def position(self, number: int, filter: AnyFilter = None) -> int:
-        """Return where a row is among those that pass the filter, or where it would be."""
+        """Return the position that a row has, or would have, among the rows that pass the filter."""
         rows = self._rows(filter)
         return min(max(number - 1, 0), self.columns.rows) if rows is None else bisect_left(rows, number)
 
@@ -227,49 +246,55 @@ class View:
         """
         if not 1 <= number <= self.columns.rows:
             raise IndexError(f"there is no call {number}: the last is {self.columns.rows}")
-        return self._reader.call(number, self.now_ns())
+        return self._call(number, self.now_ns())
+
+    def _call(self, row: int, now_ns: int) -> Call:
+        call = self._reader.call(row, now_ns)
+        if call.outcome is Outcome.NO_ANSWER and call.kind is Kind.REQUEST:
+            return replace(call, progress=details.progress_of(self.columns, self._reader, row))
+        return call
 
     def find(self, filter: AnyFilter) -> Iterator[Progress]:
-        """Apply a filter with a free text step by step, and say how far it is.
+        """Apply a filter with a free text step by step, and yield how much was searched.
 
         When the iterator is exhausted, the other methods answer for this filter at once. A caller that stops
         iterating cancels the search.
         """
-        wanted = parse_filter(filter) if isinstance(filter, str) else filter
-        if not wanted:
+        parsed = parse_filter(filter) if isinstance(filter, str) else filter
+        if not parsed:
             return
-        kept = self._selected.get(wanted) or _Selection()
-        if not kept.stale_from:
+        selection = self._selected.get(parsed) or _Selection()
+        if not selection.stale_from:
             return
-        rows = kept.rows[: bisect_left(kept.rows, kept.stale_from)]
-        rows += yield from select(self, wanted, kept.stale_from)
+        rows = selection.rows[: bisect_left(selection.rows, selection.stale_from)]
+        rows += yield from select(self, parsed, selection.stale_from)
         while len(self._selected) >= _KEPT_FILTERS:
             del self._selected[next(iter(self._selected))]
-        self._selected[wanted] = _Selection(rows, 0)
+        self._selected[parsed] = _Selection(rows, 0)
 
     def _rows(self, filter: AnyFilter) -> "Rows | None":
-        wanted = parse_filter(filter) if isinstance(filter, str) else filter
-        if not wanted:
+        parsed = parse_filter(filter) if isinstance(filter, str) else filter
+        if not parsed:
             return None
-        for _ in self.find(wanted):
+        for _ in self.find(parsed):
             pass
-        return self._selected[wanted].rows
+        return self._selected[parsed].rows
 
     def _mark_stale(self, first: int) -> None:
         """Note that rows from ``first`` on are new or have changed."""
-        for wanted, kept in self._selected.items():
-            # Requests that wait come to match, or not any more, without a change in the recording.
-            waits = any(term.key == "latency" for term in wanted.terms)
+        for parsed, selection in self._selected.items():
+            # The latency of an open request grows without a new record, so all rows are tested again.
+            waits = any(term.key == "latency" for term in parsed.terms)
             stale_from = 1 if waits else first
             if stale_from:
-                kept.stale_from = min(kept.stale_from or stale_from, stale_from)
+                selection.stale_from = min(selection.stale_from or stale_from, stale_from)
 
     # One row
 
     def parts(self, number: int, limit: int | None = None) -> Detail:
         """Return everything that belongs to a row.
 
-        With ``limit``, of more records than that those in the middle are left out.
+        If there are more than ``limit`` records, those in the middle are left out.
 
         Raises:
             IndexError: there is no such row.
@@ -284,25 +309,27 @@ class View:
             lines[limit // 2 : limit // 2 + left_out] = []
         for line in lines:
             parts += details.part(columns, self._reader, number, line)
-        found = tuple(details.found_rule(f, row) for f, row in self._findings() if row == number)
-        return Detail(call, tuple(parts), found, tuple(inner), left_out)
+        findings = tuple(details.found_rule(f, row) for f, row in self._findings() if row == number)
+        return Detail(call, tuple(parts), findings, tuple(inner), left_out)
 
     def raw(self, seq: int) -> bytes:
-        """Return the bytes of a frame as they passed, with those of its event around them.
+        """Return the bytes of a frame as they were sent.
+
+        Those of a frame in an SSE event are the whole event.
 
         Raises:
             LookupError: there is no frame with this number.
         """
         record = self.record(seq)
         if not isinstance(record, Frame):
-            raise LookupError(f"record {seq} is no frame")
+            raise LookupError(f"record {seq} is not a frame")
         return frame_bytes(record)
 
     def record(self, seq: int) -> Event:
-        """Return the frame, or the head of HTTP, with a sequence number.
+        """Return the frame, or the head of an HTTP message, with this sequence number.
 
         Raises:
-            LookupError: there is none.
+            LookupError: no record has this number.
         """
         if not (line := self.columns.line_with(seq)):
             raise LookupError(f"there is no frame {seq}")
@@ -325,58 +352,73 @@ class View:
         grouped: dict[str, list[tuple[Finding, int]]] = {}
         for finding, row in self._findings():
             grouped.setdefault(finding.rule, []).append((finding, row))
-        more: dict[str, int] = {}
+        counted_only: dict[str, int] = {}
         severities: dict[str, Severity] = {}
         tally = self._scan.last.tally if self._scan.last else None
         for repeated in tally.more if tally else ():
-            more[repeated.rule] = more.get(repeated.rule, 0) + repeated.count
+            counted_only[repeated.rule] = counted_only.get(repeated.rule, 0) + repeated.count
             severities[repeated.rule] = repeated.severity
         groups = [
-            self._rule_findings(rule, grouped.get(rule, []), more.get(rule, 0), severities.get(rule, "info"))
-            for rule in {**grouped, **more}
+            self._rule_findings(
+                rule, grouped.get(rule, []), counted_only.get(rule, 0), severities.get(rule, "info")
+            )
+            for rule in {**grouped, **counted_only}
         ]
         return tuple(sorted(groups, key=lambda g: (-SEVERITIES.index(g.severity), -g.count, g.rule)))
 
     def _rule_findings(
-        self, code: str, found: list[tuple[Finding, int]], more: int, severity: Severity
+        self, code: str, findings: list[tuple[Finding, int]], counted_only: int, severity: Severity
     ) -> RuleFindings:
         rule = details.rule_of(code)
-        severities: list[Severity] = [severity, *(finding.severity for finding, _ in found)]
+        severities: list[Severity] = [severity, *(finding.severity for finding, _ in findings)]
         worst: Severity = max(severities, key=SEVERITIES.index)
         return RuleFindings(
             rule=visible(code),
             name=rule.name if rule else "",
             severity=worst,
             summary=rule.summary if rule else "",
-            count=len(found) + more,
-            findings=tuple(finding for finding, _ in found),
-            rows=tuple(row for _, row in found),
+            count=len(findings) + counted_only,
+            findings=tuple(finding for finding, _ in findings),
+            rows=tuple(row for _, row in findings),
         )
 
+    def findings_with_rows(self) -> tuple[tuple[Finding, int], ...]:
+        """Return all findings that have a record, each with its row, in the order of the recording."""
+        return tuple(self._findings())
+
     def findings(self) -> tuple[FoundRule, ...]:
-        """Return all findings that have a record, in the order of the recording."""
+        """Return all findings that have a record, with the texts of their rules, in the same order."""
         return tuple(details.found_rule(finding, row) for finding, row in self._findings())
 
     def tools(self) -> tuple[ToolDefinition, ...]:
-        """Return the tools of the servers: as they were listed last, then those that were only called."""
+        """Return the tools of the servers: first those in the last listings, then those that were only
+        called."""
         from mcpproxy.view.tools import tools
 
         return tools(self.columns, self._reader, self._scan.tool_lists)
 
+    def drift(self, pins: "Pins") -> "tuple[dict[tuple[int, str], Drift], tuple[Drift, ...]]":
+        """Compare the tools with ``pins``; see ``mcpproxy.view.drift``."""
+        from mcpproxy.view.drift import drift
+        from mcpproxy.view.tools import whole_lists
+
+        whole = whole_lists(self.columns, self._reader, self._scan.tool_lists)
+        return drift(self.tools(), self.sessions, whole, pins)
+
     # A recording that goes on
 
     def refresh(self) -> Refreshed:
-        """Take in what was recorded since the last time.
+        """Read what was recorded since the last call, and say which rows are new or have changed.
 
         Raises:
-            TraceError: the recording is not there any more, or cannot be read.
+            TraceError: the recording does not exist any more, or cannot be read.
         """
         if not self.running:
             return Refreshed(0, self.columns.rows, running=False)
-        trace = open_trace(self.path)
+        trace = self._growing.open()
         offset, line = self._last_line
         rebuilt = not self._source.is_still(trace) or self._source.line_at(offset) != line
-        if rebuilt:  # completed from its journal, or replaced
+        if rebuilt:  # the file was completed from its journal, or replaced
             self._source.close()
             self._open(trace)
         else:
@@ -408,9 +450,9 @@ class View:
                 str(fault),
                 f"the {columns.lines} records before it are whole",
             )
-        if not self.running and not self._fault and (rest := source.line_at(scan.end_offset)):
-            try:  # without its line feed, the last line may be whole
-                scan.feed([rest + b"\n"])
+        if not self.running and not self._fault and (last_line := source.line_at(scan.end_offset)):
+            try:  # only the line feed may be missing
+                scan.feed([last_line + b"\n"])
             except NotARecordError:
                 number = columns.lines + 1
                 self._torn = f"line {number}: cut off mid-record; {columns.lines} records read"
@@ -419,7 +461,7 @@ class View:
         self._last_line = offset, source.line_at(offset)
 
     def now_ns(self) -> int:
-        """Return the time until which requests have waited: now, or the end of the recording."""
+        """Return until when an open request has waited: now, or the end of the recording."""
         if not self.running:
             return self._scan.last_ns
         return max(time.monotonic_ns() - self.header.started_ns, self._scan.last_ns)
@@ -427,7 +469,7 @@ class View:
     # For filters
 
     def name(self, row: int) -> tuple[str, str | None]:
-        """Return the method and target of a row as they were sent."""
+        """Return the method and target of a row as they were sent, without escapes."""
         return self._reader.name(row)
 
     def id_of(self, row: int) -> str:
@@ -443,7 +485,10 @@ class View:
         return {row for finding, row in self._findings() if term.matches(finding.rule)}
 
     def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
-        """Search the recording for a text; what was searched before is not searched again."""
+        """Return the rows that have one of ``texts``.
+
+        Bytes that were searched before are not searched again.
+        """
         search = self._searches.pop(texts, None) or TextSearch(texts)
         while len(self._searches) >= _KEPT_SEARCHES:
             del self._searches[next(iter(self._searches))]
@@ -451,10 +496,10 @@ class View:
         yield from search.go_on(self.columns, self._scan.odd_lines, self._source, self._scan.end_offset)
         return search.rows(self.columns)
 
-    # The inside
+    # Findings and notes
 
     def _findings(self) -> list[tuple[Finding, int]]:
-        """Return the recorded findings with their rows, and count them in the columns."""
+        """Return the recorded findings with their rows; count the new ones in the columns."""
         for line in self._scan.finding_lines[self._read_findings :]:
             finding = self._reader.record(line)
             assert isinstance(finding, Finding)
@@ -493,9 +538,9 @@ _KEPT_SEARCHES: Final = 8
 def open_view(path: str | os.PathLike[str], progress: Callable[[Progress], None] | None = None) -> View:
     """Open a recording: a trace, finished or still running, or a recording of another program.
 
-    A million calls without an index take some seconds; ``progress`` is called meanwhile.
+    A million calls without a saved index take some seconds, during which ``progress`` is called.
 
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.
     """
-    return View(open_trace(path), progress)
+    return View(GrowingTrace(path), progress)

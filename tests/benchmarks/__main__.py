@@ -17,11 +17,13 @@ from tests.benchmarks import (
     http,
     judge,
     offline,
+    page,
     replay,
     start,
     stdio,
     tui,
     view,
+    watched,
 )
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
@@ -34,6 +36,8 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "offline": offline.run,
     "replay": replay.run,
     "view": view.run,
+    "page": page.run,
+    "watched": watched.run,
     "tui": tui.run,
     "bounds": bounds.run,
     "compare": compare.run,

@@ -3,10 +3,13 @@
 import json
 from typing import Any, Final
 
+import pytest
+
 from mcpproxy.checks import STANDARD
-from mcpproxy.checks.server.listings import MAX_ITEMS, MAX_WALKS, ListState, listed
+from mcpproxy.checks.server.listings import MAX_ITEMS, MAX_WALKS, ListedItem, ListState, listed
 from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.message_judge import MessageJudge
+from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding, Frame, Sender
 
@@ -38,6 +41,54 @@ class Session:
     @property
     def tools(self) -> ListState:
         return listed(self.judge.history, "tools/list")
+
+
+REMOTE: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"a": {"$ref": "https://example.com/a.json"}},
+}
+UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "another document": (REMOTE, 'its $ref "https://example.com/a.json" cannot be followed'),
+    "an unknown dialect": ({"$schema": "our", "type": "object"}, 'its dialect "our" is unknown'),
+    "a cycle": ({"type": "object", "allOf": [{"$ref": "#"}]}, "its references form a cycle"),
+    "a large schema": ({"type": "object", "description": "x" * (1 << 17)}, "it is longer than 128 KiB"),
+    "a large number": (
+        {"type": "object", "maxProperties": 1 << 70},
+        "it has a lone surrogate, a number beyond 64 bits or hundreds of levels",
+    ),
+    "a reference that the dialect lacks": (
+        {"type": "object", "$recursiveRef": "#"},
+        "it has a $recursiveRef, or a subschema of another dialect",
+    ),
+    "many subschemas": (
+        {"type": "object", "properties": {str(number): {} for number in range(6000)}},
+        "it has more than 5000 subschemas or 100 levels of them",
+    ),
+    "an id beside references": (
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {"$id": "b"}}},
+        "it has references, and a subschema with its own $id",
+    ),
+    "a pattern that is no regular expression": (
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+        "the validator does not accept it",
+    ),
+    "an ordinary schema": ({"type": "object", "properties": {"a": {"type": "string"}}}, ""),
+    "a flaw that the list reports": ({**REMOTE, "required": "a"}, ""),
+}
+
+
+@pytest.mark.parametrize(("schema", "why"), UNUSABLE.values(), ids=UNUSABLE)
+def test_why_a_schema_cannot_be_used(schema: dict[str, Any], why: str) -> None:
+    tool = ListedItem({"name": "t", "inputSchema": schema}, 1, 0)
+    assert tool.obstacles(REVISION) == ((("inputSchema", why),) if why else ())
+
+
+def test_the_output_of_the_stateless_revision_may_be_any_value() -> None:
+    output: dict[str, Any] = {"type": "array", "items": {"$ref": "https://example.com/a.json"}}
+    tool = ListedItem({"name": "t", "inputSchema": REMOTE, "outputSchema": output}, 1, 0)
+    names = {revision: [name for name, _ in tool.obstacles(revision)] for revision in REVISIONS}
+    assert names["2025-03-26"] == names["2025-11-25"] == ["inputSchema"]
+    assert names["2026-07-28"] == ["inputSchema", "outputSchema"]
 
 
 def test_pages_make_a_whole_list() -> None:

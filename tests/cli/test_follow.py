@@ -112,6 +112,22 @@ def test_a_finding_that_comes_late_names_its_call(tmp_path: Path) -> None:
     session.close()
 
 
+def test_a_call_that_waits_says_how_far_it_is(tmp_path: Path) -> None:
+    session, page = Session(tmp_path / "t.jsonl", SITUATIONS["progress"]), Page()
+    with open_view(session.path) as view:
+        followed = FollowedSession(view, parse_filter(""), page)
+        session.record(8)
+        step(view, followed)
+        oslo, lima, _ = page.bottom
+        assert ", 1/2 mo" in oslo
+        assert "waiting for" in lima
+        assert "1/2" not in lima
+        session.record(1)
+        step(view, followed)
+        assert ", 2/2 mo" in page.bottom[0]
+    session.close()
+
+
 def test_in_a_pipe_a_long_call_is_printed_while_it_waits(
     crowded: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ def test_what_is_listed(mcpproxy: Mcpproxy, home: Path) -> None:
         "  files   files  wrapped",
         "",
         "Windsurf  ~/.codeium/windsurf/mcp_config.json",
-        "  sentry  https://mcp.sentry.dev  remote: reached over HTTP",
+        "  sentry  https://mcp.sentry.dev  remote, reached over HTTP",
         "",
         "Codex  ~/.codex/config.toml",
         "  key     x     not wrapped",

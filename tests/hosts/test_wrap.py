@@ -172,7 +172,22 @@ def test_the_user_may_name_the_command(mcpproxy: Mcpproxy, cursor: Path) -> None
 
 def test_a_debugged_server_is_wrapped_with_a_note(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".config/Code/User/mcp.json", '{"servers": {"a": {"command": "x", "dev": {}}}}')
-    assert "note: its debugger would attach to mcpproxy" in mcpproxy("wrap", "a").out
+    assert "note: VS Code debugs only what it starts as node or python" in mcpproxy("wrap", "a").out
+
+
+def test_a_server_in_a_sandbox_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
+    entries = {
+        "boxed": {"command": "x", "sandboxEnabled": True},
+        "free": {"command": "x", "sandboxEnabled": False, "dev": None},
+    }
+    path = write(home / ".config/Code/User/mcp.json", json.dumps({"servers": entries}))
+    assert "boxed is left alone: in a sandbox, where mcpproxy starts only" in refused(
+        mcpproxy, "wrap", "boxed"
+    )
+    done = mcpproxy("wrap", "--all", "--yes")
+    assert "note:" not in done.out
+    said = json.loads(path.read_text())["servers"]
+    assert (said["boxed"], said["free"]["command"]) == (entries["boxed"], OURS)
 
 
 # All servers
@@ -277,16 +292,41 @@ def test_a_folder_that_the_environment_names_may_be_anywhere(
     assert OURS in path.read_text()
 
 
+def test_a_file_that_is_moved_behind_a_link_is_still_known(
+    mcpproxy: Mcpproxy, cursor: Path, home: Path
+) -> None:
+    mcpproxy("wrap", "files")
+    target = home / "dotfiles.json"
+    cursor.rename(target)
+    cursor.symlink_to(target)
+    assert mcpproxy("hosts").out.count("files   files  wrapped by /opt/bin/mcpproxy") == 1
+    assert mcpproxy("unwrap", "files").code == 0
+    assert target.read_text() == FILES
+
+
+def test_a_server_that_is_named_twice_is_wrapped_once(mcpproxy: Mcpproxy, cursor: Path) -> None:
+    assert mcpproxy("wrap", "files", "files").code == 0
+    assert cursor.read_text() == WRAPPED
+    assert mcpproxy("unwrap", "files", "files").code == 0
+    assert cursor.read_text() == FILES
+
+
+def test_every_file_that_a_host_merges_is_looked_at(mcpproxy: Mcpproxy, home: Path) -> None:
+    text = '{"mcp": {"%s": {"type": "local", "command": ["x"]}}}'
+    one = write(home / ".config/opencode/opencode.json", text % "one")
+    two = write(home / ".config/opencode/opencode.jsonc", text % "two")
+    assert mcpproxy("wrap", "one", "two").code == 0
+    assert OURS in one.read_text()
+    assert OURS in two.read_text()
+
+
 # Remote servers
 
 
 def test_a_remote_server_is_pointed_at_a_proxy(mcpproxy: Mcpproxy, home: Path) -> None:
     path = write(home / ".cursor/mcp.json", REMOTE)
     done = mcpproxy("wrap", "sentry", "--http")
-    assert (
-        "mcpproxy http https://mcp.sentry.dev/mcp?x=1 --listen 127.0.0.1:8765 --label cursor.sentry"
-        in done.out
-    )
+    assert "mcpproxy http https://mcp.sentry.dev --listen 127.0.0.1:8765 --label cursor.sentry\n" in done.out
     assert path.read_text() == REMOTE.replace("https://mcp.sentry.dev", "http://127.0.0.1:8765")
     assert "needs mcpproxy http, listening at 127.0.0.1:8765" in mcpproxy("hosts").out
     mcpproxy("unwrap", "sentry")
@@ -302,6 +342,62 @@ def test_each_remote_server_has_an_address_of_its_own(mcpproxy: Mcpproxy, home: 
     assert "127.0.0.1:8766/mcp" in path.read_text()
     mcpproxy("unwrap", "--all")
     assert path.read_text() == text
+
+
+def test_the_path_of_a_remote_server_is_the_endpoint_of_the_proxy(mcpproxy: Mcpproxy, home: Path) -> None:
+    path = write(home / ".cursor/mcp.json", REMOTE.replace("/mcp?x=1", ":8443/v1/sse?key=${KEY}&b=1"))
+    done = mcpproxy("wrap", "sentry", "--http", "--listen", "127.0.0.1:9000")
+    assert (
+        "mcpproxy http https://mcp.sentry.dev:8443 --listen 127.0.0.1:9000 --label cursor.sentry "
+        "--endpoint /v1/sse\n" in done.out
+    )
+    assert '"http://127.0.0.1:9000/v1/sse?key=${KEY}&b=1"' in path.read_text()
+
+
+def test_a_wrap_anew_keeps_the_address_of_the_proxy(mcpproxy: Mcpproxy, home: Path) -> None:
+    path = write(home / ".cursor/mcp.json", REMOTE)
+    mcpproxy("wrap", "sentry", "--http")
+    path.write_text(REMOTE)
+    mcpproxy("wrap", "sentry", "--http")
+    assert "http://127.0.0.1:8765/mcp?x=1" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "${URL}",
+        "https://${HOST}/mcp",
+        "https://h/${PATH}",
+        "https://me:secret@h/mcp",
+        "http://[::1/mcp",
+        "ws://h/",
+    ],
+)
+def test_a_remote_server_at_an_address_that_is_not_known(mcpproxy: Mcpproxy, home: Path, url: str) -> None:
+    write(home / ".cursor/mcp.json", json.dumps({"mcpServers": {"a": {"url": url}}}))
+    assert "remote, reached over HTTP" in mcpproxy("hosts").out
+    assert refused(mcpproxy, "wrap", "a", "--http") == (
+        "~/.cursor/mcp.json: a is left alone: remote, at a URL with variables or a user in it; "
+        "mcpproxy hosts lists what can be wrapped"
+    )
+    assert mcpproxy("wrap", "--all", "--http", "--yes").err == (
+        "mcpproxy: nothing to wrap; mcpproxy hosts lists what there is\n"
+    )
+
+
+@pytest.mark.parametrize("listen", ["8765", "bad:listen:1", "127.0.0.1:99999", "127.0.0.1:0"])
+def test_an_address_to_listen_at_that_cannot_be_right(mcpproxy: Mcpproxy, home: Path, listen: str) -> None:
+    write(home / ".cursor/mcp.json", REMOTE)
+    assert "--listen" in refused(mcpproxy, "wrap", "sentry", "--http", "--listen", listen)
+
+
+def test_an_address_to_listen_at_that_another_server_has(mcpproxy: Mcpproxy, home: Path) -> None:
+    write(home / ".cursor/mcp.json", REMOTE)
+    write(home / ".kimi/mcp.json", REMOTE.replace("sentry", "other"))
+    mcpproxy("wrap", "sentry", "--http")
+    assert refused(mcpproxy, "wrap", "other", "--http", "--listen", "127.0.0.1:8765") == (
+        "127.0.0.1:8765: the address of sentry; choose another with --listen"
+    )
 
 
 # Any other file
@@ -435,7 +531,7 @@ def test_a_file_that_its_host_has_locked(
 def test_a_remote_server(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".cursor/mcp.json", REMOTE)
     assert refused(mcpproxy, "wrap", "sentry") == (
-        "~/.cursor/mcp.json: sentry is remote: reached over HTTP; "
+        "~/.cursor/mcp.json: sentry is left alone: remote, reached over HTTP; "
         "with --http it can be pointed at mcpproxy http"
     )
 
@@ -444,7 +540,7 @@ def test_an_entry_that_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
     manifest = {"name": "notes", "server": {"type": "node", "mcp_config": {"command": "node", "args": ["x"]}}}
     path = home / ".config/Claude/Claude Extensions/ada.notes/manifest.json"
     write(path, json.dumps(manifest))
-    assert "notes is part of an extension, which Claude Desktop signs and updates" in refused(
+    assert "notes is left alone: part of an extension, which Claude Desktop signs and updates" in refused(
         mcpproxy, "wrap", "notes"
     )
 
@@ -458,6 +554,7 @@ def test_an_entry_that_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
         ("wrap files --file x.json", "x.json: no such file; a host makes its own file; mcpproxy makes none"),
         ("wrap files --key a", "wrap: --key needs --file; see mcpproxy wrap --help"),
         ("wrap files --project x", "x: no such folder; nothing was written"),
+        ("wrap files --command rm", "wrap: --command rm does not start mcpproxy; for example --command 'uvx"),
         ("wrap files --listen h:1", "wrap: --listen is for one server; use it with --http and"),
         ("unwrap", "unwrap: no server was named; name a server, or say --all; mcpproxy hosts lists them"),
     ],

@@ -123,7 +123,7 @@ class Session:
         to_proxy, to_client = os.pipe(), os.pipe()
         log = str(self.folder / "server")
         server = [*PYTHON, PEERS, "duplex", str(case.seed + 1), log, case.pace]
-        self._proxy("run", "--grace", "2", "--", *server, stdin=to_proxy[0], stdout=to_client[1])
+        self._proxy("run", "--grace", "8", "--", *server, stdin=to_proxy[0], stdout=to_client[1])
         arguments = ("duplex", str(case.seed), str(self.folder / "client"), case.pace)
         self._peer("client", *arguments, stdin=to_client[0], stdout=to_proxy[1])
         for fd in (*to_proxy, *to_client):

@@ -6,8 +6,8 @@ from mcpproxy.protocol.revisions import (
     REVISIONS,
     STATEFUL,
     STATELESS,
-    is_one_or_stateless,
     is_published,
+    is_shape_known,
     is_stateless,
     since,
     span,
@@ -35,7 +35,7 @@ def test_each_revision_belongs_to_one_era() -> None:
 )
 def test_candidates_are_of_an_era(candidates: tuple[str, ...], stateless: bool, judged: bool) -> None:
     assert is_stateless(candidates) == stateless
-    assert is_one_or_stateless(candidates) == judged
+    assert is_shape_known(candidates) == judged
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,26 @@ def test_the_same_server_is_the_same(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "5 same, 0 changed, 0 missing, 0 new\n", "")
 
 
+def test_only_calls_that_pass_a_filter_are_played(tmp_path: Path) -> None:
+    path = record(tmp_path, PLAIN)
+    done = replay(path, "--filter", "tool:fail", "--", *SERVER, "renamed", "failing")
+    assert done.returncode == 1
+    changed, why, summary = done.stdout.splitlines()
+    assert changed == 'changed  tools/call "fail" (frame 8)'
+    assert why.endswith('is an error (-32603 "boom"), was a result')
+    assert summary == "1 same, 1 changed, 0 missing, 0 new"
+    assert done.stderr == f"mcpproxy: {path}: trimmed to frames 1-3,8-9 of 11\n"
+
+
+def test_a_part_never_replaces_the_whole(tmp_path: Path) -> None:
+    path = record(tmp_path, PLAIN)
+    before = path.read_bytes()
+    done = replay(path, "--filter", "tool:fail", "--update", "--", *SERVER)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mcpproxy: --filter: is not for --update, which replaces all")
+    assert path.read_bytes() == before
+
+
 CHANGED: Final = (
     "changed  tools/list (frame 4)",
     '           tool "add" is gone',

@@ -72,6 +72,26 @@ def test_a_miss_is_told_and_the_exit_code_is_1(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
+def test_only_calls_that_pass_a_filter_are_replayed(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.jsonl", SESSION)
+    done = replay(path, [*LIVE[:2], call("x", "a"), call("y", "b")], "--filter", "tool:b")
+    hello, miss, answer = (json.loads(line) for line in done.stdout.splitlines())
+    assert hello == HELLO[1][1]
+    assert miss["error"]["message"] == 'not in the recording: tools/call "a" (id "x")'
+    assert answer == text("y", "B")
+    note, *_ = done.stderr.decode().splitlines()
+    assert note == f"mcpproxy: {path}: trimmed to frames 1-3,10-11 of 11"
+
+
+def test_a_filter_that_no_call_passes_is_refused(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.jsonl", SESSION)
+    done = replay(path, LIVE, "--filter", "tool:c")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == (
+        f"mcpproxy: {path}: no call passes tool:c; mcpproxy show has all of its calls\n"
+    )
+
+
 def test_what_a_cut_recording_lacks_is_said_and_the_rest_replayed(tmp_path: Path) -> None:
     path = trace(tmp_path / "t.jsonl", SESSION[:4], is_cut=True)
     done = replay(path, [*LIVE[:3], call(10, "a")])

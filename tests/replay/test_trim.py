@@ -58,17 +58,21 @@ BUSY = (
 )
 
 
-@pytest.mark.parametrize(
-    ("asked", "kept"),
-    [
-        (("--around", "10"), [1, 2, 3, 4, 6, 8, 9, 10]),
-        (("--around", "9"), [1, 2, 3, 8, 9]),
-        (("--frames", "12"), [1, 2, 3, 12, 13]),
-        (("--frames", "13-900,1"), [1, 2, 3, 12, 13]),
-        (("--frames", "-3"), [1, 2, 3]),
-    ],
-    ids=["an answer", "an answer of the client", "a request", "several", "the beginning"],
-)
+KEPT = {
+    "an answer": (("--around", "10"), [1, 2, 3, 4, 6, 8, 9, 10]),
+    "an answer of the client": (("--around", "9"), [1, 2, 3, 8, 9]),
+    "a request": (("--frames", "12"), [1, 2, 3, 12, 13]),
+    "several": (("--frames", "13-900,1"), [1, 2, 3, 12, 13]),
+    "the beginning": (("--frames", "-3"), [1, 2, 3]),
+    "a tool": (("--filter", "tool:c"), [1, 2, 3, 12, 13]),
+    "two tools": (("--filter", "tool:a,c"), [1, 2, 3, 4, 6, 8, 9, 10, 12, 13]),
+    "a finding": (("--filter", "rule:TOOL-001"), [1, 2, 3, 5, 7, 8, 9, 11]),
+    "calls of the server": (("--filter", "from:server"), [1, 2, 3, 8, 9]),
+    "every call": (("--filter", ""), list(range(1, 14))),
+}
+
+
+@pytest.mark.parametrize(("asked", "kept"), KEPT.values(), ids=KEPT)
 def test_with_a_frame_goes_what_belongs_to_it(
     mcpproxy: Mcpproxy, tmp_path: Path, asked: tuple[str, ...], kept: list[int]
 ) -> None:
@@ -168,7 +172,10 @@ REFUSED = {
     "no such frame": (("--around", "99"), "it has none of these frames; it has 1 to 5"),
     "not a number": (("--frames", "a-b"), "are not frame numbers"),
     "backwards": (("--frames", "9-3"), "ends before it begins"),
-    "nothing named": ((), "one of the arguments --frames --around is required"),
+    "nothing named": ((), "one of the arguments --frames --around --filter is required"),
+    "a filter that nothing passes": (("--filter", "tool:x"), "no call passes tool:x; mcpproxy show has all"),
+    "no filter": (("--filter", "stauts:ok"), "filter, column 1: there is no stauts:; do you mean status:?"),
+    "a filter and a frame": (("--filter", "tool:x", "--around", "1"), "not allowed with"),
     "both": (("--frames", "1", "--around", "1"), "not allowed with"),
     "a number without end": (("--frames", "9" * 30), "are not frame numbers"),
 }

@@ -262,6 +262,22 @@ def test_a_recording_that_goes_on_is_followed(tmp_path: Path, monkeypatch: pytes
     sit(scene)
 
 
+def test_a_call_that_waits_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = SITUATIONS["progress"]
+    path = tmp_path / "session.jsonl"
+    write(path, records[:9])
+    monkeypatch.setattr(Trace, "is_recording", property(lambda _: True))
+
+    async def scene() -> None:
+        async with sitting(path) as person:
+            await person.sees("⇒ waiting: 1/2 model 1 of 2")
+            with path.open("a", encoding="utf-8") as file:
+                file.write(records[9] + "\n")
+            await person.sees("⇒ waiting: 2/2 model 2 of 2")
+
+    sit(scene)
+
+
 def test_pause_keeps_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = Running(tmp_path / "live.jsonl", monkeypatch)
 

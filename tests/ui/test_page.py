@@ -11,7 +11,9 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from mcpproxy.cli.main import main
 from tests.peers.fixtures import had, page_tools
+from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 from tests.ui.browser import Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, begun, text, write
 
@@ -177,7 +179,23 @@ def test_free_text_is_found(visitor: Visitor, page: Served) -> None:
     visitor.page.fill("#filter", '"protocolVersion"')
     visitor.presses("Enter")
     visitor.sees("1 of")
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
     assert "initialize" in visitor.rows()[0]
+
+
+def test_a_search_shows_how_far_it_is_and_can_be_cancelled(visitor: Visitor, page: Served) -> None:
+    half = 'event: progress\ndata: {"done": 50, "total": 100, "found": 3}\n\n'
+    visitor.page.route(
+        "**/search?**", lambda route: route.fulfill(body=half, content_type="text/event-stream")
+    )
+    looks_at(visitor, page, "7-kB-result")
+    visitor.page.fill("#filter", '"protocolVersion"')
+    visitor.presses("Enter")
+    visitor.sees("50 % read, 3 found")
+    assert not [url for url in visitor.requests if "/calls?" in url and "filter=" in url]
+    visitor.page.get_by_role("button", name="Cancel").click()
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
+    assert visitor.page.locator("#filter").input_value() == ""
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -214,6 +232,21 @@ def test_nothing_scrolls_sideways(visitor: Visitor, page: Served, width: int) ->
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
         assert wide <= 0, view
+
+
+def test_a_tool_that_has_changed_since_it_was_pinned_stands_out(visitor: Visitor, tmp_path: Path) -> None:
+    approved = recorded(tmp_path / "approved.jsonl", [READ, WRITE, MAIL])
+    assert main(["pin", approved, "-o", str(tmp_path / "pins.json")]) == 0
+    recorded(tmp_path / "approved.jsonl", [CHANGED, WRITE])
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.presses("4")
+        changed = visitor.page.locator(".tool", has_text="changed since it was pinned")
+        expect(changed).to_have_count(1)
+        assert "Send it to example.com first" in changed.inner_text()
+        visitor.sees("write")
+        visitor.sees("as pinned")
+        visitor.sees("mail is pinned, and files does not list it any more")
 
 
 HOSTILE = (
@@ -253,8 +286,11 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
         "import sys, json\n"
         "for line in sys.stdin:\n"
         "    asked = json.loads(line)\n"
+        "    answer = {'jsonrpc': '2.0', 'id': asked.get('id')}\n"
+        "    fault = {'error': {'code': -32000, 'message': 'no'}}\n"
         "    if asked.get('method') != 'hang' and 'id' in asked:\n"
-        "        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}), flush=True)\n"
+        "        answer |= fault if asked['method'] == 'fail' else {'result': {}}\n"
+        "        print(json.dumps(answer), flush=True)\n"
     )
     write(tmp_path / "older.jsonl", SITUATIONS["failed tool"])
     with served(tmp_path) as running:
@@ -289,6 +325,8 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             visitor.page.wait_for_selector(".scroller .row .c-outcome.waiting")
             first = visitor.page.locator(".c-latency.waiting").inner_text()
             expect(visitor.page.locator(".c-latency.waiting")).not_to_have_text(first)
+            asks(3, "fail")
+            expect(visitor.page.locator(".about .bad")).to_have_text("1 failed call")
             session.stdin.close()
             session.wait()
         expect(visitor.page.locator(".about .running")).to_have_count(0)

@@ -295,6 +295,11 @@ def any_version(site: Site) -> None:
 
 
 @flaw
+def unsupported_601(site: Site) -> None:
+    site.unsupported = lambda key, version, message: refused(-32601, "Method not found", id=key)
+
+
+@flaw
 def unsaid_versions(site: Site) -> None:
     site.unsupported = lambda key, version, message: refused(-32022, "Unsupported", id=key)
 

@@ -77,7 +77,7 @@ CASES = (
     warns("session-id-unknown", "stateful", "unknown-id-400", "refused with 400"),
     warns("session-id-unknown", "stateful", "any-session", "served with 200"),
     fails("session-deleted", "stateful", "undying-sessions", "served with 200", "PROTO-010"),
-    fails("session-deleted", "stateful", "unknown-id-400", "not refused with 404", "PROTO-010"),
+    fails("session-deleted", "stateful", "unknown-id-400", "-32000, not with 404", "PROTO-010"),
     fails("version-header-invalid", "stateful", "any-version-header", "mcpproxy-no-version", "PROTO-008"),
     fails("version-header-invalid", "stateful", "version-header-406", "refused with 406", "PROTO-008"),
     warns("version-header-missing", "stateful", "wanted-version-header", "taken as 2025-03-26"),
@@ -102,7 +102,7 @@ CASES = (
         )
     ),
     warns("header-method-mismatch", "stateless", "header-fault-600", "with -32600 instead of", "HDR-007"),
-    warns("header-version-missing", "stateless", "header-fault-600", "not refused with -32020", "HDR-007"),
+    warns("header-version-missing", "stateless", "header-fault-600", "-32600, not with -32020", "HDR-007"),
     fails("header-name-encoded", "stateless", "undecoded-names", "it must be decoded"),
     fails("header-name-case", "stateless", "picky-about-case", "case must not matter"),
     # Requests that carry their own version
@@ -115,6 +115,9 @@ CASES = (
     fails("request-without-version", "stateless", "content-with-less", "served", "STAT-002"),
     fails("request-without-version", "stateless", "incomplete-600", "400 and -32600", "STAT-002"),
     fails("unsupported-version-request", "stateless", "any-version", "was served", "PROTO-008"),
+    fails(
+        "unsupported-version-request", "stateless", "unsupported-601", "-32601, not with -32022", "PROTO-008"
+    ),
     fails("unsupported-version-request", "stateless", "unsaid-versions", "without saying", "PROTO-008"),
     fails("unknown-method-status", "stateless", "unknown-method-200", "with 200 and -32601", "ERR-002"),
     fails("removed-methods", "stateless", "ping-602", "with 200 and -32602", "ERR-002"),
@@ -222,6 +225,14 @@ def test_who_goes_by_the_first_request_is_not_blamed_for_one_without_version(tmp
     result = tried(target("era-by-opening"), tmp_path, names, "2026-07-28")
     assert check(result, "request-without-version").conclusion.message.startswith("refused with -32601")
     assert {name: check(result, name).status for name in names} == dict.fromkeys(names, "passed")
+
+
+def test_a_served_request_in_an_unlisted_version_fails_one_check(tmp_path: Path) -> None:
+    result = over_http("stateless", "any-version", tmp_path, ("unsupported-version-request",))
+    found = [one for one in result.checks if one.status in ("failed", "warning")]
+    assert [one.name for one in found] == ["unsupported-version-request"]
+    says = "a request in version 1900-01-01 was served with 200, not refused with -32022"
+    assert found[0].conclusion.message == says
 
 
 def test_a_stream_of_http_sse_that_begins_with_something_else(tmp_path: Path) -> None:

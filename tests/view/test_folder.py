@@ -67,9 +67,9 @@ def test_a_cut_and_a_running_recording(tmp_path: Path) -> None:
 
 def test_a_recording_whose_recorder_has_not_begun_is_starting(tmp_path: Path) -> None:
     path = str(tmp_path / "s.jsonl")
-    now_ns = time.monotonic_ns()
     members = {"transport": '"stdio"', "command": '["python","weather.py"]'}
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as relay:
+        now_ns = time.monotonic_ns()  # a relay is older than its recording
         start = json.loads(start_payload("weather", now_ns, members)) | {"pid": relay.pid}
         made = journal.Journal(path, json.dumps(start).encode(), now_ns)
         (entry,) = recordings(str(tmp_path))

@@ -330,6 +330,17 @@ def test_a_huge_answer_is_shown_by_its_beginning(tmp_path: Path) -> None:
         assert {len(first.result), len(second.result)} == {240}
 
 
+def test_a_batch_belongs_to_each_of_its_calls(tmp_path: Path) -> None:
+    session = begun()
+    calls = [{"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": forecast(city)}
+             for id, city in ((2, "Oslo"), (3, "Lima"))]  # fmt: skip
+    session.says(C, calls, 100)
+    session.says(S, [{"jsonrpc": "2.0", "id": id, "result": text("fog")} for id in (2, 3)], 110)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert [view.frames_of(f"call:{number}") for number in (4, 5)] == [[6, 7], [6, 7]]
+        assert 6 not in view.frames_of("call:..3")
+
+
 def test_a_huge_name_is_shortened(tmp_path: Path) -> None:
     session = begun()
     session.notifies("z" * 1_000_000, ms=100)

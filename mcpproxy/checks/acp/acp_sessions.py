@@ -27,7 +27,7 @@ CROSSING_NS: Final = 1_000_000_000
 """An answer this soon after session/cancel may have been sent before the agent read the notification."""
 
 BUSY_NS: Final = 5_000_000_000
-"""For this long after session/cancel, a busy agent may not have read the notification."""
+"""For this long after session/cancel, an agent that answers nothing may not have read the notification."""
 
 REQUEST_CANCELLED: Final = -32800
 
@@ -50,8 +50,8 @@ class Sessions:
 
     ``forgot_some`` is set once a session was dropped from ``open``: from then on an unknown id is not
     reported. ``initialize_failed`` is set if the latest initialize was answered with an error.
-    ``sent_too_early`` is set once the client sent a session request before the handshake was complete,
-    because that is reported only once.
+    ``sent_too_early`` is set once the client sent a session request before the handshake was complete: only
+    the first such request is reported.
     """
 
     open: dict[str, AcpSession] = field(default_factory=dict[str, AcpSession])
@@ -98,7 +98,7 @@ def early_message(context: MessageContext[Request | Notification], history: Hist
 
 
 def remember_early_request(context: MessageContext, history: History) -> None:
-    """Record that ``early_message`` has reported a request, because it reports only once."""
+    """Record that ``early_message`` has reported a request, so that later requests are not reported."""
     message = context.message
     is_session_request = isinstance(message, Request) and message.method.startswith("session/")
     if is_session_request and context.sender == CLIENT and history.negotiated is None:

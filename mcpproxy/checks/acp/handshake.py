@@ -138,16 +138,16 @@ def undeclared_transport(context: MessageContext[Request], history: History) -> 
             continue
         reported.add(transport)
         name = member(server, "name")
-        requirement, reason = fault
+        broken_rule, reason = fault
         transport_label = transport if transport == "stdio" else shortened(transport.upper())
         server_label = f"MCP server {shown(name)}" if isinstance(name, str) else "an MCP server"
         yield Violation(
-            *requirement,
+            *broken_rule,
             f"client gave the agent {server_label} over {transport_label}, {reason}",
             pointer=f"{context.at}/params/mcpServers/{index}",
             related=_initialize_seq(history),
-            # A later protocol may define an unknown transport, but SSE was removed.
-            at_most="warning" if requirement == _UNKNOWN_TRANSPORT and transport != "sse" else None,
+            # A warning only, because a later version may define an unknown transport. SSE was removed.
+            at_most="warning" if broken_rule == _UNKNOWN_TRANSPORT and transport != "sse" else None,
             data={
                 "requestedTransport": transport,
                 "serverName": name,

@@ -131,9 +131,9 @@ def unserved_capability(context: MessageContext[ErrorResponse], history: History
         or history.server_capabilities is None
     ):
         return
-    path = request.method.partition("/")[0]
-    if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, path):
-        problem = f"server declared {path}, but does not know {request.method}"
+    feature = request.method.partition("/")[0]
+    if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, feature):
+        problem = f"server declared {feature}, but does not know {request.method}"
         yield Violation(
             "PROTO-009",
             "R-046",
@@ -165,8 +165,8 @@ def _first_unmet(
 ) -> Need | None:
     """Return the first undeclared capability that a message needs.
 
-    Only the first is reported, because a missing capability also lacks its parts. The result is ``None`` if
-    nothing is undeclared, or if the declarations are not known yet.
+    Only the first is reported, because the others are mostly parts of it (``resources.subscribe`` of
+    ``resources``). The result is ``None`` if nothing is undeclared, or if the declarations are not known yet.
     """
     unmet = history.unmet_needs.get((sender, method))
     if not unmet or history.has_gap or context.candidates != (history.negotiated,):

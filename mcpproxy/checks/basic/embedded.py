@@ -29,7 +29,7 @@ REPLY_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/u
 """Requests that may contain input responses."""
 
 ASKED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
-"""For a method with input responses: the method whose result asked for the input, if it is another one."""
+"""For a method with input responses: the method whose result asked for the input, if the two differ."""
 
 INPUT_REQUESTS: Final = ("inputRequests",)
 """The member of a result that contains input requests."""
@@ -81,8 +81,9 @@ class Reply:
 class InputResult:
     """A result of the server with input requests.
 
-    ``request`` is the request that it answered, and ``asks`` are the input requests by key. ``state`` is its
-    ``requestState``, which the retried request repeats. ``caller`` is ``History.caller`` of the client.
+    ``request`` is the request that the result answered, and ``asks`` are the input requests by key. ``state``
+    is the ``requestState`` of the result, which the retried request repeats. ``caller`` is ``History.caller``
+    of the client.
     """
 
     request: SentRequest

@@ -125,7 +125,7 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
     sender, revision = context.sender, history.negotiated
     if revision is None:
         if not any(_opens_batching_session(item) for item in batch.items):
-            # Whatever revision is negotiated later: batches are only allowed after the negotiation.
+            # No revision allows a batch before it is negotiated.
             problem = f"{sender} sent a JSON array before a revision with batches was negotiated"
             yield Violation(
                 "RPC-017", "R-019", problem, pointer="", candidates=since("2025-06-18"), at_most="warning"

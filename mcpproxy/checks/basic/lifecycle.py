@@ -30,14 +30,14 @@ from mcpproxy.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""How long before the end initialize must have been sent, so that its missing answer is reported."""
+"""A missing answer is reported if initialize was sent at least this long before the end."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
     """Return what this message means for the handshake; ``None`` if it has no part in it.
 
-    A stateless request has no part in it. Neither has any other request (but initialize and ping) while all
-    earlier requests of the connection were stateless, because it may be a faulty stateless request.
+    A stateless request has no part in it. While all earlier requests of the connection were stateless, a
+    request other than initialize and ping has none either, because it may be a faulty stateless request.
     """
     message, sender = context.message, context.sender
     if isinstance(message, Request):
@@ -51,11 +51,11 @@ def input_of(context: MessageContext, history: History) -> Input | None:
             return None
         return Input.CLIENT_REQUEST if sender == "client" else Input.SERVER_REQUEST
     if isinstance(message, Notification):
-        opens = message.method == "notifications/initialized" and sender == "client"
-        return Input.INITIALIZED if opens else None
+        is_initialized = message.method == "notifications/initialized" and sender == "client"
+        return Input.INITIALIZED if is_initialized else None
     if context.answers is None or context.answers is not history.initialize:
         return None
-    # An answer with both a result and an error counts as a result, because the client may go on from it.
+    # An answer with both a result and an error counts as a result, because the client may use the result.
     is_refusal = isinstance(message, ErrorResponse) and "result" not in message.value
     return Input.INITIALIZE_ERROR if is_refusal else Input.INITIALIZE_RESULT
 
@@ -236,7 +236,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if history.has_gap or not history.server.fully_read or event.ending in ("cut", "not started"):
         return
     if request.seq < history.client.refused_seq:
-        return  # An error without an id may be its answer.
+        return  # A later error without an id may be the answer to initialize.
     if history.over_http:
         return  # `transports.http` and `transports.streams` judge the exchange of initialize.
     if ending := history.unprovoked_end(event):
@@ -246,7 +246,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     client_ns, server_ns = history.client.closed_ns, history.server.closed_ns  # when each closed its stream
     has_failed = event.ending == "signalled" or event.exit_code != 0
     if has_failed and (client_ns is None or (server_ns is not None and server_ns < client_ns)):
-        return  # The server exited before it could answer. Its exit status says more than this rule.
+        return  # The server failed before the client closed the stream. The exit status says that already.
     waited_until_ns = event.observed_at_ns if client_ns is None else client_ns
     waited_ns = waited_until_ns - request.sent_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:

@@ -45,7 +45,7 @@ They are accepted in every revision: a client may use newer keys before it knows
 """
 
 MAX_CACHED_LENGTH: Final = 256
-"""The maximum length of a key, in characters, whose result is cached."""
+"""Longer keys, in characters, are checked without the cache, so that it stays small."""
 
 RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
 """The labels that reserve the prefix of a key for MCP (see ``is_reserved``)."""

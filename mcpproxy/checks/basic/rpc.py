@@ -158,10 +158,10 @@ def _missing_response_id(
     message = context.message
     asker = history.side(other(context.sender))
     pointer = context.at + "/id" if "id" in message.value else context.at
-    id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
+    fault = "a null id" if message.value.get("id", ABSENT) is None else "no id"
     if "id" in message.value and message.value["id"] is not None:
         if history.has_gap or not asker.fully_read:
-            return  # It may answer a request that has the same unusable id, and that could not be read.
+            return  # The response may answer an unreadable request that has the same unusable id.
         yield Violation(
             "PROTO-007",
             "R-008",
@@ -170,23 +170,23 @@ def _missing_response_id(
         )
         return
     if history.has_gap or not asker.fully_read or history.over_http:
-        # It may answer a message that could not be read. Over HTTP, the rules of HTTP judge it, because the
-        # exchange shows which request it answers.
+        # The response may answer a message that could not be read. Over HTTP, the rules of HTTP judge the
+        # response, because its exchange shows the request.
         return
     if asker.notified_seq and not asker.pending:
         seq = asker.notified_seq
-        problem = f"{context.sender} answered the notification in frame {seq} (a response with {id_is})"
+        problem = f"{context.sender} answered the notification in frame {seq} (a response with {fault})"
         yield Violation("RPC-015", "R-017", problem, pointer=pointer, related=(seq,))
     elif isinstance(message, Response):
         yield Violation(
             "PROTO-007",
             "R-008",
-            f"{context.sender} sent a result with {id_is}; it answers no request",
+            f"{context.sender} sent a result with {fault}; it answers no request",
             pointer=pointer,
         )
     elif asker.pending:
         problem = (
-            f"{context.sender} sent an error with {id_is}, although every request so far had a readable id"
+            f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
         )
         has_null_id = "id" in message.value
         yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if has_null_id else None)
@@ -325,7 +325,10 @@ def _unknown_notification(
 
 
 def _may_be_extension(context: MessageContext[Request | Notification], history: History) -> bool:
-    """Whether an extension may define this method: a known extension, or one that a peer declares."""
+    """Whether an extension may define this method: a known extension, or any extension that a peer declares.
+
+    Known extensions count only where requests are stateless.
+    """
     message = context.message
     capability_sets = [history.client_capabilities, history.server_capabilities]
     if history.stateless_seq is not None or context.stateless or history.stateless_memories is not None:

@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ASKS, MISSHAPEN, Check, RuleFamily
 from mcpproxy.checks.stateless.rounds import SUPPORTED
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
-from mcpproxy.protocol.revisions import is_one_or_stateless
+from mcpproxy.protocol.revisions import is_shape_known
 from mcpproxy.protocol.shapes.lookup import Part, ShapeViolation, violations
 from mcpproxy.protocol.wording import with_article
 from mcpproxy.session.history import History
@@ -110,7 +110,7 @@ def message_shape(context: MessageContext, history: History) -> Iterable[Violati
     PROM-001, PROM-002, COMP-002, DISC-002, MRTR-002, MRTR-003, MRTR-008, PROTO-001).
     """
     message = context.message
-    if not is_one_or_stateless(context.candidates):
+    if not is_shape_known(context.candidates):
         return ()
     if isinstance(message, Request | Notification):
         return _check_shape(context, message.method, "params", message.params)

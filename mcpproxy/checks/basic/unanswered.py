@@ -12,12 +12,13 @@ from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest
 
 _PROBE: Final = "server/discover"
+"""The request with which a client finds out (*probes*) whether a server has a stateless revision."""
 
 MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
 """Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
-"""How long before the end a request must have been sent, so that its missing answer is reported."""
+"""A missing answer is reported if its request was sent at least this long before the end."""
 
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -30,6 +31,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         if not history.side(responder).fully_read:
             continue
         for request in side.pending.values():
+            # An error without an id (``refused_seq``) may have answered any request before it.
             if side.refused_seq < request.seq < side.last_answered_seq and _is_overdue(request, event):
                 rule = ("LIFE-004", "R-040") if request.method == "ping" else ("RPC-008", "R-010")
                 if request.cancelled or request.method in MAY_STAY_UNANSWERED:
@@ -79,7 +81,8 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
             related=tuple(request.seq for request in others),
             blame="server",
             frame=first.seq,
-            # A server of the older era need not answer a probe; that it exits is worth knowing.
+            # A server that only knows revisions with a handshake need not answer a probe. If it exits
+            # instead, that is worth an info.
             at_most="info" if all(request.method == _PROBE for request in unanswered_requests) else None,
             candidates=first.candidates,
         )

@@ -71,7 +71,7 @@ def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iter
         if keywords and isinstance(schema.get("type"), str) and schema["type"] != "object":
             schema_text = f"a schema that has {keywords[0]}, which forms do not allow"
             problem = f"server asked for {shown(name)} with {schema_text}"
-            # The schema allows any member; the specification page says which are not allowed.
+            # A warning only: the schema allows any member, and only the text forbids these keywords.
             yield Violation(
                 "ELIC-002", "R-181", problem, pointer=pointer + token(keywords[0]), at_most="warning"
             )
@@ -152,8 +152,9 @@ def _unfit_content(reply: Reply, context: MessageContext, history: History) -> I
     if member(ask.params, "mode") == "url":
         return
     for misfit in misfits(content, member(ask.params, "requestedSchema"), context.candidates[0]):
-        place = shortened(misfit.pointer.lstrip("/")) or "it"
-        problem = f"client sent the content of a form in which {place} {misfit.what}"
+        field_path = shortened(misfit.pointer.lstrip("/")) or "it"
+        problem = f"client sent the content of a form in which {field_path} {misfit.what}"
+        # An info only for a wrong format, because JSON Schema lets a validator ignore formats.
         at_most: Severity | None = "info" if misfit.annotated else None
         yield Violation(
             "ELIC-007",
@@ -249,7 +250,7 @@ def _parsed(url: str) -> "SplitResult | None":
     """Return the parts of ``url``, or ``None`` if it is not an absolute URL."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
         return None
-    from urllib.parse import urlsplit  # imported here because it takes 3 ms, which most sessions do not need
+    from urllib.parse import urlsplit  # imported here: it takes 3 ms, and few sessions need it
 
     try:
         parts = urlsplit(url)
@@ -289,7 +290,7 @@ def remember_error(context: MessageContext[ErrorResponse], history: History) -> 
 
 
 def _remember_id(params: "JSON | Absent", context: MessageContext, history: History) -> None:
-    """Record the URL of an elicitation, unless its id is already known; forget the oldest id if need be."""
+    """Record the URL of an elicitation, unless its id is already known; too many ids drop the oldest one."""
     id, elicitations = member(params, "elicitationId"), history.of(Elicitations)
     if isinstance(id, str) and id not in elicitations.started:
         elicitations.started[id] = (member(params, "url"), context.seq)

@@ -25,7 +25,7 @@ class Roots:
 
     ``asked_seq`` is the frame of the latest roots/list, ``answered_seq`` the frame of its result.
     ``announced_seq`` is the frame of the latest notifications/roots/list_changed. If two results differ and
-    no notification about the change has come yet, ``unannounced`` is the frames of the two results.
+    no notification about the change has come yet, ``unannounced`` has the frames of both results.
     """
 
     uris: frozenset[str] | None = None
@@ -74,7 +74,7 @@ def remember_list(context: MessageContext[Response], history: History) -> None:
         return
     roots, uris = history.of(Roots), frozenset(uri for uri in _uris(message.result) if isinstance(uri, str))
     changed = roots.uris is not None and uris != roots.uris
-    # A notification that came after the latest roots/list may be about the roots that its result lists.
+    # A notification that came after the previous roots/list may announce the change that this result shows.
     is_announced = roots.announced_seq > roots.asked_seq
     promises_notification = member(history.client_capabilities, "roots", "listChanged") is True
     if changed and promises_notification and not is_announced and not history.may_lack_messages:

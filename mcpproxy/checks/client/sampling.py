@@ -146,7 +146,7 @@ def _tool_choice(reply: Reply, context: MessageContext, history: History) -> Ite
 
 
 def _disobeyed(reply: Reply, ask: Ask, tool_uses: list[JSONObject], reason: JSON) -> Iterator[Violation]:
-    """Report tool uses that the request did not allow, or that it required and are missing (SAMP-005)."""
+    """Report tool uses that the request did not allow, and a required tool use that is missing (SAMP-005)."""
     mode = member(ask.params, "toolChoice", "mode")
     offered_names = [member(tool, "name") for tool in _list(member(ask.params, "tools"))]
     unknown_names = [name for name in (block.get("name") for block in tool_uses) if name not in offered_names]

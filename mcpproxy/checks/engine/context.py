@@ -69,7 +69,7 @@ class MessageContext(Generic[M_co]):
     - ``method`` is the method of the message, or of the request that it answers.
     - ``contents`` are the params or the result.
     - ``known`` are the facts about the message (see ``checks.engine.rows``).
-    - ``weight`` is about how many bytes it takes to remember the message.
+    - ``weight`` is the approximate number of bytes that it takes to remember the message.
     - ``page`` caches the result of ``listings.page``, so that checks and state updates use the same one.
     """
 

@@ -32,7 +32,7 @@ from mcpproxy.checks.engine.rows import (
     takes,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Malformed, Request, Response
-from mcpproxy.protocol.revisions import Protocol, is_one_or_stateless
+from mcpproxy.protocol.revisions import Protocol, is_shape_known
 from mcpproxy.protocol.shapes.lookup import Expected, expected
 from mcpproxy.session.exchanges import Traffic
 
@@ -46,7 +46,7 @@ V = TypeVar("V")
 
 
 LONG_CHARACTERS: Final = 1024
-"""A key is not cached if the strings in it have more characters than this in total."""
+"""A key is not cached if its strings have more characters than this in total, so that caches stay small."""
 
 
 def _is_long(key: object) -> bool:
@@ -81,8 +81,8 @@ class MemberPlan:
 
     ``selected`` maps a number to the functions to call. The bits of the number are the facts about a message
     and what ``mentioned`` returns for its text. ``searches`` says whether ``mentioned`` has to be called.
-    ``may_be_plain`` says whether a result with these members may consist of text only. If ``is_plain`` then
-    confirms that, neither ``mentioned`` nor a test of the result's shape is needed. ``Dispatch`` explains
+    ``may_be_plain`` says whether a result with these members may consist of text only. If it does (see
+    ``is_plain``), neither ``mentioned`` nor a test of the result's shape is needed. ``Dispatch`` explains
     ``narrowed``.
     """
 
@@ -96,7 +96,7 @@ class MemberPlan:
         self._rows: Final = (checks, updates)
         # The bit of each word, above the bits of the facts.
         self._bits: Final = {word: 1 << (FACT_COUNT + index) for index, word in enumerate(words)}
-        # Names with their quotes cannot overlap, so one search finds all of them.
+        # Words with quotes, which are names of members, cannot overlap: one search finds all of them.
         quoted = [re.escape(word) for word in words if _is_quoted(word)]
         self._find_names: Final = re.compile(b"|".join(quoted)).findall if quoted else _find_nothing
         self._unquoted_words: Final = tuple(word for word in words if not _is_quoted(word))
@@ -110,7 +110,7 @@ class MemberPlan:
         bits = 0
         words: Iterable[bytes] = self._find_names(raw)
         if raw.find(b"\\u") >= 0:
-            words = self._bits  # With escapes in the text, any of the names may occur.
+            words = self._bits  # Any of the names may occur, because escapes can replace its letters.
         for word in words:
             bits |= self._bits[word]
         for word in self._unquoted_words:
@@ -207,7 +207,7 @@ class DispatchPlan:
         self._members: Final = frozenset(name for row in (*checks, *updates) for name in row.members)
         self._plans: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
         shape_tests = _ANYTHING
-        if kind is not ErrorResponse and kind is not Malformed and is_one_or_stateless(candidates):
+        if kind is not ErrorResponse and kind is not Malformed and is_shape_known(candidates):
             # A shape is only reported if it is wrong in all candidate revisions. So no further test is
             # needed if the oldest candidate allows it.
             shape_tests = expected(method, "result" if kind is Response else "params", candidates[0])
@@ -248,9 +248,9 @@ class DispatchPlan:
 class Dispatch:
     """The checks and state updates of ``families`` for sessions of ``protocol``, in the order of the rows.
 
-    If ``narrowed`` is false, all conditions of a row
-    that only save time are ignored (``within``, ``unless``, ``members``, ``mentions`` and ``given``). Tests
-    use that to show that these conditions do not change any finding.
+    If ``narrowed`` is false, all conditions of a row that only save time are ignored (``within``, ``unless``,
+    ``members``, ``mentions`` and ``given``). Tests show in this way that the conditions do not change any
+    finding.
     """
 
     def __init__(

@@ -84,7 +84,7 @@ LOG_LEVEL_GIVEN: Final[Fact] = 1024
 DISCOVERED: Final[Fact] = 2048
 """The server may have declared its capabilities in a DiscoverResult."""
 UNPROVEN: Final[Fact] = 4096
-"""The server may not have shown yet that it speaks a stateless revision."""
+"""The server may not have shown yet that it supports a stateless revision."""
 
 UNFAMILIAR: Final[Fact] = 8192
 """The ``_meta`` of this request, or of the request that this message answers, was not found correct before.

@@ -47,7 +47,7 @@ SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
 _WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _MIN_LENGTH: Final = 4
-"""The number of characters from which a text may be a credential."""
+"""A text with fewer characters is not taken for a credential."""
 
 _BLANK: Final = pattern(r"[\W_]*|(.)\1*", re.DOTALL)
 """Matches a text without letters and digits, or of one repeated character."""

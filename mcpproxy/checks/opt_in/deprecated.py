@@ -75,7 +75,7 @@ def logging(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report log messages to the client (DEPR-003)."""
     reported = history.across_requests(ReportedDeprecations)
     if history.negotiated is not None or reported.contains("DEPR-003", history):
-        return ()
+        return ()  # In a revision with a handshake, log messages are not deprecated.
     problem = "server sent log messages (notifications/message), which are deprecated"
     return (Violation("DEPR-003", "D-003", problem, pointer=context.at + "/method"),)
 
@@ -107,12 +107,19 @@ def remember_reported(context: MessageContext, history: History) -> None:
         reported.update((history.caller, rule) for rule in rules)
 
 
-_ASKS: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
+_REQUEST_RULES: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(_ASKS, requested_feature, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
-        Check(_ASKS, requested_feature, (Request,), tuple(FEATURES)),
+        Check(
+            _REQUEST_RULES,
+            requested_feature,
+            (Response,),
+            ASK_CARRIERS,
+            within=STATELESS,
+            members=INPUT_REQUESTS,
+        ),
+        Check(_REQUEST_RULES, requested_feature, (Request,), tuple(FEATURES)),
         Check(("DEPR-003",), logging, (Notification,), ("notifications/message",), within=STATELESS),
     ),
     http=(HttpCheck(("DEPR-004",), http_with_sse, ("request",), LEGACY, ("POST",)),),

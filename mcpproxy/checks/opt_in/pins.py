@@ -1,9 +1,9 @@
 """Pins: the tools and instructions of a server that a user has approved, and whether they have changed.
 
-A server is identified by its name: in the handshake or, in the stateless revisions, in the ``_meta`` of its
-results. If only one server has pins, they also apply to a server without a name. Only what was seen is
-judged: an incomplete list does not show that a tool is missing, and a server whose handshake was not seen is
-not identified.
+A server is identified by the name that it gives in the handshake or, in the stateless revisions, in the
+``_meta`` of its results. If only one server has pins, they also apply to a server without a name. Only what
+was seen is judged: an incomplete list does not show that a tool is missing, and a server whose handshake was
+not seen is not identified.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
 """
@@ -33,7 +33,7 @@ OPENINGS: Final = ("initialize", "server/discover")
 class Approved:
     """The approved tools and instructions of one server.
 
-    ``revisions`` are the protocol revisions in which it was seen. ``instructions`` is ``None`` if the server
+    ``revisions`` are the protocol revisions that it used. ``instructions`` is ``None`` if the server
     gave none, and ``ABSENT`` if they are unknown. ``tools`` maps names to definitions: the fields of a tool
     that are compared, as the function ``definition`` returns them.
     """
@@ -51,8 +51,8 @@ Pins: TypeAlias = Mapping[str, Approved]
 class SeenTools:
     """The instructions or tools in one answer of a server, which can be pinned.
 
-    ``server`` is its name, ``None`` if that was not seen. ``ends_whole_list`` is set if ``tools`` are the
-    last page of a list of which all pages were seen.
+    ``server`` is the server's name, ``None`` if the name was not seen. ``ends_whole_list`` is set if
+    ``tools`` are the last page of a list of which all pages were seen.
     """
 
     server: str | None
@@ -109,7 +109,7 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
     return RuleFamily(
         updates=(
             StateUpdate(remember_name, (Response,), sender=SERVER),
-            # This update must run before the family of ``checks.server.listings`` records the page.
+            # This update must run before ``checks.server.tools.FAMILY`` adds the page to its list.
             StateUpdate(collect, (Response,), (*OPENINGS, TOOLS), sender=SERVER),
         )
     )
@@ -251,7 +251,7 @@ def redefined_tool(context: MessageContext, history: History) -> Iterator[Violat
             (caller, tools_page.walk.list_params, name), (None, 0, ())
         )
         if earlier is None or name in tools_page.walk.items or counts[name] > 1:
-            continue
+            continue  # A name that is listed twice does not identify a tool.
         if history.masked and holds_mask(earlier):
             continue
         pointer, current = f"{context.at}/result/tools/{index}", definition(tool)
@@ -270,9 +270,10 @@ def remember_definitions(context: MessageContext, history: History) -> None:
     tools_page = page(context, history)
     if tools_page is None:
         return
-    lists, definitions = listed(history, TOOLS), history.across_requests(Definitions).tools
-    # The family of the lists has already recorded this page, so the traversal of the list now includes it.
-    walk = lists.latest if tools_page.next_cursor is None else lists.under_way.get(tools_page.next_cursor)
+    tool_list, definitions = listed(history, TOOLS), history.across_requests(Definitions).tools
+    # ``checks.server.tools.FAMILY`` has already added this page to its walk (see ``checks.server.listings``).
+    cursor = tools_page.next_cursor
+    walk = tool_list.latest if cursor is None else tool_list.under_way.get(cursor)
     walk = walk if walk is not None and walk.seq == context.seq else tools_page.walk
     counts = Counter(name for _, name, _ in tools_page.items)
     for _, name, tool in tools_page.items:

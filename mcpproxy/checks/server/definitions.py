@@ -45,7 +45,7 @@ def definition(tool: JSONObject) -> JSONObject:
 
 def digest(value: JSON) -> str:
     """Return the SHA-256 of the canonical form of ``value``, in hexadecimal."""
-    from hashlib import sha256  # Imported here because it loads OpenSSL, which most sessions do not need.
+    from hashlib import sha256  # imported here: it loads OpenSSL, which few sessions need
 
     return sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -85,7 +85,8 @@ def canonical(value: JSON) -> str:
 def _add_separators(stack: list[tuple[str, Value]], count: int, bracket: str) -> None:
     """Add the opening bracket and the commas of an object or array whose ``count`` entries end ``stack``.
 
-    The first entry is the last one in ``stack``. If ``count`` is 0, the closing bracket is the last one.
+    Entries are written from the end of ``stack``. So the last one gets the opening bracket: it is the first
+    entry of the object or array or, if ``count`` is 0, the closing bracket.
     """
     for index in range(len(stack) - count, len(stack) - 1):
         text_before, value = stack[index]
@@ -107,14 +108,14 @@ def _number(number: int | float) -> str:
     except OverflowError:
         double = float("inf")
     if double in (float("inf"), float("-inf")) or double != double:
-        # The number is too large for a double. Its text is not canonical JSON, but serves for comparison.
+        # A double cannot hold the number, so it has no canonical form. This text only serves for comparison.
         return "null" if isinstance(number, float) else hex(number)
     mantissa, _, exponent = repr(double).partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
     fraction = "" if fraction == "0" else fraction
     digits = (whole + fraction).lstrip("0")
     point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
-    digits = digits.rstrip("0")  # the decimal point stands after ``point`` of these digits
+    digits = digits.rstrip("0")  # the decimal point comes after the first ``point`` digits
     sign = "-" if double < 0 else ""
     if not digits:
         return "0"
@@ -131,9 +132,9 @@ def _number(number: int | float) -> str:
 class Changed:
     """One field that has changed.
 
-    ``pointer`` is the JSON Pointer of the first difference, in the current definition; if something was
-    removed there, of the object or array that contained it. ``what`` describes the change: ``was "a", is
-    "b"``.
+    ``pointer`` is the JSON Pointer of the first difference, in the current definition. If a value was
+    removed, it is the pointer of the object or array that contained the value. ``what`` describes the change:
+    ``was "a", is "b"``.
     """
 
     field: str
@@ -149,9 +150,9 @@ def changes(
 ) -> Iterator[Changed]:
     """Yield the fields in which two definitions differ.
 
-    ``revisions_now`` are the revisions that the session with ``now`` may speak, ``revisions_before`` those of
-    the session with ``was``. If a field is absent from one definition and the revision there may not define
-    the field, it is not reported.
+    ``revisions_now`` are the revisions that the session with ``now`` may use, ``revisions_before`` those of
+    the session with ``was``. A field that is absent from one definition is not reported if the revision of
+    that session may not define the field.
     """
     for field, revisions in FIELDS.items():
         before, after = _field(was, field), _field(now, field)
@@ -171,7 +172,7 @@ def _field(tool_definition: JSONObject, field: str) -> Value:
 
 
 def describe_difference(was: Value, now: Value) -> tuple[str, str]:
-    """Return the JSON Pointer of the first difference, in ``now``, and a text about the first few."""
+    """Return the JSON Pointer of the first difference, in ``now``, and a text about the first differences."""
     differences = list(islice(_differences(was, now), 1_000))
     if not differences:
         return "", "is not the same"

@@ -1,12 +1,12 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
 A *walk* is a client's reading of one list, from the first page on. The cursor in the request for a page shows
-which walk the page continues. A walk is whole as long as no page of it is missing. When the server announces
-a change of a list, its known items are discarded. Several walks may run at the same time. Callers (over HTTP:
-clients with other credentials) may see different lists.
+which walk the page continues. A walk is whole as long as no page of it is missing. Several walks may run at
+the same time. When the server announces a change of a list, the known items of the list are discarded. Each
+caller may see another list; over HTTP, clients with different credentials are different callers.
 
-All memory here is bounded, and what was dropped counts as unknown. ``tools.FAMILY`` has the rows that call
-the ``remember_*`` functions.
+All memory here is bounded, and an item that was dropped counts as unknown. ``tools.FAMILY`` has the rows that
+call the ``remember_*`` functions.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
 """
@@ -19,8 +19,9 @@ from mcpproxy.checks.engine.context import MessageContext, as_object, member
 from mcpproxy.checks.stateless.servers import server
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless, since
+from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract, obstacle
+from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 from mcpproxy.session.history import History, get_or_make, keep_latest
 from mcpproxy.session.subscriptions import Subscriptions
 
@@ -48,6 +49,17 @@ MAX_WALKS: Final = 8
 MAX_LISTS: Final = 256
 """The number of lists that are remembered."""
 
+SCHEMAS: Final = ("inputSchema", "outputSchema")
+"""The members of a tool that are schemas."""
+
+OUTPUT_SCHEMA: Final = since("2025-06-18")
+"""The revisions in which a tool may have an outputSchema."""
+
+_LEGAL: Final[frozenset[FlawKind]] = frozenset(
+    {"no-properties", "required-unknown-property", "required-forbidden-property"}
+)
+"""The flaws that do not make a schema invalid."""
+
 _FOREVER_NS: Final = 1 << 63
 
 
@@ -62,6 +74,9 @@ class ListedItem:
         default_factory=dict[tuple[str, str], Contract | None]
     )
     _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())  # arguments and result of ``mismatches``
+    _obstacles: dict[str, tuple[tuple[str, str], ...]] = field(
+        default_factory=dict[str, tuple[tuple[str, str], ...]]
+    )
 
     def mismatches(
         self, name: str, value: JSON, revision: str, text: bytes | None = None
@@ -81,6 +96,29 @@ class ListedItem:
         self._latest = (name, value, mismatches)
         return mismatches
 
+    def obstacles(self, revision: str) -> tuple[tuple[str, str], ...]:
+        """Return the schemas that no value can be checked against, each with the reason as a clause.
+
+        Invalid schemas are left out, because the checks of the list report their flaws.
+        """
+        obstacles = self._obstacles.get(revision)
+        if obstacles is None:
+            names = SCHEMAS if revision in OUTPUT_SCHEMA else SCHEMAS[:1]
+            by_name = [(name, self._obstacle(name, revision)) for name in names if name in self.value]
+            obstacles = self._obstacles[revision] = tuple((name, why) for name, why in by_name if why)
+        return obstacles
+
+    def _obstacle(self, name: str, revision: str) -> str:
+        """Say why no value can be checked against the schema ``name``.
+
+        The result is empty if values can be checked, or if the schema is invalid.
+        """
+        schema = self.value[name]
+        why = obstacle(schema, revision)
+        object_root = name == "inputSchema" or not is_stateless((revision,))
+        is_faulty = why and any(flaw.kind not in _LEGAL for flaw in flaws(schema, object_root=object_root))
+        return "" if is_faulty else why
+
     def clear_cache(self) -> None:
         """Drop the cached value and its mismatches."""
         self._latest = ("", None, ())
@@ -91,10 +129,10 @@ class ListWalk:
     """A client's reading of one list, as far as its pages have arrived.
 
     ``first_seq`` is the frame of the first request, ``seq`` and ``observed_ns`` are the frame and the time of
-    the latest page. ``is_whole`` says that no page is missing so far. ``changes`` is the number of changes of
-    the list that were announced before the walk began. ``list_params`` is the text of all params that the
-    content of the list may depend on. ``items`` are the items by name, ``repeated`` the names that several
-    items have.
+    the latest page. ``connection`` is the number of the connection. ``is_whole`` says that no page is missing
+    so far. ``changes`` is the number of changes of the list that were announced before the walk began.
+    ``list_params`` is the text of all params that the content of the list may depend on. ``items`` are the
+    items by name, ``repeated`` the names that several items have.
     """
 
     first_seq: int
@@ -142,7 +180,8 @@ class ListState:
     the latest whole walk of each connection. ``changes`` is the number of announced changes, ``changed_seq``
     the frame of the latest announcement. ``calls_before_latest`` is the number of tool calls that were
     answered before ``latest`` ended. ``unannounced_change`` are two successive walks that differ, although no
-    change was announced between them.
+    change was announced between them. ``unchecked`` are the called tools whose schemas were reported as
+    unusable.
     """
 
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
@@ -154,6 +193,7 @@ class ListState:
     changed_seq: int = 0
     calls_before_latest: int = 0
     unannounced_change: tuple[ListWalk, ListWalk] | None = None
+    unchecked: set[str] = field(default_factory=set[str])
 
     @property
     def current(self) -> ListWalk | None:
@@ -176,7 +216,7 @@ def listed(history: History, method: str) -> ListState:
 
 
 def page(context: MessageContext, history: History) -> Page | None:
-    """Return the page in a response, or ``None`` if the response is not one to a known list request."""
+    """Return the page in a response; ``None`` if the response answers no known list request."""
     if isinstance(context.page, Page):
         return context.page
     message, request = context.message, context.answers
@@ -269,8 +309,9 @@ def _remember_whole(context: MessageContext, history: History, state: ListState,
 def _must_announce(context: MessageContext, history: History, method: str, previous: ListWalk) -> bool:
     """Whether the server had to announce a change of this list to the client since ``previous``.
 
-    It had to if it declared that it announces changes and, in a stateless revision, if the client has
-    subscribed to them. Over HTTP this is unknown, because the announcement may come on another stream.
+    A server must announce changes if it has declared that it does and, in a stateless revision, if the client
+    has subscribed to changes. Over HTTP the result is false, because the announcement may come on another
+    stream.
     """
     if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
         return False
@@ -321,7 +362,7 @@ def remember_change(context: MessageContext[Notification], history: History) -> 
 def remember_call(context: MessageContext, history: History) -> None:
     """Count an answered tool call."""
     counts, caller = history.across_requests(Lists).call_counts, history.caller
-    if len(counts) == 1 and caller in counts:
+    if len(counts) == 1 and caller in counts:  # faster for a single caller, as on stdio
         counts[caller] += 1
     else:
         keep_latest(counts, caller, counts.get(caller, 0) + 1, MAX_LISTS)

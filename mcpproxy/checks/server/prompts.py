@@ -68,10 +68,10 @@ def _judge_answer(
 def _missing_argument(prompt: ListedItem, request: SentRequest) -> str | None:
     """Return the name of the first argument that the prompt requires and the request does not have."""
     listed_arguments, arguments = prompt.value.get("arguments"), member(request.params, "arguments")
-    names: JSON = arguments if isinstance(arguments, dict) else {}
+    given_arguments: JSON = arguments if isinstance(arguments, dict) else {}
     for argument in listed_arguments if isinstance(listed_arguments, list) else ():
         name = member(argument, "name")
-        if member(argument, "required") is True and isinstance(name, str) and name not in names:
+        if member(argument, "required") is True and isinstance(name, str) and name not in given_arguments:
             return name
     return None
 

@@ -1,6 +1,7 @@
 """Resources: their names, the results of reading them, and the notifications of changes.
 
-``mcpproxy.checks.basic.shapes`` checks the members of lists and read results.
+``mcpproxy.checks.basic.shapes`` checks the members of lists and read results. Some checks wait until a server
+is known to be *modern*: an answer has shown that the server supports a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 """
@@ -128,7 +129,7 @@ NOT_FOUND: Final = pattern(
     r"|\b(unknown|no such|missing|not found)\b.*\b(resource|uri)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""Error messages that may say that the resource does not exist, or report another fault."""
+"""Error messages that probably say that the resource does not exist; some may mean something else."""
 
 NO_RESOURCE: Final = pattern(
     r"\b(unknown|no such) resource\b"
@@ -219,7 +220,7 @@ class SubscribedResources:
 
 
 def remember_subscription(context: MessageContext, history: History) -> None:
-    """Record that a client subscribes or unsubscribes."""
+    """Record that a client subscribes or unsubscribes. ``context.asked`` is the record of this request."""
     request, uri = context.asked, member(context.message.value, "params", "uri")
     subscribed = history.of(SubscribedResources)
     if request is None or not isinstance(uri, str):
@@ -237,10 +238,10 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     message = context.message
     uri = member(message.params, "uri")
     if not isinstance(uri, str) or history.in_both_eras:
-        return ()
+        return ()  # A session with a handshake and stateless requests may have both kinds of subscription.
     pointer = context.at + "/params/uri"
     if history.stateless_seq is not None:
-        return _update_on_other_subscription(uri, pointer, context, history)
+        return _update_of_unnamed_resource(uri, pointer, context, history)
     subscribed, capabilities = history.of(SubscribedResources), history.server_capabilities
     if history.has_gap or subscribed.forgot_some:
         return ()
@@ -249,7 +250,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     if capabilities is None or not declares(capabilities, "resources.subscribe"):
         return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
-    ended_seq = 0  # the request for a subscription that has ended
+    ended_seq = 0  # the frame that requested a subscription which has ended
     for subscribed_uri, (request, ended_ns) in subscribed.by_uri.items():
         if _is_part(uri, subscribed_uri) and not request.refused_by_http:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
@@ -261,10 +262,10 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     return (Violation("RES-006", "R-160", problem, pointer=pointer, related=related),)
 
 
-def _update_on_other_subscription(
+def _update_of_unnamed_resource(
     uri: str, pointer: str, context: MessageContext[Notification], history: History
 ) -> Iterable[Violation]:
-    """Report an update on a subscription of subscriptions/listen that names other resources (RES-006)."""
+    """Report an update of a resource that the request subscriptions/listen did not name (RES-006)."""
     subscription = subscription_of(context, history)
     if subscription is None or not subscription.wanted:
         return ()  # SUB-007 reports an update without a subscription.

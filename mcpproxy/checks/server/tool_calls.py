@@ -13,9 +13,9 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
-from mcpproxy.checks.server.listings import ListedItem, ListState, listed
+from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
-from mcpproxy.protocol.revisions import is_one_or_stateless, since
+from mcpproxy.protocol.revisions import is_shape_known, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
@@ -78,7 +78,9 @@ def remember_call(context: MessageContext, history: History) -> None:
             )
         return
     revisions = context.candidates
-    is_revision_unknown = not is_one_or_stateless(revisions)
+    is_revision_unknown = not is_shape_known(revisions)
+    if not is_revision_unknown and tool.obstacles(revisions[0]) and len(tools.unchecked) < MAX_ITEMS:
+        tools.unchecked.add(name)
     if "outputSchema" in tool.value or is_revision_unknown or _mismatches(tool, params, revisions[0]):
         has_expired = context.frame.observed_at_ns > tool.fresh_until_ns
         request.check_memory = ToolCall(
@@ -109,25 +111,40 @@ def remember_answer(context: MessageContext, history: History) -> None:
 # The call
 
 
-def mismatched_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a call with arguments that do not match the tool's inputSchema (TOOL-008).
+def unfit_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report arguments that break a tool's inputSchema (TOOL-008), and an unusable schema (SCHEMA-006).
 
-    For the client this is only an info: it is the server that should refuse such arguments.
+    Such arguments are only an info for the client: it is the server that should refuse them. An unusable
+    schema, which no value can be checked against, is reported at the first call of its tool.
     """
     params = context.contents
-    if history.has_gap or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
+    if history.has_gap or not is_shape_known(context.candidates) or not isinstance(params, dict):
         return ()
-    name = params.get("name")
-    tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
+    name, tools = params.get("name"), listed(history, "tools/list")
+    tool = tools.items.get(name) if isinstance(name, str) else None
     if tool is None:
         return ()
-    mismatches = _mismatches(tool, params, context.candidates[0], context.frame.raw)
-    if not mismatches:
+    revision = context.candidates[0]
+    mismatches = _mismatches(tool, params, revision, context.frame.raw)
+    obstacles = tool.obstacles(revision)
+    if not mismatches and not obstacles:
         return ()
-    fault = _first_mismatch(mismatches)
-    problem = f"client called {shown(name)} with arguments that break its inputSchema: {fault}"
-    pointer = f"{context.at}/params/arguments{mismatches[0].pointer}"
-    return (Violation("TOOL-008", "R-145", problem, pointer=pointer, related=(tool.seq,), at_most="info"),)
+    violations: list[Violation] = []
+    if mismatches:
+        fault = _first_mismatch(mismatches)
+        problem = f"client called {shown(name)} with arguments that break its inputSchema: {fault}"
+        pointer = f"{context.at}/params/arguments{mismatches[0].pointer}"
+        violations.append(
+            Violation("TOOL-008", "R-145", problem, pointer=pointer, related=(tool.seq,), at_most="info")
+        )
+    if obstacles and name not in tools.unchecked and len(tools.unchecked) < MAX_ITEMS:
+        reasons = " and ".join(f"the {schema} cannot be used, because {why}" for schema, why in obstacles)
+        problem = f"mcpproxy does not check all values of {shown(name)}: {reasons}"
+        pointer = context.at + "/params/name"
+        violations.append(
+            Violation("SCHEMA-006", "D-007", problem, pointer=pointer, related=(tool.seq,), blame="server")
+        )
+    return violations
 
 
 def _mismatches(
@@ -138,7 +155,7 @@ def _mismatches(
     A call without arguments is judged as if they were an empty object. ``text`` is the text of the message.
     """
     arguments = params.get("arguments", {})
-    # The test of shapes reports arguments that are not an object.
+    # ``checks.basic.shapes`` reports arguments that are not an object.
     return tool.mismatches("inputSchema", arguments, revision, text) if isinstance(arguments, dict) else ()
 
 
@@ -158,7 +175,7 @@ def unfit_result(context: MessageContext[Response], history: History) -> Iterabl
     """
     call, message = _answered_call(context, history), context.message
     result = _tool_result(message, call.request) if call is not None else None
-    if call is None or result is None or not is_one_or_stateless(context.candidates):
+    if call is None or result is None or not is_shape_known(context.candidates):
         return ()
     if call.tool is None:
         return _unlisted_tool(context, call, result) if call.complete_list_seq else ()
@@ -250,8 +267,8 @@ def _text_fault(result: JSONObject) -> str:
     if sum(map(len, texts)) > MAX_TEXT:
         return ""
     values = [value for text in texts for value in _parsed(text)]
-    # Servers wrap a value that is not an object into an object with a single member. The text may repeat the
-    # value without that object: a text as it is, a list as one text for each item.
+    # Some servers put a value that is not an object into an object with a single member. Their texts repeat
+    # the value without that object: a string as it is, a list as one text for each item.
     unwrapped = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
     if structured in values or (
         unwrapped and (unwrapped[0] in values or unwrapped[0] in (texts, values, "\n".join(texts)))
@@ -284,7 +301,7 @@ def _as_floats(value: JSON) -> str | None:
 def refused_arguments(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a protocol error for mismatched arguments, which the tool's result should report (TOOL-007)."""
     call, message = _answered_call(context, history), context.message
-    if call is None or call.tool is None or not is_one_or_stateless(context.candidates):
+    if call is None or call.tool is None or not is_shape_known(context.candidates):
         return ()
     params = as_object(call.request.params)
     if params is None or member(as_object(message.error), "code") != -32602:
@@ -326,7 +343,7 @@ RESULT_RULES: Final = ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("TOOL-008",), mismatched_arguments, (Request,), ("tools/call",), sender=CLIENT),
+        Check(("TOOL-008", "SCHEMA-006"), unfit_arguments, (Request,), ("tools/call",), sender=CLIENT),
         Check(RESULT_RULES, unfit_result, (Response,), ("tools/call",), sender=SERVER, given=NOTED),
         Check(RESULT_RULES, unfit_result, (Response,), ("tasks/result",), sender=SERVER),
         Check(

@@ -13,6 +13,7 @@ from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, 
 from mcpproxy.checks.server.listings import (
     CHANGES,
     LISTS,
+    OUTPUT_SCHEMA,
     Lists,
     ListState,
     ListWalk,
@@ -30,9 +31,6 @@ from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import SERVER, Close, Severity, Signal
 from mcpproxy.session.history import History
-
-OUTPUT_SCHEMA: Final = since("2025-06-18")
-"""The revisions in which a tool may have an outputSchema."""
 
 INPUT_REQUIREMENTS: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "not-an-object": ("PROTO-004", "R-128"),
@@ -102,13 +100,11 @@ def _takes_any_object(
     ``without_properties`` has the name of the schema and the JSON Pointer in it for each such object.
     """
     schema_name, pointer = without_properties[0]
-    place = _value_path(pointer.removesuffix("/properties"))
+    path = _value_path(pointer.removesuffix("/properties"))
     if schema_name == "inputSchema":
-        what = f"whose parameter {shown(place)} takes any object" if place else "which takes any object"
+        what = f"whose parameter {shown(path)} takes any object" if path else "which takes any object"
     else:
-        what = (
-            f"whose output may have any object as {shown(place)}" if place else "whose output is any object"
-        )
+        what = f"whose output may have any object as {shown(path)}" if path else "whose output is any object"
     more = f" (and {len(without_properties) - 1} more)" if len(without_properties) > 1 else ""
     problem = f"{context.sender} listed tool {shown(tool.get('name'))}, {what}{more}"
     return Violation("SCHEMA-003", "R-132", problem, pointer=f"{tool_pointer}/{schema_name}{pointer}")
@@ -117,8 +113,8 @@ def _takes_any_object(
 def _value_path(pointer: str) -> str:
     """Return the path, in a value, of the part that a subschema is about, such as ``filter.tags[]``.
 
-    ``pointer`` is the JSON Pointer of the subschema. It is returned itself if it has other keywords than
-    ``properties`` and ``items``.
+    ``pointer`` is the JSON Pointer of the subschema. If it has other keywords than ``properties`` and
+    ``items``, ``pointer`` itself is returned.
     """
     steps, path = iter(pointer.split("/")[1:]), ""
     for step in steps:
@@ -134,37 +130,37 @@ def _value_path(pointer: str) -> str:
 def _schema_flaws(
     context: MessageContext,
     tool: JSONObject,
-    name: str,
+    schema_name: str,
     pointer: str,
     without_properties: list[tuple[str, str]],
 ) -> Iterator[Violation]:
-    """Report the flaws of a tool's schema ``name``.
+    """Report the flaws of one schema of a tool.
 
     Objects without properties are added to ``without_properties`` instead.
     """
-    schema = f"the {name} of tool {shown(tool.get('name'))}"
-    if name not in tool:
+    schema_of_tool = f"the {schema_name} of tool {shown(tool.get('name'))}"
+    if schema_name not in tool:
         yield Violation(
             "PROTO-004",
             "R-128",
-            f"{context.sender} listed tool {shown(tool.get('name'))} without an {name}",
+            f"{context.sender} listed tool {shown(tool.get('name'))} without an {schema_name}",
             pointer=pointer,
         )
         return
     stateless = is_stateless(context.candidates)
-    requirements = INPUT_REQUIREMENTS if name == "inputSchema" else OUTPUT_REQUIREMENTS
-    for flaw in flaws(tool[name], object_root=name == "inputSchema" or not stateless):
+    requirements = INPUT_REQUIREMENTS if schema_name == "inputSchema" else OUTPUT_REQUIREMENTS
+    for flaw in flaws(tool[schema_name], object_root=schema_name == "inputSchema" or not stateless):
         if flaw.kind == "boolean-property" and stateless:
-            continue
+            continue  # In the stateless revisions a boolean is a valid schema.
         if flaw.kind == "no-properties":
-            without_properties.append((name, flaw.pointer))
+            without_properties.append((schema_name, flaw.pointer))
             continue
         where = (
             f"{flaw.pointer.removeprefix('/')} "
             if flaw.pointer
             else (f"{flaw.keyword} " if flaw.keyword else "")
         )
-        problem = f"in {schema}, {where}{flaw.what}" if where else f"{schema} {flaw.what}"
+        problem = f"in {schema_of_tool}, {where}{flaw.what}" if where else f"{schema_of_tool} {flaw.what}"
         at_most: Severity | None = None
         # A pointer into the root has one step (/required), or two for a property (/properties/a).
         is_nested = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
@@ -173,7 +169,10 @@ def _schema_flaws(
         if flaw.kind == "boolean-property" or is_unspecified:
             at_most = "warning"
         yield Violation(
-            *requirements[flaw.kind], problem, pointer=f"{pointer}/{name}{flaw.pointer}", at_most=at_most
+            *requirements[flaw.kind],
+            problem,
+            pointer=f"{pointer}/{schema_name}{flaw.pointer}",
+            at_most=at_most,
         )
 
 
@@ -267,7 +266,7 @@ def dependent_list(context: MessageContext, history: History) -> Iterator[Violat
 def _connection_fault(
     state: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Describe a list that two connections see differently; ``None`` if this list shows nothing like that.
+    """Describe a list that two connections see differently; ``None`` if the list shows no such difference.
 
     This connection must have got the same list before and after the other connection got another one. So the
     difference depends on the connection and not on the time.
@@ -288,7 +287,7 @@ def _connection_fault(
 def _call_fault(
     context: MessageContext, history: History, state: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Describe a list that changed soon after a tool call; ``None`` if this list has not."""
+    """Describe a list that changed soon after a tool call; ``None`` if the list has not changed so."""
     previous, now_ns = state.latest, context.frame.observed_at_ns
     if previous is None or not previous.is_comparable(walk) or previous.changes != state.changes:
         return None
@@ -305,7 +304,7 @@ def _completed_list(
 ) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
     """Yield the list that the last page in this message completes, if every page of the list was seen.
 
-    The values are what was known before, the walk, and the names of all items.
+    The tuple has what was known before about the list, the walk, and the names of all items.
     """
     last_page, request = page(context, history), context.answers
     if last_page is None or request is None:

@@ -71,7 +71,7 @@ class Caching:
 def caching_hints(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a complete result with missing or invalid caching hints (CACHE-001)."""
     request, result = _stateless_result(context)
-    # A server that only knows revisions with a handshake may answer too. It does not send "complete".
+    # A server that only knows revisions with a handshake may answer too, but does not send "complete".
     if request is None or result.get("resultType") != "complete":
         return
     for name in HINTS:
@@ -146,13 +146,15 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
     server, authorization = _server_and_authorization(history)
     results = history.across_requests(Caching).public_results.get((server, _request_hash(request)), {})
     earlier = results.get(authorization)
-    for other_authorization, other in results.items():
-        if other_authorization == authorization or other.digest == result_now.digest:
+    for other_authorization, other_result in results.items():
+        if other_authorization == authorization or other_result.digest == result_now.digest:
             continue
         # This caller got the same result before and after the other caller got another one. So the result
         # depends on the caller and not on the time.
-        is_certain = earlier is not None and earlier.digest == result_now.digest and earlier.seq < other.seq
-        if is_certain or context.frame.observed_at_ns < other.fresh_until_ns:
+        is_certain = (
+            earlier is not None and earlier.digest == result_now.digest and earlier.seq < other_result.seq
+        )
+        if is_certain or context.frame.observed_at_ns < other_result.fresh_until_ns:
             problem = (
                 f"{context.sender} declared its result of {request.method} public, "
                 f"but gave another one to a caller with other credentials"
@@ -163,7 +165,7 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
                     "R-266",
                     problem,
                     pointer=context.at + "/result/cacheScope",
-                    related=(other.seq,),
+                    related=(other_result.seq,),
                     at_most=None if is_certain else "info",
                 ),
             )
@@ -215,15 +217,15 @@ def _public_result(context: MessageContext, request: SentRequest, result: JSONOb
 def _request_hash(request: SentRequest) -> int:
     """Return a hash of what a result depends on: the request, and the client's version and capabilities."""
     params = request.params if isinstance(request.params, dict) else {}
-    own_params: JSONObject = {
+    relevant_params: JSONObject = {
         name: value for name, value in params.items() if name not in ("_meta", *RETRY_MEMBERS)
     }
     client: list[JSON] = [member(params, "_meta", name) for name in (VERSION_KEY, CAPABILITIES_KEY)]
-    return hash((request.method, _digest(own_params), _digest(client)))
+    return hash((request.method, _digest(relevant_params), _digest(client)))
 
 
 def _digest(value: JSON) -> int | None:
-    """Return a hash of ``value``, whatever the order of members; ``None`` if it cannot be serialized."""
+    """Return a hash of ``value`` for any order of members; ``None`` if it cannot be serialized."""
     try:
         return hash(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
     except orjson.JSONEncodeError:  # half a surrogate pair, a giant integer, a value nested too deep

@@ -1,7 +1,7 @@
 """Directions in the stateless revisions: only clients send requests, and only servers send responses.
 
 In the revisions with a handshake both sides send requests and responses. So on stdio these checks report
-nothing before an answer has shown that the server is modern, which means that it speaks a stateless revision.
+nothing before an answer has shown that the server is *modern*: that it supports a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/index
 """

@@ -1,7 +1,7 @@
 """The request server/discover: whether the server answers it, and whether both sides keep to the result.
 
 The result, a DiscoverResult, lists the versions that the server supports and declares its capabilities. A
-server is called modern here once an answer has shown that it speaks a stateless revision.
+server is called modern here once an answer has shown that it supports a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 """
@@ -203,7 +203,7 @@ def _unlike_discovered(
 ) -> Violation:
     """Return the violation of an answer that does not fit the DiscoverResult.
 
-    It is only a warning after the DiscoverResult has expired.
+    The violation is only a warning after the DiscoverResult has expired.
     """
     assert context.answers is not None
     has_expired = context.frame.observed_at_ns > discovered.fresh_until_ns

@@ -1,7 +1,7 @@
 """The two eras on one connection: revisions with a handshake, and stateless ones.
 
-A client that speaks both may try a stateless request first and fall back to initialize. It must not fall back
-after a *modern answer*: one that shows that the server speaks a stateless revision.
+A client that supports both may try a stateless request first and fall back to initialize. It must not fall
+back after a *modern answer*: an answer that shows that the server supports a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
 """
@@ -23,7 +23,7 @@ MODERN_CODES: Final = (-32020, -32021, -32022)
 
 
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
-    """Return the proof in this answer that the server speaks a stateless revision, if there is one."""
+    """Return the proof in this answer that the server supports a stateless revision, if there is one."""
     message, request = context.message, context.answers
     if request is None or not request.stateless:
         return None
@@ -42,17 +42,17 @@ def modern_answer(context: MessageContext) -> ModernAnswer | None:
 
 
 def remember_support(context: MessageContext, history: History) -> None:
-    """Record which versions the server lists, and a proof that it speaks a stateless revision."""
+    """Record which versions the server lists, and a proof that it supports a stateless revision."""
     for version in listed_versions(context):
         history.supported_versions.setdefault(version, context.seq)
     history.modern_answer = modern_answer(context) or history.modern_answer
 
 
 def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
-    """Whether this answer to a stateless request over HTTP shows that the server speaks a stateless revision.
+    """Whether this answer to a stateless request over HTTP shows that the server is modern.
 
-    A server that only knows revisions with a handshake may answer too: with an error, or as if the request
-    belonged to such a revision.
+    A *modern* server supports a stateless revision. A server that only knows revisions with a handshake may
+    answer too: with an error, or as if the request belonged to such a revision.
     """
     for message in singles(frame)[0]:
         if isinstance(message, Response) and exchange.requests:
@@ -63,7 +63,7 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
         if isinstance(message, ErrorResponse):
             code = member(message.value, "error", "code")
             if code == -32601 and exchange.status == 404:
-                # Every server of such a revision has server/discover, so who refuses that is not one.
+                # Every modern server has server/discover, so a server that refuses it is not modern.
                 return not any(asked.method == "server/discover" for asked in exchange.requests)
             return code in MODERN_CODES
     return False

@@ -1,7 +1,7 @@
 """Error codes in the stateless revisions: which codes are reserved, and what each code means.
 
 A server that only knows revisions with a handshake may use any code. So nothing is reported before an answer
-has shown that the server is modern, which means that it speaks a stateless revision.
+has shown that the server is modern, which means that it supports a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
 """

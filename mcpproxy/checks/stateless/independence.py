@@ -87,7 +87,7 @@ class NumericIdsByCaller:
 
 
 def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a request that its client repeats under the same id after its stream broke (STAT-010).
+    """Report a request that is sent again under the same id after its stream broke (STAT-010).
 
     Nothing is reported if the repeated request may come from another client that uses the same ids.
     """

@@ -132,7 +132,7 @@ def _first_undeclared(ask: Ask, capabilities: JSONObject, revision: str) -> Need
         elicitation = as_object(capabilities.get("elicitation"))
         if need.condition == "form" and elicitation and "url" not in elicitation:
             continue  # The client declared neither form nor url, which is the client's fault.
-        return need  # The parts of a missing capability are not reported as well.
+        return need  # If a whole capability is missing, its parts are not reported too.
     return None
 
 
@@ -240,7 +240,7 @@ def _check_retry(
 ) -> Iterator[Violation]:
     """Report the faults of a retry that continues one of ``possible_rounds``.
 
-    Which of them is unknown, so only what is a fault for each of them is reported.
+    It is unknown which of these rounds is continued. So a fault is reported only if all of them show it.
     """
     latest, base_pointer = possible_rounds[-1], context.at
     responses = as_object(params.get("inputResponses", {}))
@@ -273,7 +273,7 @@ def _check_retry(
             "MRTR-010", "R-262", problem, pointer=base_pointer + "/params", related=(first_request.seq,)
         )
     if responses is None:
-        return  # inputResponses is not an object: the test of its shape reports MRTR-008.
+        return  # inputResponses is not an object: ``checks.basic.shapes`` reports MRTR-008.
     if foreign := _foreign_input(responses, possible_rounds, known_rounds):
         key, foreign_round = foreign
         problem = (

@@ -58,7 +58,7 @@ class Round:
 
 @slotted()
 class Rounds:
-    """The latest rounds of one caller, the requests that continued them, and what its requests declared.
+    """The latest rounds of one caller, and what its requests continued and declared.
 
     ``continued`` maps the frame of a request to the round that the request continues. A declaration is a
     connection, the first frame that made the declaration, and the capabilities.

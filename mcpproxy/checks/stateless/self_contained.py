@@ -148,7 +148,7 @@ def _correct_meta(context: MessageContext[Request], history: History) -> bytes |
 
 
 _CHECKED_EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
-"""Names that must be checked in every ``_meta`` that has them."""
+"""Members that some check looks at in every request. So a ``_meta`` with one of them is never skipped."""
 
 
 # Answers
@@ -165,7 +165,7 @@ def answer_to_incomplete(context: MessageContext, history: History) -> Iterable[
 
 
 OTHER_REFUSALS: Final = (-32600, -32603, -32021)
-"""Error codes whose meaning is not that the request is incomplete, but which some servers use for that."""
+"""Error codes with other meanings, with which some servers refuse a request that is incomplete."""
 
 
 def _incomplete_accepted(
@@ -229,7 +229,7 @@ def _result_type(
 ) -> Iterator[Violation]:
     type_, pointer = result.get("resultType"), context.at + "/result/resultType"
     if not is_modern(context, history):
-        return  # A server that only speaks revisions with a handshake does not know resultType.
+        return  # A server that only supports revisions with a handshake does not know resultType.
     method = shortened(request.method)
     if not isinstance(type_, str):
         fault = f"a resultType that is {kind(type_)}" if "resultType" in result else "no resultType"
@@ -255,7 +255,7 @@ def removed_method(context: MessageContext[Request], history: History) -> Iterab
     if not isinstance(revision, str) or revision not in STATELESS:
         return ()
     problem = f"client sent {message.method} in {revision}, which does not have it any more"
-    # A client that also speaks revisions with a handshake may send initialize with this version.
+    # A client that also supports revisions with a handshake may send initialize with this version.
     at_most: Severity | None = "info" if message.method == "initialize" else None
     pointer = context.at + "/method"
     return (

@@ -1,9 +1,9 @@
-"""State about servers of stateless revisions: whether a server speaks one, and what it declares.
+"""State about servers of stateless revisions: whether a server supports one, and what it declares.
 
 The revisions form two eras: those with a handshake, and the stateless ones. A server that only knows
 revisions with a handshake may answer a stateless request too: with an error, or as if the request belonged to
 such a revision. That breaks no rule. So most checks of stateless servers report nothing before an answer has
-shown that the server speaks a stateless revision. Here, such a server is called *modern*.
+shown that the server supports a stateless revision. Here, such a server is called *modern*.
 
 ``discovery.FAMILY`` has the rows that call the ``remember_*`` functions.
 
@@ -114,7 +114,7 @@ def is_modern_answer(context: MessageContext) -> bool:
 
 
 def is_modern(context: MessageContext, history: History) -> bool:
-    """Whether an earlier message or this answer shows that the server speaks a stateless revision."""
+    """Whether an earlier message or this answer shows that the server supports a stateless revision."""
     return server(history).modern_seq > 0 or is_modern_answer(context)
 
 
@@ -185,7 +185,7 @@ def remember_refusal(context: MessageContext, history: History) -> None:
     code, supported = member(error, "code"), strings_in(member(error, "data", "supported"))
     if code == -32022 and supported:
         server(history).version_refusal = (context.seq, supported)
-        history.familiar_meta = None  # It may name a version that is not in the server's new list.
+        history.familiar_meta = None  # The familiar _meta may name a version that is not listed now.
     elif code == -32601 and request.method == "server/discover" and is_certainly_stateless(request.params):
         server(history).no_discovery_seq = server(history).no_discovery_seq or context.seq
 
@@ -201,7 +201,7 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     until_ns = context.frame.observed_at_ns + fresh_ns
     history.facts |= DISCOVERED
-    history.familiar_meta = None  # It may name a version that is not in the server's new list.
+    history.familiar_meta = None  # The familiar _meta may name a version that is not listed now.
     server(history).discovered = Discovered(
         context.seq, until_ns, versions, capabilities, _lacks(capabilities, context)
     )

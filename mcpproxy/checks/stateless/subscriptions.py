@@ -1,7 +1,8 @@
 """Subscriptions: the streams of notifications that a client opens with the stateless request
 subscriptions/listen.
 
-A subscription has the id of the request that opened it. Each of its messages repeats that id in ``_meta``. On
+The request has a *filter*, the member ``notifications``, which says which notifications the client wants. A
+subscription has the id of the request that opened it. Each of its messages repeats that id in ``_meta``. On
 stdio all subscriptions share one pipe, so only the id shows to which of them a message belongs. Over HTTP
 each subscription has a stream of its own, and the history of an exchange contains only that subscription.
 
@@ -45,6 +46,7 @@ LIST_MEMBERS: Final = ("resourceSubscriptions", "taskIds")
 """The filter members that are lists; the others are booleans."""
 
 REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
+"""Notifications about one request, which do not belong on a subscription."""
 
 GRACE_NS: Final = 5_000_000_000
 """Messages this soon after a cancellation may have been sent before the cancellation arrived."""
@@ -87,7 +89,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
 
 
 def remember_modern_server(context: MessageContext[Response], history: History) -> None:
-    """Record that the server speaks a stateless revision, as a result with a type shows."""
+    """Record that the server supports a stateless revision, as a result with a type shows."""
     if context.stateless and member(context.message.result, "resultType") is not None:
         history.of(Subscriptions).modern = True
 
@@ -171,8 +173,8 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
         request = subscription.asked
         if subscription.begun or subscription.ended_seq or request.cancelled or request.answers_due != 1:
             continue
-        waited = event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
-        if waited and request.seq < history.client.last_answered_seq:
+        is_overdue = event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
+        if is_overdue and request.seq < history.client.last_answered_seq:
             problem = f"server never acknowledged {_name(subscription)}, but answered later requests"
             yield Violation(
                 "SUB-003",
@@ -382,7 +384,7 @@ def _texts(value: JSON) -> list[str]:
 
 def normalized_uri(uri: str) -> str:
     """Return a URI in a normal form, because a server may repeat it in another spelling."""
-    from urllib.parse import unquote  # imported here because it takes 3 ms, which most sessions do not need
+    from urllib.parse import unquote  # imported here: it takes 3 ms, and few sessions need it
 
     return unquote(uri).rstrip("/").lower()
 

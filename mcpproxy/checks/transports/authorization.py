@@ -177,7 +177,7 @@ def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if session is None or not history.challenged or "authorization" in exchange.fields:
         return
     token_seq = session.authorized_seq
-    if session.stateless:  # A stateless exchange has no session: its client is that of the connection.
+    if session.stateless:  # Stateless requests share no session, so the connection identifies the client.
         token_seq = history.authorized.get(exchange.request.connection)
     if token_seq is not None and exchange.method != "OPTIONS":
         problem = "client left the token out of a request, after sending it with an earlier one"
@@ -189,7 +189,7 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     _, mark, query = exchange.request.target.partition("?")
     if not mark or (exchange.session is None and not exchange.request.endpoint):
         return
-    from urllib.parse import parse_qsl  # imported here because it takes 3 ms, which most sessions do not need
+    from urllib.parse import parse_qsl  # imported here: it takes 3 ms, and few sessions need it
 
     _, token = credential(exchange.fields.get("authorization") or "")
     for name, value in parse_qsl(query, keep_blank_values=True):

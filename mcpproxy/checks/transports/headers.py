@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, Ru
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, read_mirrors, same
+from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
 from mcpproxy.session.frame import Frame
@@ -59,13 +59,12 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report an Mcp-Method header that is missing or differs from the body (HDR-003)."""
     for request in exchange.requests[:1]:
-        header = exchange.fields.all("mcp-method")
-        if not header:
+        header_values = exchange.fields.all("mcp-method")
+        if not header_values:
             problem = f"client sent {shortened(request.method)} without Mcp-Method"
-        elif header != (request.method,):  # more than one header, or one with another method
-            problem = (
-                f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(header))}"
-            )
+        elif header_values != (request.method,):  # more than one header, or one with another method
+            shown_values = shortened(", ".join(header_values))
+            problem = f"client sent {shortened(request.method)} with Mcp-Method: {shown_values}"
         else:
             continue
         yield Violation("HDR-003", "R-232", problem, pointer="/method")
@@ -133,7 +132,7 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
         elif value is not None and is_masked(header_values[0]) and names_secret(header):
             continue  # The recording masks the header, so it cannot be compared with the argument.
-        elif value is not None and (text is None or not same(text, value)):
+        elif value is not None and (text is None or not means_same(text, value)):
             problem = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
             yield Violation("HDR-005", "R-234", problem, pointer=pointer)
 
@@ -170,8 +169,9 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a server that serves a request whose headers contradict its body (HDR-007).
 
-    A missing version header is reported only for servers that speak no older revision. Other servers may
-    treat the request as one of an older client.
+    Only a *modern* server is judged: an answer has shown that it supports a stateless revision. A missing
+    version header is reported only if the server supports no older revision, because other servers may treat
+    the request as one of an older client.
     """
     head = exchange.response
     if head is None or not exchange.succeeded or "HDR-007" in exchange.broken_rules:

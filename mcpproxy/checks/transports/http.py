@@ -75,7 +75,7 @@ def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     if missing_types:
         fault = f'has Accept "{shortened(", ".join(values))}"' if values else "has no Accept"
         problem = f"client sent a POST that {fault}; it must list {' and '.join(missing_types)}"
-        # A warning only, if wildcards such as */* accept all that is not listed.
+        # A warning only, if wildcards such as */* accept the missing types.
         is_accepted = all(_wildcards(type_) & accepted_ranges for type_ in missing_types)
         yield Violation("HTTP-005", "R-066", problem, at_most="warning" if is_accepted else None)
 
@@ -213,8 +213,8 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
     elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
         if "id" not in message.value or message.value["id"] is None:
             has_null_id = "id" in message.value
-            id_is = "a null id" if has_null_id else "no id"
-            problem = f"server answered a request with an error that has {id_is}"
+            fault = "a null id" if has_null_id else "no id"
+            problem = f"server answered a request with an error that has {fault}"
             yield Violation(
                 "RPC-012",
                 "R-014",
@@ -246,7 +246,7 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
     initialize = exchange.initialize
     if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.broken_rules:
         return
-    if exchange.unanswered and not exchange.event_id_count and not _unreadable(exchange):
+    if exchange.unanswered and not exchange.event_id_count and not _has_unreadable_message(exchange):
         problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
         yield Violation(
             "SEQ-001",
@@ -256,7 +256,7 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
         )
 
 
-def _unreadable(exchange: HttpExchange) -> bool:
+def _has_unreadable_message(exchange: HttpExchange) -> bool:
     """Whether the server has sent something in this session that could not be read, perhaps the response."""
     return exchange.session is not None and exchange.session.judge.history.server.sent_unreadable
 
@@ -272,7 +272,7 @@ def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 
 
 def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a server that accepts GET or DELETE, although all revisions that it speaks only have POST
+    """Report a server that accepts GET or DELETE, although all revisions that it supports only have POST
     (HTTP-020).
     """
     proof_seq = history.modern_only.get(exchange.server)
@@ -348,7 +348,7 @@ def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
 def posted_to_other_uri(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a POST to another URI than that of the endpoint event (HTTP-002).
 
-    It is reported only if the POST cannot belong to Streamable HTTP or to another HTTP+SSE stream.
+    The POST is reported only if it cannot belong to Streamable HTTP or to another HTTP+SSE stream.
     """
     if (
         not history.http_sse_sessions

@@ -1,6 +1,7 @@
 """Sessions over HTTP: which responses issue session ids, which requests contain them, and when sessions end.
 
-These rules do not apply to a server that issues no session ids.
+These rules do not apply to a server that issues no session ids. If the start of a session was not seen
+(``joined_late``), most of them report nothing.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
@@ -45,7 +46,7 @@ Violations = Iterator[Violation]
 
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a session id that the server issues in another response than that to initialize (PROTO-010)."""
+    """Report a session id in a response to another request than initialize (PROTO-010)."""
     issued_id, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
     if issued_id is None or session is None or head is None:
         return
@@ -188,7 +189,10 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a session id in a revision without sessions (PROTO-010)."""
+    """Report a session id in a revision without sessions (PROTO-010).
+
+    Only a *modern* server is judged: an answer has shown that it supports a stateless revision.
+    """
     head = exchange.response
     if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.broken_rules:
         return

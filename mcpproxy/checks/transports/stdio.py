@@ -63,18 +63,20 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
 
 
 def terminated_before_eof(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a client that sends SIGTERM before it closes the server's stdin (STDIO-004).
+    """Report a SIGTERM that came before the server's stdin was closed (STDIO-004).
 
+    The sender of the signal may be the client, a person or a service manager. So this is only an info.
     Other signals are not reported: interrupts and hang-ups come from terminals and not from clients.
     """
     if isinstance(event, Signal) and event.name == "SIGTERM" and history.client.closed_ns is None:
-        problem = "client sent SIGTERM before it closed the server's stdin"
+        problem = "SIGTERM came before the server's stdin was closed; mcpproxy does not know who sent it"
         yield Violation(
             "STDIO-004",
             "R-060",
             problem,
             blame="client",
             frame=0,  # A signal is not a frame.
+            at_most="info",
             candidates=history.candidates,
         )
 

@@ -1,6 +1,7 @@
 """SSE streams: which messages belong on which stream, how streams end, and how they are resumed.
 
-The order of messages on different streams is unknown. So each check looks at one stream, or compares ids.
+The order of messages on different streams is unknown. So each check looks at one stream, or compares ids. The
+*cursor* of a request is the event after which its client resumes a stream.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
 """
@@ -54,7 +55,7 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
             yield Violation("SSE-005", "R-084", problem, frame=exchange.request.seq)
         return
     if session.stateless and unanswered[0].method == LISTEN:
-        return  # The stream is that of a subscription, which ends without a response when the stream ends.
+        return  # The stream of a subscription may end without a response.
     what = f"{shortened(unanswered[0].method)} ({spelled(unanswered[0].id)})"
     problem = f"server ended the stream without the response to {what}"
     yield Violation("HTTP-012", "R-073", problem, frame=exchange.request.seq)
@@ -175,7 +176,7 @@ def unknown_cursor(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a resumed stream that repeats events of another stream, or received ones (SSE-003)."""
+    """Report a resumed stream that repeats events of another stream or events already received (SSE-003)."""
     cursor, stream, earlier_event, session = (
         exchange.cursor,
         exchange.stream,

@@ -305,7 +305,7 @@ def _late(
     )
     if waited_ns >= (READ_NS if cancellation_was_read else GRACE_NS):
         problem = f"{context.sender} {verb} {_named(request)} {seconds(waited_ns)} after it was cancelled"
-        # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
+        # Up to 2025-11-25 the receiver may continue if its work cannot be cancelled.
         at_most = None if is_stateless(context.candidates) else "info"
         yield Violation(
             *requirement, problem, pointer=pointer, related=(request.seq, cancelled.seq), at_most=at_most
@@ -329,7 +329,7 @@ def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
         ):
             continue
         if _is_task(request, history) or (request.stateless and history.stateful_seq is not None):
-            continue  # A stateless request in a stateful session is a probe, which may stay unanswered.
+            continue  # A stateful server need not answer a request that tests if it is stateless.
         tokens = history.of(ProgressTokens).tracked[request.sender].values()
         if any(token.request is request and token.latest is not None for token in tokens):
             continue  # The receiver reported progress, so it had not ignored the request.

@@ -1,8 +1,8 @@
 """Log messages and their levels.
 
 In the stateful revisions one level applies to the whole session. From 2026-07-28 on each request sets the
-level of its own log messages. Over HTTP those are sent on the stream of the request. On stdio a log message
-does not say which request it belongs to, so it may belong to any pending request that set a level.
+level of its own log messages. Over HTTP a log message is sent on the stream of its request. On stdio a log
+message does not say which request it belongs to, so it may belong to any pending request that set a level.
 
 ``checks.basic.shapes`` checks the members of requests and log messages.
 
@@ -107,7 +107,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
         return
     elif not (level_setters := [request for request in pending if _level_set_by(request) is not None]):
         problem = f"{described}, but no request under way asked for them with {LEVEL_KEY}"
-        # On stdio it may be a late message of an earlier request that set a level.
+        # On stdio the log message may be a late one, of an earlier request that set a level.
         may_be_late = history.of(LogLevel).was_requested
         yield Violation(
             "LOG-004", "R-169", problem, pointer=pointer, at_most="warning" if may_be_late else None
@@ -142,7 +142,7 @@ def _accepted_unknown(request: SentRequest, context: MessageContext) -> Iterable
         f"server accepted the log level {shown(level)}, which is not one of the eight, instead of refusing it"
     )
     pointer = context.at + "/result"
-    # That a server refuses an unknown level is only a SHOULD.
+    # A warning only: the specification says that a server SHOULD refuse an unknown level.
     return (
         Violation(
             "LOG-001",

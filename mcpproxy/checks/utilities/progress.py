@@ -85,7 +85,7 @@ class ProgressTokens:
     by_task: dict[tuple[Sender, str], Tracked] = field(default_factory=dict[tuple[Sender, str], Tracked])
 
     def forget_finished(self) -> None:
-        """Forget the tokens of answered requests, so that progress after the answer is not reported."""
+        """Forget the tokens of answered requests, so late progress with such a token is not reported."""
         for sender, tracked in self.tracked.items():
             self.tracked[sender] = {
                 token: entry for token, entry in tracked.items() if entry.in_flight or entry.is_task

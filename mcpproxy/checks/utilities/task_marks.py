@@ -19,7 +19,7 @@ from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
 INPUT_REQUESTS: Final = ("sampling/createMessage", "elicitation/create")
-"""Requests that the peer that runs a task may send because the task needs input."""
+"""Requests with which the peer that runs a task asks for the input that the task needs."""
 
 
 def needless_mark(
@@ -28,11 +28,11 @@ def needless_mark(
     """Report a mark on a message that has the task's id in another member (TASK-010)."""
     message, part = context.message, "params"
     if isinstance(message, Request | Notification):
-        value, described = message.params, message.method
+        contents, described = message.params, message.method
     else:
         assert context.answers is not None
-        value, described, part = message.result, f"the answer to {context.answers.method}", "result"
-    if member(value, "_meta", RELATED) is not None and has_task_revision(context):
+        contents, described, part = message.result, f"the answer to {context.answers.method}", "result"
+    if member(contents, "_meta", RELATED) is not None and has_task_revision(context):
         problem = f"{context.sender} marked {described} as belonging to a task, which it already names"
         yield Violation("TASK-010", "R-199", problem, pointer=f"{context.at}/{part}/_meta", at_most="warning")
 
@@ -40,7 +40,8 @@ def needless_mark(
 def unmarked_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a request without a mark that must belong to a task (TASK-010).
 
-    It must if its sender runs one task only, that task waits for input, and no other request is pending.
+    A request must belong to a task if its sender runs only one task, that task waits for input, and no other
+    request is pending.
     """
     message, tasks = context.message, history.of(Tasks)
     if not tasks.by_id or history.has_gap or not has_task_revision(context):
@@ -115,7 +116,7 @@ def unmarked_progress(context: MessageContext[Notification], history: History) -
 
 
 def remember_progress(context: MessageContext[Notification], history: History) -> None:
-    """Record that ``unmarked_progress`` has reported a task, because it reports each task once."""
+    """Record that ``unmarked_progress`` has reported a task, so that the task is reported only once."""
     for _ in unmarked_progress(context, history):
         token = member(context.message.params, "progressToken")
         history.of(Tasks).tokens[context.sender, type(token), token].unmarked_reported = True

@@ -34,7 +34,8 @@ DRIFT_S: Final = 1.0
 class TaskReport:
     """One task object in a message, its JSON Pointer, and what earlier reports said about the task.
 
-    ``state`` is ``None`` if the status is invalid. ``creates`` is set in the answer that creates the task.
+    ``value`` is the task object, and ``earlier`` is ``None`` if the task was unknown. ``state`` is ``None``
+    if the status is invalid. ``creates`` is set in the answer that creates the task.
     """
 
     value: JSONObject
@@ -80,7 +81,7 @@ def reports(context: MessageContext, history: History) -> list[TaskReport]:
 
 
 def _is_newer(context: MessageContext, report: TaskReport, task: Task) -> bool:
-    """Whether a report was certainly made after the one that ``task.state`` comes from."""
+    """Whether a report was certainly made after the earlier report that ``task.state`` comes from."""
     updated = parse_time(report.value.get("lastUpdatedAt"))
     return is_later(context.answers, updated, task.seq, task.updated)
 
@@ -189,7 +190,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if report.creates:
             _remember_creation(context, tasks, task, report)
         if report.state is not None:
-            # If it is not certain that the report is newer, it counts as newer if its step is allowed.
+            # A report that may be newer or older counts as newer if its step is allowed.
             is_newer = _is_newer(context, report, task)
             step = TRANSITIONS[task.state][report.state]
             if is_newer or (step.breaks is None and not report.creates) or task.state is TaskState.UNSEEN:
@@ -204,7 +205,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if context.answers is not None and context.answers.method == "tasks/get":
             task.first_got_seq = task.first_got_seq or context.seq
         else:
-            task.poll = None  # After a report that it did not poll for, the requestor may poll at once.
+            task.poll = None  # The requestor did not poll for this report, so it may poll at once.
 
 
 def _remember_creation(context: MessageContext, tasks: Tasks, task: Task, report: TaskReport) -> None:

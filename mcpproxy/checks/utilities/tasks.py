@@ -221,7 +221,7 @@ def result_of_task(context: MessageContext[Response], history: History) -> Itera
 
 
 def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a receiver that accepts to cancel a finished task, or accepts without cancelling (TASK-011)."""
+    """Report a receiver that accepts tasks/cancel for a finished task, or without effect (TASK-011)."""
     request, message = context.answers, context.message
     task = history.of(Tasks).get(context.sender, member(request.params, "taskId")) if request else None
     if request is None or not isinstance(message, Response) or not has_task_revision(context):
@@ -294,7 +294,7 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
 def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a task that tasks/get returned before a full tasks/list without it (TASK-013).
 
-    ``unlisted`` reports the task if a later tasks/get returns it again; this check reports the others.
+    If a later tasks/get returns the task again, ``unlisted`` reports the task instead.
     """
     if not isinstance(event, Close) or history.has_gap:
         return
@@ -374,7 +374,7 @@ def remember_listing(context: MessageContext, history: History) -> None:
 
 
 def remember_missing(context: MessageContext, history: History) -> None:
-    """Record that ``unlisted`` has reported a task, because it reports each task once."""
+    """Record that ``unlisted`` has reported a task, so that the task is reported only once."""
     for _ in unlisted(context, history):
         id = member(context.answers.params, "taskId") if context.answers else None
         history.of(Tasks).listed[context.sender].ids.add(str(id))

@@ -1,7 +1,7 @@
 """The tasks extension of the stateless revisions: a tool call that is answered with a task.
 
-The server decides which calls become tasks. The client polls them with tasks/get, which also returns the
-server's input requests, and answers those with tasks/update.
+The server decides which calls become tasks. The client polls a task with tasks/get, whose result also
+contains the server's input requests (*questions*). It answers the questions with tasks/update.
 
 Source: https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/seps/2663-tasks-extension.md
 """
@@ -407,7 +407,7 @@ def _number(value: JSON) -> float | None:
 def _remember_questions(
     task: ExtensionTask, questions: JSONObject, request: SentRequest | None, seq: int
 ) -> None:
-    """Record the input requests in a task object, and the frame from which an answered one is missing."""
+    """Record the input requests in a task object, and the first frame that lacks an answered request."""
     for key, value in questions.items():
         if key not in task.questions and len(task.questions) < MAX_QUESTIONS:
             task.questions[key] = Question(value, seq)

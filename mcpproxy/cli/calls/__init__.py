@@ -1,1 +1,1 @@
-"""Calls on the terminal: what ``show``, ``demo`` and ``http`` print of a recording."""
+"""Calls of a recording: what ``show``, ``demo`` and ``http`` print of it, and a part of it for others."""

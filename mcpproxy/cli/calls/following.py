@@ -1,7 +1,7 @@
 """``show --follow``: calls of a session while it is recorded, then those of the sessions after it.
 
-A call is printed when it has its answer. On a terminal those that wait stand below with a running time; in a
-pipe, a call that waits for long is printed once more before its answer.
+A call is printed when it has its answer. On a terminal, open calls are shown at the bottom with running
+timers. In a pipe, a call that waits for more than five seconds is also printed before its answer.
 """
 
 import os
@@ -27,9 +27,9 @@ from mcpproxy.view.view import View, open_view
 
 POLL_S: Final = 0.1
 _LONG_NS: Final = 5_000_000_000
-"""In a pipe a call that waits longer than this is printed before its answer."""
+"""In a pipe, an open call is printed after this time."""
 _START_S: Final = 10.0
-"""How long a journal that no recorder reads yet may stand alone."""
+"""How long to wait for the recorder of a journal to start."""
 _LOOK_BACK: Final = 50
 """How many of the latest recordings of a folder are searched for one that is running."""
 
@@ -122,7 +122,7 @@ class FollowedSession:
         self._read_findings = 0
         self._findings: dict[int, list[Finding]] = {}
         self._early: set[int] = set()
-        """The calls that were printed before they had an answer, because they waited for long."""
+        """The rows of calls that were printed before they had an answer."""
 
     def begin(self) -> None:
         """Print what is known of the session at its start."""
@@ -132,7 +132,7 @@ class FollowedSession:
         self._screen.print([style.paint(CallLines(style).heading, "dim")])
 
     def step(self) -> None:
-        """Print what has happened since the last time, and show what waits."""
+        """Print what was recorded since the last step, and show the open calls."""
         view, style = self._view, self._screen.style
         lines = CallLines(style, session_marks(view.sessions))
         printed: list[str] = []
@@ -140,7 +140,8 @@ class FollowedSession:
         count_now = view.count()
         passing = set(view.numbers(self._wanted)) if self._wanted else None
         new = range(self._next_row, count_now + 1)
-        self._next_row = count_now + 1
+        # The trace that takes the place of a draft may be a row behind it for a moment.
+        self._next_row = max(self._next_row, count_now + 1)
         rows = [*self._waiting, *(row for row in new if passing is None or row in passing)]
         waiting: dict[int, Call] = {}
         inner: dict[int, list[Call]] = {}
@@ -179,10 +180,10 @@ class FollowedSession:
         """Note the findings that are new, by the row they are about."""
         if not self._judges or sum(self._view.found.values()) == self._read_findings:
             return
-        found = self._view.findings()
-        for each in found[self._read_findings :]:
-            self._findings.setdefault(each.row, []).append(each.finding)
-        self._read_findings = len(found)
+        findings = self._view.findings()
+        for new in findings[self._read_findings :]:
+            self._findings.setdefault(new.row, []).append(new.finding)
+        self._read_findings = max(self._read_findings, len(findings))
 
     def _long(self, waiting: dict[int, Call], lines: CallLines) -> list[str]:
         """Return the lines of calls that have waited for long and were not printed yet."""
@@ -204,8 +205,8 @@ class FollowedSession:
         shown: list[str] = []
         for row, call in waiting.items():
             shown += lines.call(call, is_running=True)
-            for each in inner.get(row, ()):
-                shown += lines.call(each, is_running=_waits(each), is_inner=True)
+            for inner_call in inner.get(row, ()):
+                shown += lines.call(inner_call, is_running=_waits(inner_call), is_inner=True)
         label = visible(self._view.header.label)
         shown.append(f"recording {label}: {count(self._view.frames, 'frame')}; Ctrl-C ends")
         return shown

@@ -80,10 +80,7 @@ def header_lines(path: str, header: Header) -> list[str]:
 def frames_of_calls(path: str, wanted: Filter, shown: EventFilter) -> EventFilter:
     """Return a filter that keeps what ``shown`` keeps of the calls that pass ``wanted``."""
     with open_view(path) as view:
-        rows = set(view.numbers(wanted))
-        numbers = {
-            seq for seq, line in enumerate(view.columns.line_of_seq) if view.columns.line_row[line] in rows
-        }
+        numbers = frozenset(view.frames_of(wanted))
 
     def belongs(event: Event | Finding) -> bool:
         return http_sessions.frame_number(event) in numbers and shown(event)

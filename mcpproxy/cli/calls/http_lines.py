@@ -1,8 +1,8 @@
 """One line on the terminal for each call that passes ``mcpproxy http``.
 
-It is a process of its own that reads the recording while it is made: neither the relay nor the recorder waits
-for a terminal. It ends when the recording does. Findings are not among its lines, because the recorder writes
-them to stderr.
+The lines are printed by a separate process, which reads the recording while it is made, so neither the relay
+nor the recorder waits for a terminal. The process ends when the recording does. It prints no findings,
+because the recorder writes them to stderr.
 """
 
 import signal
@@ -39,7 +39,7 @@ def main(trace: str) -> None:
     try:
         print_calls(trace, Screen(rewrites=False))
     except (TraceError, BrokenPipeError):
-        pass  # nothing is lost: the recording is what counts, and the proxy says what became of it
+        pass  # the recording is not affected, and the proxy reports its state
 
 
 if __name__ == "__main__":

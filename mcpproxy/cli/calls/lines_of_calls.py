@@ -3,9 +3,9 @@
     call seconds                                                                took
        4   0.100 tools/call forecast {"city":"Oslo"} → Oslo: sunny           12.0 ms
 
-What the server sent begins with an arrow to the left. ``→`` stands before an answer, ``✗`` before an error,
-``…`` where there is no answer. With a width, arguments and results are cut so that a call takes one line; an
-error that does not fit there has lines of its own, and is never cut.
+A request of the server begins with an arrow to the left. ``→`` comes before an answer, ``✗`` before an error,
+``…`` if there is no answer. If the style has a width, arguments and results are cut so that a call takes one
+line; an error that does not fit that line gets lines of its own, and is never cut.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.view.calls import Call, Kind, Outcome, SessionSummary
 
 SLOW_NS: Final = 1_000_000_000
-"""From this latency on, the time is coloured."""
+"""Latencies of at least this are coloured."""
 
 _TOOK: Final = 8
 _LEAST_ARGUMENTS: Final = 12
@@ -177,6 +177,7 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
         case Outcome.NO_ANSWER:
             waited = "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
             said = f"waiting{waited}" if is_running else f"no answer{waited}"
+            said += f", {call.progress}" if call.progress else ""
             return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")
         case Outcome.CANCELLED:
             waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from mcpproxy.base.style import Style, count, decoded, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
-from mcpproxy.reports.transcripts.transcript import ending_text
-from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
+from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.records import Header
-from mcpproxy.view.calls import Call, FoundRule, Outcome, Part, Role, SessionSummary
+from mcpproxy.view.calls import Call, Outcome, Part, Role, SessionSummary
 from mcpproxy.view.filter import Filter
 from mcpproxy.view.view import View
 
@@ -17,7 +17,7 @@ _BATCH = 500
 _LISTED_SESSIONS = 8
 _STDERR_LINES = 3
 _EXPLAINED = 20
-"""For how many calls without an answer the lines on stderr are read; for each the recording is searched."""
+"""For how many calls without an answer stderr is shown. Each of them takes a search of the recording."""
 
 
 def listing(
@@ -40,11 +40,11 @@ def listing(
         if call.outcome is Outcome.NO_ANSWER and explained < _EXPLAINED:
             explained += 1
             yield from last_stderr(view, call, lines)
-        for found in of_row.get(call.number, ()):
-            yield from lines.finding(found.finding)
+        for finding in of_row.get(call.number, ()):
+            yield from lines.finding(finding)
     if not wanted:
-        for found in of_row.get(0, ()):
-            yield from lines.finding(found.finding, where=" (about the session)")
+        for finding in of_row.get(0, ()):
+            yield from lines.finding(finding, where=" (about the session)")
     yield from footer_lines(view, wanted, style)
 
 
@@ -76,18 +76,17 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
 
 
 def last_stderr(view: View, call: Call, lines: CallLines) -> list[str]:
-    """Return the last lines that the server wrote to stderr while a call was open: perhaps they say why it
-    has no answer."""
-    said = [part.summary for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
-    return [line for text in said[-_STDERR_LINES:] for line in lines.note(f"stderr: {text}", "dim")]
+    """Return the last lines on stderr while a call was open. They may say why it has no answer."""
+    texts = [part.summary for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
+    return [line for text in texts[-_STDERR_LINES:] for line in lines.note(f"stderr: {text}", "dim")]
 
 
-def findings_by_row(view: View) -> dict[int, list[FoundRule]]:
+def findings_by_row(view: View) -> dict[int, list[Finding]]:
     """Return the findings of each row; those about the whole session are of row 0."""
-    found: dict[int, list[FoundRule]] = {}
-    for each in view.findings():
-        found.setdefault(each.row, []).append(each)
-    return found
+    by_row: dict[int, list[Finding]] = {}
+    for finding, row in view.findings_with_rows():
+        by_row.setdefault(row, []).append(finding)
+    return by_row
 
 
 def header_lines(
@@ -107,7 +106,7 @@ def header_lines(
 
 
 def participants(session: SessionSummary, style: Style) -> str:
-    """Return who talks to whom in a session, and in which revision."""
+    """Return the client, the server and the protocol revision of a session."""
     client = f"{session.client or 'a client'} {session.client_version}".strip()
     server = f"{session.server or 'a server'} {session.server_version}".strip()
     spoken = f"{session.protocol.upper()} {session.revision}".strip()
@@ -116,7 +115,7 @@ def participants(session: SessionSummary, style: Style) -> str:
 
 
 def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
-    """Yield how the recording ended, what is in it, and what is missing from it."""
+    """Yield how the recording ended, its numbers of calls and findings, and what is missing from it."""
     yield ""
     if (close := view.ended) is not None:
         colours = () if close.exit_code == 0 else ("bold", "red")

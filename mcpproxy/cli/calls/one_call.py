@@ -16,8 +16,8 @@ _INDENT: Final = "  "
 
 def detail(view: View, number: int, style: Style) -> Iterator[str]:
     """Yield the lines of one call."""
-    found = view.parts(number)
-    call = found.call
+    call_detail = view.parts(number)
+    call = call_detail.call
     yield from CallLines(style).call(call, is_running=view.running)
     facts = [f"{call.sender} to {'client' if call.sender == 'server' else 'server'}"]
     facts += [f"id {call.id}"] if call.id else []
@@ -25,12 +25,12 @@ def detail(view: View, number: int, style: Style) -> Iterator[str]:
     facts += [f"in call {call.parent}"] if call.parent else []
     facts += [f"{size(call.request_bytes)} out, {size(call.answer_bytes)} back"] if call.answer else []
     yield style.paint(_INDENT + ", ".join(map(visible, facts)), "dim")
-    for part in found.parts:
+    for part in call_detail.parts:
         yield ""
         yield from _part_lines(part, number, call.started_ns, style)
-    for each in found.findings:
+    for finding in call_detail.findings:
         yield ""
-        yield from rule_lines(each, style)
+        yield from rule_lines(finding, style)
     yield ""
 
 
@@ -52,7 +52,7 @@ def _part_lines(part: Part, number: int, started_ns: int, style: Style) -> Itera
 
 
 def rule_lines(found: FoundRule, style: Style) -> Iterator[str]:
-    """Yield a finding with the sentence that it follows from, what to do instead, and where that stands."""
+    """Yield a finding with the sentence of the specification, what to do instead, and a link."""
     finding = found.finding
     yield from CallLines(style).finding(finding, where=f" (frame {finding.frame})" if finding.frame else "")
     lines = CallLines(style)

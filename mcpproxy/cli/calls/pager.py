@@ -5,14 +5,14 @@ fits on the screen is printed at once, colours are shown, and the text stays on 
 """
 
 import os
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.terminal import emit, safe_lines
+
+if TYPE_CHECKING:
+    import subprocess
 
 _DEFAULTS: Final = {"LESS": "FRX", "LV": "-c"}
 
@@ -23,6 +23,8 @@ def page(lines: Iterable[str], *, wanted: bool = True) -> None:
     if not program:
         emit(lines)
         return
+    import subprocess  # Imported here: it takes 3 ms, and output into a pipe has no pager.
+
     sys.stdout.flush()
     environment = {**_DEFAULTS, **os.environ}
     try:
@@ -42,6 +44,9 @@ def page(lines: Iterable[str], *, wanted: bool = True) -> None:
 
 def command() -> list[str]:
     """Return the command of the pager; empty if there is none, or if it only copies."""
+    import shlex
+    import shutil
+
     named = os.environ.get("PAGER")
     if named is None:
         named = "less" if shutil.which("less") else ""

@@ -1,4 +1,4 @@
-"""A terminal whose last lines are rewritten: what is done scrolls up, what goes on stays at the bottom.
+"""A terminal whose last lines are rewritten: finished lines scroll up, and live lines stay at the bottom.
 
 If stdout is not a terminal, or a dumb one, nothing is ever rewritten, and only finished lines are printed.
 """
@@ -21,15 +21,15 @@ class Screen:
         self._colour: Final = colour
         self.rewrites = rewrites and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._drawn = 0
-        """How many lines at the bottom will be rewritten."""
+        """How many live lines are at the bottom now."""
 
     @property
     def style(self) -> Style:
-        """What the terminal supports now; its width may have changed."""
+        """The style for the terminal's present width."""
         return terminal_style(colour=self._colour)
 
     def print(self, lines: Iterable[str]) -> None:
-        """Print lines that stay."""
+        """Print finished lines, which stay on the terminal."""
         self._erase()
         emit(lines)
         sys.stdout.flush()

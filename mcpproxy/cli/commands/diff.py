@@ -62,9 +62,9 @@ def run(argv: list[str]) -> int:
 
 
 def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> RecordedSession:
-    """Return the session of B to compare.
+    """Return the session of recording B to compare: the one that the second of ``ids`` names.
 
-    A second id names it. With one id, it is the only session of B, or the session with that id.
+    With one id, return the only session of B, or the session of B with that id.
     """
     if len(ids) == 1 and len(sessions) == 1:
         return sessions[0]

@@ -24,23 +24,23 @@ def run(argv: list[str]) -> int:
     """Write one recording in another format."""
     parser = Parser("export", "Write a recording as a file to send.", EPILOG)
     parser.add_argument("format", choices=("html",), help="the format")
-    parser.add_argument("trace", metavar="TRACE", help="the recording, which stays as it is")
+    parser.add_argument(
+        "trace", nargs="?", metavar="TRACE", help="the recording, which stays as it is; without it the latest"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="the new file; without it beside the recording")
     parser.add_argument("--keep-secrets", action="store_true", help="mask nothing")
     options = parser.parse_args(argv)
-    named = find_traces.expand(options.trace)
-    if len(named) > 1:
-        raise UsageError(options.trace, f"holds {len(named)} traces", "name one of them")
-    output: str = options.output or f"{os.path.splitext(named[0])[0]}.html"
+    named = find_traces.one(options.trace)
+    output: str = options.output or f"{os.path.splitext(named)[0]}.html"
 
     from mcpproxy.export.html import pieces
     from mcpproxy.ui import json_rows
     from mcpproxy.view.folder import recording
     from mcpproxy.view.view import open_view
 
-    entry = json_rows.recording("exported", recording(named[0]))
+    entry = json_rows.recording("exported", recording(named))
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
-        path = named[0]
+        path = named
         if not options.keep_secrets:
             trace, redaction = open_trace(path), Redaction(RedactionScope(secrets=True))
             path = os.path.join(folder, os.path.basename(path))
@@ -48,7 +48,7 @@ def run(argv: list[str]) -> int:
             masked = recording(path)
             entry = {**entry, "label": masked.label, "client": masked.client, "server": masked.server}
         with open_view(path) as view:
-            _write(output, pieces(view, {**entry, "path": os.path.basename(named[0])}))
+            _write(output, pieces(view, {**entry, "path": os.path.basename(named)}))
             count = view.count()
     tell(f"{output}: {count} rows, {os.path.getsize(output) / 1e6:.1f} MB")
     return 0

@@ -81,7 +81,9 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as follow
 
+        page = recording.start_page(trace)
         follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
+        del page
 
     def serve() -> int:
         if sys.platform != "win32":
@@ -177,6 +179,7 @@ def _recording(args: argparse.Namespace) -> RecordingOptions:
         elif given_value:
             recording.set(name, "")
     recording.resolve_rules()
+    recording.check_page()
     return recording
 
 

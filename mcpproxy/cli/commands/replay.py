@@ -12,10 +12,11 @@ from typing import Final
 
 from mcpproxy.cli import find_traces, http_sessions
 from mcpproxy.cli.arguments import Parser, UsageError, nearest, split_command
+from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.commands.http import split_listen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.recording import LoadedTrace, load
+from mcpproxy.replay.recording import LoadedTrace
 from mcpproxy.replay.server.engine import ReplayEngine, summary
 from mcpproxy.replay.server.live_messages import ReplayOptions
 from mcpproxy.replay.server.matching import LEVELS
@@ -70,7 +71,9 @@ def serve(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the port is taken.
     """
     options, command = _arguments(argv)
-    source = _all_of([load(find_traces.one(trace)) for trace in options.trace or [None]])
+    source = _all_of(
+        [load_calls(find_traces.one(trace), options.filter) for trace in options.trace or [None]]
+    )
     replay_options = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
@@ -163,6 +166,12 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="what else does not count in a request: /params/arguments/now, with * for one step",
     )
     add("--repeat", action="store_true", help="give the last answer again when the recorded ones are used up")
+    add(
+        "--filter",
+        metavar="EXPR",
+        default="",
+        help="answer from the calls that pass, such as tool:search*, and from what they depend on",
+    )
     add("--session", metavar="ID", default="", help="which HTTP session, if there are several")
     add(
         "--on-miss",

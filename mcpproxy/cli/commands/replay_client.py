@@ -6,6 +6,7 @@ from typing import Final
 
 from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
+from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.comparison_options import ComparisonRules
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError, TraceError
@@ -14,7 +15,7 @@ from mcpproxy.replay.client.driver import TIMEOUT_S, Link, play
 from mcpproxy.replay.client.player import Player
 from mcpproxy.replay.client.stdio_link import StdioLink
 from mcpproxy.replay.diff.comparison import Comparison
-from mcpproxy.replay.recording import LoadedTrace, RecordedSession, load
+from mcpproxy.replay.recording import LoadedTrace, RecordedSession
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 
 DESCRIPTION: Final = """\
@@ -37,7 +38,7 @@ def run(argv: list[str]) -> int:
     """
     options, command = _arguments(argv)
     path = find_traces.one(options.trace)
-    recording = load(path)
+    recording = load_calls(path, options.filter)
     comparison_rules = comparison_options.rules_from(options)
     comparison = Comparison(path, shown((options.url,) if options.url else command))
     with replay_update.renewing(recording, options.url or "", command, wanted=options.update) as renewed:
@@ -109,6 +110,12 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="a header for every HTTP request, such as a credential, which no recording holds",
     )
     add(
+        "--filter",
+        metavar="EXPR",
+        default="",
+        help="play the calls that pass, such as tool:search*, and what they depend on",
+    )
+    add(
         "--session",
         metavar="ID",
         default="",
@@ -137,6 +144,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     options.url = options.url or options.named_url
     if options.header and not options.url:
         raise UsageError("--header", "goes together with a URL", "leave it out for a command")
-    if options.session and options.update:
-        raise UsageError("--session", "is not for --update, which replaces all", "leave one of them out")
+    for name in ("session", "filter"):
+        if getattr(options, name) and options.update:
+            raise UsageError(f"--{name}", "is not for --update, which replaces all", "leave one of them out")
     return options, command

@@ -60,6 +60,7 @@ def run(argv: list[str]) -> int:
         sys.stdout.write(usage())
         return 0
     options.resolve_rules()
+    options.check_page()
     make_relay = None
     if options.lists["--enforce"]:
         from mcpproxy.cli.enforce_options import enforcing_relay_factory
@@ -92,7 +93,9 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
         from mcpproxy.recorder.process import run as follow
 
+        page = options.start_page(trace)
         follow(trace, wake_fd, asleep, options.live, options.is_quiet)
+        del page
 
     return relay.run(
         options.command,

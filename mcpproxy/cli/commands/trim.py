@@ -5,8 +5,9 @@ import argparse
 from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, positive
+from mcpproxy.cli.calls.part_of_recording import frames_of_calls
 from mcpproxy.cli.terminal import tell
-from mcpproxy.edit.trim import trimmed
+from mcpproxy.edit.trim import FrameFilter, trimmed
 from mcpproxy.opening import open_trace
 from mcpproxy.trace.copy import write_trace
 
@@ -17,6 +18,7 @@ The copy also has what these frames depend on: their requests and answers, the m
 was open, and the handshake. Frames keep their numbers. check concludes nothing from what is missing.
 
   mcpproxy trim session.jsonl --around 57 -o bug.jsonl
+  mcpproxy trim session.jsonl --filter 'tool:search* status:error' -o errors.jsonl
   mcpproxy trim session.jsonl --frames 12-40,57 -o part.jsonl"""
 
 
@@ -33,15 +35,24 @@ def run(argv: list[str]) -> int:
     frame_options.add_argument(
         "--around", type=positive, metavar="FRAME", help="this frame and what it depends on"
     )
+    frame_options.add_argument(
+        "--filter", metavar="EXPR", help="the calls that pass, such as status:error, and what they depend on"
+    )
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     options = parser.parse_args(argv)
-    ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
-    trace = open_trace(find_traces.one(options.trace))
-    header, lines = trimmed(trace, lambda seq: any(seq in wanted for wanted in ranges))
+    path = find_traces.one(options.trace)
+    header, lines = trimmed(open_trace(path), _wanted(path, options))
     tally = write_trace(options.output, header, lines)
     frames = count(sum(tally.frames.values()), "frame")
     tell(f"{options.output}: {frames}; {header.partial or 'nothing to leave out'}")
     return 0
+
+
+def _wanted(path: str, options: argparse.Namespace) -> FrameFilter:
+    if options.filter is not None:
+        return frames_of_calls(path, options.filter)
+    ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
+    return lambda seq: any(seq in wanted for wanted in ranges)
 
 
 def _ranges(text: str) -> list[range]:

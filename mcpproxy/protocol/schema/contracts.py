@@ -25,13 +25,14 @@ from mcpproxy.protocol.schema.dialects import DEFAULT, Dialect, dialect_of
 from mcpproxy.protocol.schema.effort import Effort, survey
 from mcpproxy.protocol.schema.fast_path import make_test
 from mcpproxy.protocol.schema.mismatches import Mismatch, is_sure, mismatch_of
+from mcpproxy.protocol.wording import shown
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
 T = TypeVar("T")
 
-__all__ = ["LIMIT", "UNCHECKED", "Contract", "Mismatch", "contract", "find_mismatches"]
+__all__ = ["LIMIT", "UNCHECKED", "Contract", "Mismatch", "contract", "find_mismatches", "obstacle"]
 
 LIMIT: Final = 20
 """The maximum number of mismatches reported for one value."""
@@ -40,12 +41,15 @@ UNCHECKED: Final[list[str]] = []
 """A sentence that says why values are not checked, once the library was needed and could not be loaded."""
 
 MAX_SCHEMA_BYTES: Final = 128 * 1024
+
 MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
+"""The most values inside a checked value, and the most levels of them."""
+
 MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
-"""Limits: the size of a schema in bytes; the number and the depth of the values inside a value; the work
-(schemas tried, times values) of checking a value, and of finding where it does not match."""
+"""The most work of checking a value, and of finding where it does not match. Work is the number of schemas
+tried for one value, times the number of values."""
 
 MAX_FAST_TESTS: Final = 1000
 """How many values are checked against a simple schema without the library. For more, loading it is faster."""
@@ -75,33 +79,47 @@ def find_mismatches(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch,
 
 def contract(schema: JSON, revision: str) -> "Contract | None":
     """Return ``schema`` prepared for checking many values; ``None`` if that is not possible."""
+    prepared = _prepared(schema, revision)
+    return None if isinstance(prepared, str) else prepared
+
+
+def obstacle(schema: JSON, revision: str) -> str:
+    """Return a clause that says why values cannot be checked against ``schema``; empty if they can be."""
+    prepared = _prepared(schema, revision)
+    return prepared if isinstance(prepared, str) else ""
+
+
+def _prepared(schema: JSON, revision: str) -> "Contract | str":
+    """Return ``schema`` prepared for checking many values; if that is impossible, a clause that says why."""
     if not isinstance(schema, dict):
-        return None
+        return "it is not an object"
     try:
         text = orjson.dumps(schema)
     except (TypeError, ValueError, RecursionError):
-        return None  # The schema has a lone surrogate, a number beyond 64 bits or hundreds of levels.
-    return (
-        _cached_contract(text, revision in _WITH_DEFAULT_DIALECT) if len(text) <= MAX_SCHEMA_BYTES else None
-    )
+        return "it has a lone surrogate, a number beyond 64 bits or hundreds of levels"
+    if len(text) > MAX_SCHEMA_BYTES:
+        return f"it is longer than {MAX_SCHEMA_BYTES >> 10} KiB"
+    return _cached_contract(text, revision in _WITH_DEFAULT_DIALECT)
 
 
 @lru_cache(maxsize=MAX_CONTRACTS)
-def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | None":
-    """Return the contract of the schema ``text``; ``None`` if values cannot be checked against it."""
+def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | str":
+    """Return the contract of the schema ``text``; if values cannot be checked against it, the reason."""
     schema: JSONObject = orjson.loads(text)
     dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:
         dialects = (dialect_of(schema["$schema"]),)
     dialect_schemas: list[_DialectSchema] = []
     for dialect in dialects:
-        effort = survey(schema, dialect) if dialect is not None else None
-        if dialect is None or effort is None:
-            return None
+        if dialect is None:
+            return f"its dialect {shown(schema['$schema'])} is unknown"
+        effort = survey(schema, dialect)
+        if isinstance(effort, str):
+            return effort
         dialect_schemas.append(_DialectSchema(schema, dialect, effort))
     fast_test = make_test(schema)
     if fast_test is None and any(dialect_schema.validator is None for dialect_schema in dialect_schemas):
-        return None
+        return "the validator does not accept it"
     return Contract(tuple(dialect_schemas), fast_test)
 
 
@@ -186,7 +204,7 @@ class Contract:
                 return ()  # No mismatch is certain.
             by_dialect.append(mismatches)
         first, *others = by_dialect
-        # Only what does not match in any of the dialects is reported.
+        # A mismatch is reported only if it is one in every dialect.
         common = tuple(mismatch for mismatch in first if all(mismatch in other for other in others))
         return common or (_UNEXPLAINED,)
 
@@ -250,7 +268,7 @@ def _levels(value: JSON) -> list[list[JSON]] | None:
 
 
 def _size(level: list[JSON]) -> int:
-    """Return the number of values on one level plus the length of their strings, as patterns search them."""
+    """Return the number of values on one level plus the length of their strings, which patterns search."""
     texts = [text for item in level for text in (item if isinstance(item, dict) else [item])]
     return len(level) + sum(len(text) for text in texts if isinstance(text, str))
 
@@ -268,7 +286,7 @@ def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -
 
 
 def _first(validator: "Validator", value: JSON) -> "list[ValidationError]":
-    """Return the first failure of ``value`` only, which takes less work than all."""
+    """Return only the first failure of ``value``, because finding all failures takes more work."""
     from jsonschema_rs import ValidationError
 
     try:

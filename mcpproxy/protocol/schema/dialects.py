@@ -44,7 +44,7 @@ ValueKind: TypeAlias = Literal[
     "array",
     "choices",  # a non-empty array
     "schema",
-    "schema?",  # a schema, or a boolean in a dialect where booleans are not schemas
+    "schema?",  # a schema or a boolean (in draft-04 a boolean is not a schema)
     "schemas",  # a non-empty array of schemas
     "items",  # a schema, or a non-empty array of schemas
     "map",  # an object whose values are schemas

@@ -5,8 +5,8 @@ references can double the work with every reference, and a recursive schema with
 the schema is surveyed first. For a value that is nested ``k`` levels deep, ``Effort.steps(k)`` is an upper
 bound of the number of subschemas that are tried on the way from the value's root to one of its leaves.
 
-``survey`` returns ``None`` for a schema that cannot be used: one with a reference to another document, a
-reference of an unsupported kind, or references that form a cycle on the same value.
+If a schema cannot be used, ``survey`` returns the reason and no effort: the schema exceeds a limit, refers to
+another document, has a reference of an unsupported kind, or has references in a cycle on the same value.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.schema.dialects import DEFINITIONS, SAME_VALUE, Dialect, keywords
+from mcpproxy.protocol.wording import shown
 
 MAX_SCHEMAS: Final = 5_000
 MAX_DEPTH: Final = 100
@@ -28,8 +29,8 @@ COUNT_LIMIT: Final = 10**9
 class _Node:
     """One subschema, and the subschemas in it, by the part of the value that they apply to.
 
-    Those in ``same_value`` apply to the same value, those in ``by_name`` each to one property, those in
-    ``any_part`` to any property or item.
+    The subschemas in ``same_value`` apply to the same value. A subschema in ``by_name`` applies to one
+    property, a subschema in ``any_part`` to any property or item.
     """
 
     weight: int = 1  # the steps of the subschema alone
@@ -54,7 +55,7 @@ class Effort:
         self._root = root
         self._order = order
         self._steps_by_depth = [0]
-        self._is_constant = False  # deeper values take no more steps
+        self._is_constant = False  # deeper values take as many steps as the deepest computed so far
 
     def steps(self, depth: int) -> int:
         """Return how many schemas are tried at most on one path of a value that is ``depth`` levels deep."""
@@ -77,8 +78,8 @@ class Effort:
         self._steps_by_depth.append(self._root.steps)
 
 
-def survey(schema: JSONObject, dialect: Dialect) -> Effort | None:
-    """Return the effort that ``schema`` takes; ``None`` if values cannot be checked against it."""
+def survey(schema: JSONObject, dialect: Dialect) -> Effort | str:
+    """Return the effort that ``schema`` takes; if it cannot be used, a clause that says why."""
     return _Survey(schema, dialect).effort()
 
 
@@ -93,15 +94,17 @@ class _Survey:
         self._nodes: dict[int, _Node] = {}
         self._has_patterns = self._has_choices = self._has_reference = self._has_inner_id = False
 
-    def effort(self) -> Effort | None:
-        """Visit all subschemas that values may be checked against, and return the effort."""
+    def effort(self) -> Effort | str:
+        """Visit all subschemas that values may be checked against; return the effort or the reason."""
         root = _Node()
         self._nodes[id(self._schema)] = root
         todo = [(self._schema, root, 0)]
         while todo:
             schema, node, depth = todo.pop()
-            if len(self._nodes) > MAX_SCHEMAS or depth > MAX_DEPTH or not self._is_supported(schema):
-                return None
+            if len(self._nodes) > MAX_SCHEMAS or depth > MAX_DEPTH:
+                return f"it has more than {MAX_SCHEMAS} subschemas or {MAX_DEPTH} levels of them"
+            if not self._is_supported(schema):
+                return "it has a $recursiveRef, or a subschema of another dialect"
             node.weight = 1 + sum(_length(schema.get(keyword)) for keyword in _COUNTED_KEYWORDS)
             node.tries_twice = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
             self._has_patterns |= "pattern" in schema or "patternProperties" in schema
@@ -112,7 +115,7 @@ class _Survey:
                 find_target = self._target if keyword == "$ref" else self._dynamic_target
                 target = find_target(schema[keyword])
                 if target is None:
-                    return None
+                    return f"its {keyword} {shown(schema[keyword])} cannot be followed"
                 self._has_reference = True
                 if isinstance(target, dict):
                     # The depth starts again at 0, because MAX_SCHEMAS already limits chains of references.
@@ -120,10 +123,11 @@ class _Survey:
             for edges, child in self._children(schema, node):
                 self._add_edge(edges, child, depth + 1, todo)
         if self._has_reference and self._has_inner_id:
-            return None  # An id in a subschema changes the meaning of references in that subschema.
+            # An id in a subschema changes the meaning of references in that subschema.
+            return f"it has references, and a subschema with its own {self._id_keyword}"
         order = self._topological_order()
         if order is None:
-            return None
+            return "its references form a cycle"
         return Effort(root, order, has_patterns=self._has_patterns, has_choices=self._has_choices)
 
     def _add_edge(

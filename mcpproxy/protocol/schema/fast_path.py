@@ -67,7 +67,8 @@ def _make_test(schema: JSON, depth: int) -> Fits | None:
     return lambda value: all(fits(value) for fits in tests)
 
 
-# Each of these functions makes the test of one keyword from the keyword's value, ``setting``.
+# Each of these functions makes the test of one keyword from the keyword's value, ``setting``. It returns
+# ``None`` for a setting that only the validator can judge.
 
 
 def _type(setting: JSON, _: int) -> Fits | None:

@@ -29,7 +29,7 @@ FORMATS: Final[Mapping[JSON, re.Pattern[str]]] = {
 class Misfit(NamedTuple):
     """One difference between the content and the schema: the JSON Pointer of the place, and a clause.
 
-    ``annotated`` is set if only the format is wrong.
+    ``annotated`` is true if only the format is wrong.
     """
 
     pointer: str
@@ -40,11 +40,11 @@ class Misfit(NamedTuple):
 def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit]:
     """Yield how ``content`` does not match ``schema``, except where a field is null or an object.
 
-    No field of a form can have such a value, and the check of the result's shape reports it.
+    No field of a form can have such a value, and the check of the result's shape reports such fields.
     """
-    impossible = tuple(token(name) for name, value in content.items() if isinstance(value, dict | None))
+    reported_fields = tuple(token(name) for name, value in content.items() if isinstance(value, dict | None))
     for mismatch in find_mismatches(content, schema, revision):
-        if "/" + mismatch.pointer[1:].partition("/")[0] not in impossible:
+        if "/" + mismatch.pointer[1:].partition("/")[0] not in reported_fields:
             yield Misfit(mismatch.pointer, mismatch.what)
     fields = schema.get("properties") if isinstance(schema, dict) else None
     for name, field in fields.items() if isinstance(fields, dict) else ():

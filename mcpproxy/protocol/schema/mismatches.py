@@ -27,7 +27,7 @@ class Mismatch(NamedTuple):
 
 
 def is_sure(error: "ValidationError") -> bool:
-    """Whether a failure is certain, which most are (see ``_UNSURE`` and ``_is_whole_number``)."""
+    """Whether a failure is certain: every failure except those of ``_UNSURE`` and ``_is_whole_number``."""
     return not any(type(leaf.kind).__name__ in _UNSURE or _is_whole_number(leaf) for leaf in _leaves(error))
 
 
@@ -49,7 +49,7 @@ _UNSURE: Final = frozenset(
 def _is_whole_number(error: "ValidationError") -> bool:
     """Whether a failure says that a number like 1.0 is not an integer.
 
-    Only draft-04 says so, and many languages cannot distinguish 1.0 from 1.
+    In all dialects except draft-04 it is an integer, and many languages cannot distinguish 1.0 from 1.
     """
     return (
         type(error.kind).__name__ == "Type"

@@ -42,7 +42,7 @@ FlawKind: TypeAlias = Literal[
     "boolean-property",  # a property of the root is true or false: valid JSON Schema, but not valid in MCP
     "required-not-strings",
     "required-unknown-property",
-    "required-forbidden-property",  # as before, but additionalProperties is false, so that no value can match
+    "required-forbidden-property",  # additionalProperties forbids the property: no value can match
     "no-properties",
     "dialect",  # anything else that the meta-schema rejects
 ]
@@ -67,10 +67,11 @@ Place: TypeAlias = Literal["root", "own", "composed", "definition"]
 
 @slotted(frozen=True)
 class _Subschema:
-    """A subschema to visit. ``place`` says whether it describes a value completely.
+    """A subschema to visit. ``place`` says whether other schemas apply to the same value.
 
-    ``root`` and ``own`` subschemas do. A ``composed`` subschema does so only in part, because it is below a
-    keyword such as anyOf. For a ``definition`` this is unknown, because it depends on the references to it.
+    For a ``root`` or ``own`` subschema, no other schema does. For a ``composed`` subschema, which is below a
+    keyword such as anyOf, the schema around it does. For a ``definition`` this depends on the references to
+    the definition.
     """
 
     pointer: str
@@ -83,7 +84,7 @@ class _Subschema:
 def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
     """Yield the flaws of ``schema`` in the order of the document, depth first.
 
-    ``object_root`` says whether the type of the root must be "object". It must for every schema of a tool
+    ``object_root`` says whether the type of the root must be "object". This is so for every schema of a tool
     except the ``outputSchema`` of 2026-07-28.
     """
     if not isinstance(schema, dict):

@@ -1,6 +1,6 @@
 """The types in a server's requests to a client, and in their results: roots, sampling, elicitation.
 
-This table continues ``shapes.types``, which says what the names and the source are. ``shapes.notation``
+This table continues ``shapes.types``; the names are from ``schema.ts`` too. ``shapes.notation``
 explains the notation.
 """
 
@@ -116,7 +116,7 @@ BooleanSchema
     description?       string
     default?           boolean
 
-# From 2025-11-25 on a valid enum may lack enumNames, and a member that is not listed may have any value.
+# From 2025-11-25 on the schema has a type of enum that does not list enumNames, so any value of it is valid.
 EnumSchema
     title?             string
     description?       string

@@ -47,8 +47,8 @@ def violations(
 ) -> Iterable[ShapeViolation]:
     """Return the violations of ``shape`` in ``value``, at most ``LIMIT``.
 
-    ``shape`` is the name of a type (``ClientCapabilities``), or a method and the part of its message that
-    ``value`` is. The pointers of the violations start at the message (``/params/name``) or, for a type, at
+    ``shape`` is the name of a type (``ClientCapabilities``), or a method with ``params`` or ``result``. The
+    pointers of the violations start at the message (``/params/name``) or, for a type, at
     the value. For a method that ``revision`` does not define, every value is correct.
 
     Raises:
@@ -62,7 +62,7 @@ def violations(
 
 
 class Expected(NamedTuple):
-    """Fast tests of a part of a message, which do not say what is wrong as ``violations`` does.
+    """Fast tests of the params or the result of a method. ``violations`` also says what is wrong.
 
     ``fits`` tests the whole value, ``fits_without_meta`` leaves out its ``_meta``; both are ``None`` if any
     value is correct. ``mandatory`` is set if the part is required.
@@ -74,7 +74,7 @@ class Expected(NamedTuple):
 
 
 def expected(method: str, part: Part, revision: str) -> Expected:
-    """Return the tests for that part of a message of ``method``."""
+    """Return the tests of the params or of the result (``part``) of ``method``."""
     built, _ = _shape((method, part), revision)
     if built is ANY:
         return Expected(None, None, built.mandatory)

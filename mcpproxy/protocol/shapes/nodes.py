@@ -53,7 +53,7 @@ class Shape(ABC):
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
         """Yield the violations in a value that has failed the test."""
 
-    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # shapes with parts use them
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # subclasses use them
         """Yield JSON Pointers of the members of ``value``, at any depth, that this shape does not list."""
         return iter(())
 
@@ -69,11 +69,11 @@ class Scalar(Shape):
     Without a ``test``, any value of the right JSON type has the shape.
     """
 
-    def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
+    def __init__(self, expected: str, python_types: tuple[type, ...], test: Test | None = None) -> None:
         self.expected = expected
-        self.python_types = json
+        self.python_types = python_types
         self.type_decides = test is None
-        self.test = test or (lambda value: type(value) in json)
+        self.test = test or (lambda value: type(value) in python_types)
 
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
         yield self.mismatch(value, pointer)

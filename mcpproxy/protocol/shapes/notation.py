@@ -11,10 +11,10 @@ with an empty line. A row is one line of a block, and the revisions at its end s
         roots?     object    -           2026-07-28  before that revision
         ...Other             2026-07-28              all members of Other
 
-    ContentBlock by type                one of several variants, selected by the value of the member ``type``,
-        text       TextContent          which the block TextContent does not list again;
-        -          Fallback             "-" is selected if the member is absent,
-        *          object               "*" if it is any other string
+    ContentBlock by type                one of several variants, selected by the value of the member ``type``
+        text       TextContent          if it is "text" (TextContent does not list the member ``type``)
+        -          Fallback             if the member is absent
+        *          object               if it is any other string
 
     Contents with                       one of several variants; a value that matches any of them is correct.
         text       TextContents         A wrong value is compared with the first variant whose member it has,
@@ -93,9 +93,9 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
 def _block(lines: list[str]) -> Block:
     """Parse the lines of a block."""
     words = lines[0].split()
-    name = [words.pop(0)]
+    title_words = [words.pop(0)]
     if words and words[0] in _PARTS:
-        name.append(words.pop(0))
+        title_words.append(words.pop(0))
     form: Form = "object"
     word = ""
     match words:
@@ -107,7 +107,7 @@ def _block(lines: list[str]) -> Block:
             form = "with"
         case _:
             pass
-    title = " ".join(name)
+    title = " ".join(title_words)
     rows = tuple(_row(line.split()) for line in lines[1:])
     return Block(title.removesuffix("!"), form, word, rows, _span(*words), title.endswith("!"))
 

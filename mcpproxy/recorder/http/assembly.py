@@ -71,13 +71,14 @@ class HttpAssembly:
     ``start`` is the payload of the START record."""
 
     TRANSIENT = ("_mask", "_heads", "_contents")
+    """Attributes that are not saved in a checkpoint, from which recording continues after a kill."""
 
     def __init__(self, start: bytes) -> None:
         members = object_of(start)
         self._endpoint: str = member(members, "endpoint", str, "/mcp")
         self._is_forward: bool = members.get("mode") == "forward"
         self._keep: bool = bool(members.get("keep_credentials"))
-        # A START record of an old relay has no salt; then the hash of the record is used.
+        # The salt is the key of the masks. A START record of an old relay has none; then its hash is used.
         self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
         self._connections: dict[int, Connection] = {}
         self._learned: dict[str, None] = {}  # session ids from URLs
@@ -179,7 +180,8 @@ class HttpAssembly:
         ]
 
     def _with_spills(self, events: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
-        """Yield ``events``, then record the longest held contents in pieces, until the limit is kept.
+        """Yield ``events``, then record the longest held contents in pieces, until at most ``HELD_BYTES`` are
+        held.
 
         A connection whose heads and exchanges hold the most is not parsed any further.
         """
@@ -221,7 +223,7 @@ class HttpAssembly:
             yield from self._read(connection, connection.http.opaque(at_ns))
 
     def gap(self, at_ns: int) -> list[Recorded]:
-        """Handle a gap: bytes are missing and their connection is unknown, so all open exchanges are cut."""
+        """Cut all open exchanges at a gap, because it is unknown on which connection bytes are missing."""
         events: list[Recorded] = []
         self._had_gap = True
         for connection in self._connections.values():
@@ -235,7 +237,7 @@ class HttpAssembly:
         return events
 
     def end(self) -> list[Recorded]:
-        """Handle the end of the journal: return the held parts of the exchanges that have not ended."""
+        """Return the held parts of the exchanges that have not ended at the end of the journal."""
         events: list[Recorded] = []
         for connection in self._connections.values():
             events += self._abandoned(connection, None)

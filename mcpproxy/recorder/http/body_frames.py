@@ -105,7 +105,7 @@ class EventBody:
             yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
-        """End the stream. A block without its blank line is not an event, even if the stream ended in
+        """End the stream. Bytes without a blank line after them are not an event, even if the stream ended in
         order."""
         del is_whole
         return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
@@ -190,7 +190,8 @@ class ContentDecoder:
     """Decodes the content coding of one body. ``why`` says why it cannot be decoded; empty while it can."""
 
     TRANSIENT = ("_decoder",)
-    """Not in a checkpoint. After a restart, a new decoder is fed the encoded bytes that are in the trace."""
+    """Attributes that are not saved in a checkpoint, from which recording continues after a kill. Then a new
+    decoder is fed the encoded bytes that are in the trace."""
 
     def __init__(self, coding: str) -> None:
         self.coding = coding

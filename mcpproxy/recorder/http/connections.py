@@ -83,7 +83,7 @@ class Connection:
         None  # by side, the number of bytes that are not HTTP, since the last record
     )
     reasons: dict[Side, str] | None = None  # by side, why its bytes are not HTTP
-    has_told_opaque: bool = False  # a record with such a number was written
+    has_told_opaque: bool = False  # a record with the number of bytes that are not HTTP was written
     ids: tuple[str, ...] = ()  # session ids, the latest last
 
     def learn(self, ids: Iterable[str]) -> None:

@@ -36,7 +36,7 @@ class ContentOwner(NamedTuple):
 
     @property
     def sender(self) -> Sender:
-        """The peer whose side it is; answers of the proxy are on the server's side."""
+        """The peer to whose side the content belongs; answers of the proxy are on the server's side."""
         return CLIENT if self.of == "client" else SERVER
 
     def encoded(self, data: bytes, at_ns: int) -> Encoded:
@@ -157,7 +157,7 @@ class Contents:
         """Keep encoded bytes until it is known whether masking changes their content.
 
         The encoded bytes of a body that is too long to be kept are recorded only if the body cannot contain
-        credentials. It may then still repeat a session id, which is accepted."""
+        credentials. Such a body may still repeat a session id, which is then recorded unmasked."""
         side = owner.side
         if side.kept_bytes <= BODY_BYTES:
             side.kept = side.kept or []

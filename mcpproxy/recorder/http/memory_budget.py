@@ -69,9 +69,9 @@ class Budget:
 
 
 def cost(raw: bytes) -> int:
-    """Return about how many bytes of memory it takes to judge ``raw``, including ``raw``; rather too many.
+    """Return about how many bytes of memory it takes to judge ``raw``, including ``raw``.
 
-    Above ``BUDGET_BYTES`` the estimate is not exact.
+    The estimate may be too high. Above ``BUDGET_BYTES`` it only says that the budget is exceeded.
     """
     text = len(raw) * (_COPIES + _width(raw))
     rough = sum(raw.count(sign) * size for sign, size in _EACH_BYTES.items())

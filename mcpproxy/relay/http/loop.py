@@ -32,7 +32,7 @@ _EVENTS_PER_TURN: Final = 256
 class EpollLoop:
     """Calls the handler of each ready descriptor with its events.
 
-    A descriptor may be watched for no events (0). Its handler is called only when the connection breaks."""
+    A descriptor may be watched for no events (0). Then its handler is called only on a broken connection."""
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
@@ -70,7 +70,7 @@ class EpollLoop:
 
 
 class SelectorLoop:
-    """Like `EpollLoop`, for systems without epoll. For a descriptor without events, it reports no break."""
+    """Like `EpollLoop`, for systems without epoll. It reports no break of a descriptor without events."""
 
     def __init__(self, on_fault: OnFault) -> None:
         import selectors

@@ -85,8 +85,9 @@ class Pair:
     # Ends.
 
     def _on_broken(self, end_socket: TunnelSocket) -> None:
-        """Handle that ``end_socket`` accepts no more bytes. Bytes that a server sent before are still
-        delivered."""
+        """Send nothing more to ``end_socket``, which accepts no more bytes.
+
+        Bytes that a server sent before are still delivered."""
         end_socket.broken = True
         end_socket.rest = None
         if end_socket is self._client or end_socket.ended:
@@ -96,7 +97,7 @@ class Pair:
         self._watch()
 
     def _on_reset(self, end_socket: TunnelSocket) -> None:
-        """Handle that ``end_socket`` has reset its connection: reset the other connection too."""
+        """Reset the other connection too, because the peer of ``end_socket`` has reset its connection."""
         kind = journals.CLIENT_EOF if end_socket is self._client else journals.SERVER_EOF
         self._records.end(kind, time.monotonic_ns(), RESET)
         for each_end in (self._client, self._upstream):

@@ -1,4 +1,4 @@
-"""The proxy before an HTTP server: one process, one loop, a `Tunnel` for each client connection.
+"""The proxy before an HTTP server (upstream): one process, one loop, a `Tunnel` for each client connection.
 
 The modules of this package:
 
@@ -180,7 +180,7 @@ class Proxy:
         self.record: Record = _discard  # appends to the journal
         self.keep_until_journaled: Record = _discard  # keeps in the crash buffer
         self._recorder: Recorder | None = None
-        self._asleep: bytearray | mmap.mmap = bytearray(1)
+        self._asleep: bytearray | mmap.mmap = bytearray(1)  # the first byte is 1 while the recorder sleeps
         self._tunnels: set[StoppableTunnel] = set()
         self._last_number = 0
         self._is_stopped = False
@@ -340,8 +340,8 @@ class Proxy:
     def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
         """Limit the effect of a fault (a bug in mcpproxy) to one connection.
 
-        ``work`` is the callback that raised. If it is a method of an object with ``abandon``, that object
-        belongs to one connection, which is closed. Otherwise nothing is closed."""
+        ``work`` is the callback that raised. If ``work`` is a method of an object with ``abandon``, that
+        object belongs to one connection, which is closed. Otherwise nothing is closed."""
         why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
         abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
         if why not in self._faults and len(self._faults) < _FAULTS_REPORTED:

@@ -40,6 +40,8 @@ class Forwardable:
 class RequestReader:
     """Reads the requests of one connection, and counts how often upstream (the server) has sent bytes.
 
+    The counts show whether an answer may be under way.
+
     Args:
         router: finds the route of each request.
         on_request: called for each request before it is forwarded, with its route, whether it goes to another
@@ -89,7 +91,7 @@ class RequestReader:
                     if body.is_over:
                         self._body = None
                 elif self.is_waiting:
-                    break  # the answer decides what these bytes are
+                    break  # only the answer shows whether these bytes are HTTP
                 elif buffer.startswith(b"\r\n", position):
                     position += 2  # old clients send a line end after a body (RFC 9112, section 2.2)
                 else:

@@ -136,7 +136,7 @@ class Rewriter:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """Handle that the server has ended. Return the bytes that were still held back."""
+        """Take note that the server sends nothing more. Return the bytes that were still held back."""
         self.is_done = True
         held = self._take(len(self._held))
         if self._stage == _DOCUMENT and self._body is None:

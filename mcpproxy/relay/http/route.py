@@ -31,6 +31,8 @@ _FORWARDED_OPTIONS: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade
 _NEVER_HOP_BY_HOP: Final = frozenset(
     (b"host", b"content-length", b"transfer-encoding", b"authorization", b"origin", b"mcp-session-id")
 )
+"""Fields for the server. A request whose ``Connection`` names one of them is refused."""
+
 _PROXY_FIELDS: Final = frozenset((b"proxy-authorization", b"proxy-connection"))
 _CACHED_ROUTES: Final = 256
 _CACHED_BYTES: Final = 2 << 10
@@ -150,7 +152,8 @@ class Reverse(Router):
         return route
 
     def _mapped(self, target: bytes) -> bytes:
-        """Return the target for upstream: its path and query if ``target`` is the proxy's endpoint."""
+        """Return the target for upstream: the path and query of upstream's endpoint if ``target`` is the
+        proxy's endpoint, otherwise ``target`` itself."""
         upstream = self._upstream
         path, question_mark, query = target.partition(b"?")
         if not upstream.path or path not in (self._endpoint, upstream.path.encode("ascii")):

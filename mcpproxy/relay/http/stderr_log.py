@@ -21,7 +21,7 @@ _PENDING_LINES: Final = 1000
 
 
 class StderrLog:
-    """Writes the proxy's lines to stderr, and forwards the recorder's notes."""
+    """Writes the proxy's lines to stderr, and forwards the recorder's notes (its own lines for the user)."""
 
     def __init__(self, loop: Loop, is_quiet: bool) -> None:
         self._loop = loop
@@ -33,7 +33,7 @@ class StderrLog:
         self._is_waiting = False
 
     def say(self, text: str) -> None:
-        """Write one line, never in the middle of another."""
+        """Write one line, never in the middle of another line."""
         if not self._is_quiet and len(self._pending) < _PENDING_LINES:
             self._pending.append(f"mcpproxy: {visible(text)}\n".encode())
             self._write_lines()

@@ -3,6 +3,8 @@
     client ──► heads are read and rewritten, bodies counted ──► upstream       journaled as CLIENT
     client ◄── bytes are forwarded unchanged ◄── upstream                      journaled as SERVER
 
+The journal is the copy of the traffic from which the recorder makes the trace.
+
 *Order.* A chunk is read, its time is taken, it is forwarded, and then it is journaled as it was read, all
 before anything else is read. So in the journal no answer precedes its request. The beginning of a head waits
 in the `RequestReader` until the head is complete; it is journaled when it is forwarded.
@@ -217,7 +219,7 @@ class Tunnel(Pair):
             self._resume(status == 101, now)
 
     def _send_down(self, out: bytes) -> bool:
-        """Send ``out`` to the client, which has no rest. Return false if the client accepts no more bytes."""
+        """Send ``out`` to the client; no earlier bytes may be waiting. Return false if the client is gone."""
         try:
             taken = self._client.send(out) if out else 0
         except BlockingIOError:

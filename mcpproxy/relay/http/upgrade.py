@@ -20,7 +20,7 @@ _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 class UpgradeResponse:
-    """Reads the answer to a request with ``Upgrade``, up to the end of its final head."""
+    """Reads the answer to a request with ``Upgrade``: interim heads (1xx), and the final head after them."""
 
     __slots__ = ("_seen",)
 

@@ -197,7 +197,7 @@ def _become_recorder(
             if fd not in (wake_fd, pidfd):
                 try:
                     os.close(fd)
-                except OSError:  # the descriptor that was used to list them
+                except OSError:  # the descriptor with which the others were listed
                     pass
         watching = _thread.allocate_lock()  # held while the thread below may have to end the server
         if server is not None:
@@ -245,8 +245,9 @@ def _end_orphan(server: WrappedServer, pidfd: int, wake_fd: int, asleep: mmap.mm
     If the relay was killed, the kill was meant for the server. Most servers exit by themselves then, because
     their stdin ends. After an orderly end of the relay the server has exited already.
 
-    On systems without pidfds the process id is used. It still belongs to the server: only the relay can reap
-    the server, and would have set ``asleep[1]``. Nor does any system reuse a process id within a second."""
+    On systems without pidfds the process id is used. No other process gets that id before the server is
+    reaped. If the relay has reaped the server, ``asleep[1]`` is set. If the system has reaped it after the
+    relay was killed, the id is still safe to use: no system reuses a process id within a second."""
     relay_end = select.poll()
     relay_end.register(wake_fd, 0)  # poll always reports the end of a pipe, even without requested events
     relay_end.poll()

@@ -11,12 +11,12 @@ appended to the journal before anything else is read. A peer can answer only aft
 and the relay reads the answer only after the chunk was appended. So no answer precedes its request in the
 journal.
 
-*Back-pressure.* Bytes that a peer does not accept immediately are kept, at most one chunk, and nothing more
-is read for that peer until they are delivered. Only ``poll`` waits for peers, so one full direction never
-blocks the other.
+*Back-pressure.* A sink is the stream to one peer. Bytes that it does not accept immediately are kept as its
+``rest``, at most one chunk, and nothing more is read for that peer until they are delivered. Only ``poll``
+waits for peers, so one full direction never blocks the other.
 
-*Kills.* A chunk is copied into a mapped file before it is forwarded (``crash_buffer.py``), so that it is not
-lost if the relay is killed between forwarding and journaling.
+*Kills.* A chunk is copied into a mapped file, the crash buffer (``crash_buffer.py``), before it is forwarded,
+so that it is not lost if the relay is killed between forwarding and journaling.
 
 *Ends.* The end of a stream is forwarded, and the other streams go on: a client may close stdin and still wait
 for answers as long as it likes. When a peer stops *reading*, the relay stops reading the stream that goes to
@@ -136,7 +136,7 @@ def run(
 def _inheritable(fd: int) -> bool:
     try:
         return os.get_inheritable(fd)
-    except OSError:  # the descriptor that was used to list them
+    except OSError:  # the descriptor with which the others were listed
         return False
 
 
@@ -180,7 +180,7 @@ class Relay(ServerLife):
 
     def open_crash_buffer(self) -> None:
         """From now on, keep each chunk in the crash buffer until it is journaled."""
-        # Imported here, so that the server's start does not wait for the import.
+        # Imported late, so that the server's start does not wait for the import.
         from mcpproxy.relay.crash_buffer import CrashBuffer
 
         if self.journal is not None:
@@ -284,7 +284,7 @@ class Relay(ServerLife):
             self._on_broken(sink)
             return True
         view = memoryview(data)
-        # Set the rest first: ``_record`` may write a line of ours, which must not come before the rest.
+        # Set ``rest`` first: ``_record`` may write a line of ours, which must come after the end of ``data``.
         sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
         if taken:
             self._record(kind, read_ns, view[:taken])
@@ -303,7 +303,7 @@ class Relay(ServerLife):
             recorder.wake()
 
     def _on_sink(self, sink: Sink, events: int) -> None:
-        """Handle that ``sink`` is broken, or has room for its rest."""
+        """Close ``sink`` if it is broken; otherwise write its rest, for which it has room."""
         if events & _BROKEN:
             self._on_broken(sink)
         elif sink.rest is not None and self._deliver(sink, sink.kind, sink.read_ns, sink.rest) and sink.open:
@@ -408,7 +408,7 @@ class Relay(ServerLife):
         if not recorder.reaped:
             os.kill(recorder.pid, signal.SIGCONT)
         deadline = time.monotonic() + RECORDER_S
-        while self.sources:  # only the recorder's notes are left, and they end when it exits
+        while self.sources:  # only the recorder's notes are left, which end when the recorder exits
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
@@ -422,7 +422,7 @@ class Relay(ServerLife):
         """Write one line to the host's stderr, never in the middle of a chunk and without waiting."""
         if self.quiet:
             return
-        from mcpproxy.base.visible import visible  # imported here, so that the server's start does not wait
+        from mcpproxy.base.visible import visible  # imported late, so that the server's start does not wait
 
         self.pending_lines.append(f"mcpproxy: {visible(text)}\n".encode())
         self._write_pending_lines()

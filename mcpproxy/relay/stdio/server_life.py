@@ -57,15 +57,15 @@ class ServerLife:
                 self._forward(number, is_received)
 
     def _poll_server(self, how: int) -> bool:
-        """Notice the end of the server. Return whether the server has changed as ``how`` asks, which is
-        WUNTRACED (stopped), WCONTINUED (continued) or 0."""
+        """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped (``how`` is
+        WUNTRACED) or continued (WCONTINUED); always false if ``how`` is 0."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
         if pid and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
             self.exit_code = os.waitstatus_to_exitcode(status)
             if self.recorder is not None:
-                self.recorder.asleep[1] = 1  # the server is reaped
+                self.recorder.asleep[1] = 1  # tells the recorder that the server is reaped
             return False
         return bool(pid)
 
@@ -86,7 +86,7 @@ class ServerLife:
             self.signalled = True
         if number == signal.SIGTERM:
             self.terminated = True
-        # A shell continues a whole job, so the server may be running again already.
+        # A shell continues a whole job, so the server may be running again already and need no SIGCONT.
         if not is_received and not (number == signal.SIGCONT and self._poll_server(os.WCONTINUED)):
             self._kill(number)
         if number == signal.SIGTSTP:

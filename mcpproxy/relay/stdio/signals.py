@@ -7,10 +7,11 @@ writes in the background.
 *The sender* matters. A signal of a terminal (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
 foreground process group, so the server has received it already. A signal that a process sends to the relay
 alone has not reached the server. A signal handler does not learn the sender. Therefore, if there is a
-terminal, the signals stay blocked, and a thread waits for them and writes number and sender into a pipe.
+terminal, the signals stay blocked, and a thread waits for them and writes number and sender of each into a
+pipe.
 Without a terminal there are handlers, because a second thread makes every system call of the first a little
 slower. On systems where a thread does not learn the sender either, a signal that a terminal can send is
-assumed to come from the terminal while the relay is in its foreground group.
+assumed to come from the terminal while the relay is in the terminal's foreground group.
 
 *Blocked signals.* A host may start the relay with signals blocked. The server is started with the same
 signals blocked, but the relay receives SIGCHLD in any case.

@@ -1,7 +1,7 @@
 """Write to inherited descriptors without ever blocking.
 
-Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK on it
-would apply to the host as well, even after our exit. So the way to write depends on the kind of descriptor:
+Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK would
+apply to the host as well, even after our exit. So the way to write depends on the kind of descriptor:
 
 - a pipe is opened once more through /proc, which gives a file description of our own (a regular file must not
   be opened again: it would be overwritten from its start);
@@ -125,7 +125,7 @@ def release(fd: int) -> None:
 
 
 def occupy_standard() -> None:
-    """Make sure that 0, 1 and 2 are open: a host may start us with any of them closed."""
+    """Open each of 0, 1 and 2 that the host left closed, so that no other file gets its number."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -135,7 +135,7 @@ def occupy_standard() -> None:
 
 
 def open_descriptors() -> list[int]:
-    """Return the open descriptors of this process from 3 on, or numbers that may be open."""
+    """Return the open descriptors of this process from 3 on; if they cannot be listed, all from 3 to 255."""
     where = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
     try:
         return [int(name) for name in os.listdir(where) if int(name) > 2]

@@ -1,6 +1,7 @@
 """The relay for systems that have no fork and cannot poll pipes (Windows): threads and blocking calls.
 
-Each of the three streams has its own thread; other threads wait for the server and serve the recorder. Unlike
+Each of the three streams between the server and the host (the program that started us) has its own thread;
+other threads wait for the server and serve the recorder, the process that makes the trace. Unlike
 in the loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request
 in the journal: a peer cannot answer before the request is forwarded, and by then the request is journaled. A
 lock around the journal puts the chunks of all threads in one order. The cost is a delay of a few

@@ -139,7 +139,8 @@ class HttpLink:
                 await self.events.put(ServerGone("the server closed the stream"))
         finally:
             settled.set()
-        # With HTTP+SSE a response comes on the GET stream, not in the exchange of its request.
+        # With HTTP+SSE a response comes on the GET stream. So the end of a POST does not mean that its
+        # request stays unanswered.
         if send.exchange and (method == "GET" or not self._is_http_sse):
             await self.events.put(ExchangeOver(send.exchange))
 

@@ -40,14 +40,14 @@ from mcpproxy.session.frame import CLIENT, SERVER, Headers, SseEvent
 
 _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS
-"""How long to wait for a message that is not a response; halved each time it does not come."""
+"""How long to wait for a message that is not a response; halved each time that no message comes."""
 _LEAST_QUIET_NS: Final = 50 * _MS
 _SHORT_PATIENCE_NS: Final = 2000 * _MS
 """How long to wait for a response after an earlier response has not come in time."""
 _MAX_EXTRA_PAGES: Final = 100
 """How many pages of lists are requested that the recorded server did not have."""
 _MAX_UNEXPECTED: Final = 1000
-"""After more messages that were not recorded, the replay stops."""
+"""If the server sends more messages than this that were not recorded, the replay stops."""
 _MAX_CANDIDATES: Final = 50
 """How many awaited messages a notification is compared with."""
 _NOT_ASKED_ERROR: Final = b'{"code":-32601,"message":"the recorded client was not asked this"}'

@@ -22,9 +22,10 @@ _WITHOUT_MESSAGE: Final = ("GET", "DELETE")
 class ScriptStep:
     """One step of the script.
 
-    ``message_index`` is its position in the messages of the session: the step is due when every server
-    message before that position has been received again. ``seq`` is the number of its frame. ``exchange`` is
-    the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange without a message.
+    ``message_index`` is the position of the step in the messages of the session: the step is due when every
+    server message before that position has been received again. ``seq`` is the number of its frame.
+    ``exchange`` is the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange
+    without a message.
     """
 
     seq: int

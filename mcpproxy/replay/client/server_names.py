@@ -1,8 +1,8 @@
 """Names that a server issues and a client sends back: cursors, request states, task ids, session ids.
 
-In a recording these names are those that the recorded server issued. The live server issues others in its
-responses. From the recorded and the live response to one request we learn which live name stands for which
-recorded name, and translate later client messages.
+A recording contains the names that the recorded server issued. The live server issues other names in its
+responses. A comparison of the recorded and the live response to one request shows which live name replaces
+which recorded name. Later client messages get the live names.
 """
 
 from typing import Final
@@ -39,11 +39,11 @@ _NOUN_OF_KIND: Final = {
     "taskId": "task",
     "sessionId": "session",
 }
-"""Kind of a name -> the word for it in messages to the user."""
+"""By kind of a name: the word for the name in messages to the user."""
 
 
 class WithheldError(McpProxyError):
-    """A message cannot be sent: it contains a name for which the live server issued no other."""
+    """A message cannot be sent: for a recorded name in it, the live server issued no name."""
 
 
 class ServerNames:
@@ -83,7 +83,7 @@ class ServerNames:
         ``raw`` are the bytes of the message, and ``value`` is the parsed message.
 
         Raises:
-            WithheldError: the message contains a name for which the live server issued no other.
+            WithheldError: for a recorded name in the message, the live server issued no name.
         """
         edits: dict[Path, bytes] = {}
         for path, kind in _RETURNED:

@@ -28,7 +28,7 @@ def answer_changes(
 ) -> Iterator[Change]:
     """Yield the changes from the expected response to the found one.
 
-    If they are of different kinds (result, tool error, error), only that change is reported.
+    If the two are of different kinds (result, tool error, error), only the change of kind is reported.
     """
     match expected_answer.message, found_answer.message:
         case Response(result=expected), Response(result=found):

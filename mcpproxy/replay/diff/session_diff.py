@@ -80,7 +80,7 @@ def compare_sessions(
     rules: DiffRules,
     ignored_methods: Sequence[str] = (),
 ) -> list[ComparedItem]:
-    """Return every item of two sessions, without the methods in ``ignored_methods``."""
+    """Return every item of two sessions, except messages whose method is in ``ignored_methods``."""
     return _SessionComparison(expected, found, pairing, rules).items(frozenset(ignored_methods))
 
 
@@ -117,7 +117,7 @@ class _SessionComparison:
     def _client_requests(
         self, ignored_methods: frozenset[str]
     ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
-        """Return the items of the client's requests: those that were expected, and new ones, with indices."""
+        """Return the items of the expected requests of the client, and of new ones, each with its index."""
         expected_items: list[tuple[int, ComparedItem]] = []
         expected, found = listing_diff.listings(self._expected), listing_diff.listings(self._found)
         expected_by_first = {listing.first.index: listing for listing in expected}
@@ -377,12 +377,12 @@ def _by_method(entries: Iterator[SessionMessage]) -> dict[str, list[SessionMessa
 def _aligned(
     expected: Sequence[SessionMessage],
     found: Sequence[SessionMessage],
-    is_same: Callable[[SessionMessage, SessionMessage], bool],
+    are_equivalent: Callable[[SessionMessage, SessionMessage], bool],
 ) -> Iterator[tuple[SessionMessage | None, SessionMessage | None]]:
     """Pair the messages of two lists.
 
-    First messages with equal fingerprints are paired, then messages for which ``is_same`` is true, then the
-    others in order. At the end of the longer list, messages are paired with ``None``.
+    First messages with equal fingerprints are paired, then messages for which ``are_equivalent`` is true,
+    then the others in order. At the end of the longer list, messages are paired with ``None``.
     """
     by_fingerprint: defaultdict[bytes, deque[SessionMessage]] = defaultdict(deque)
     for entry in found:
@@ -401,7 +401,7 @@ def _aligned(
     different: list[SessionMessage] = []
     for entry in without_equal:
         candidates = islice(unpaired.values(), _MAX_CANDIDATES)
-        counterpart = next((candidate for candidate in candidates if is_same(entry, candidate)), None)
+        counterpart = next((candidate for candidate in candidates if are_equivalent(entry, candidate)), None)
         if counterpart is None:
             different.append(entry)
         else:

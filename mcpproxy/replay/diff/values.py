@@ -26,7 +26,7 @@ MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "uuids": re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     "paths": re.compile(r"(?<![\w.:/])(/[\w.@~+-]+)+/?|[A-Za-z]:\\[^\s\"'<>|]+"),
 }
-"""Name of a kind of text -> pattern of such a text. All texts of a named kind count as equal."""
+"""By the name of a kind of text: a pattern of such texts. ``DiffRules.alike`` selects kinds by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def differences(
                     yield Difference(item_pointer, "missing", expected=left[index])
                 else:
                     yield Difference(item_pointer, "new", found=right[index])
-            stack += [(a, b, f"{pointer}/{index}") for index, (a, b) in reversed(list(enumerate(pairs)))]
+            stack += [(*pair, f"{pointer}/{index}") for index, pair in reversed(list(enumerate(pairs)))]
         elif not _equal(left, right, rules):
             yield Difference(pointer, "changed", left, right)
 

@@ -298,7 +298,7 @@ class ReplayEngine:
         return joined
 
     def _add_refusals(self, dependencies_by_index: dict[int, Dependency]) -> None:
-        """Use an error in an HTTP response as the response to its request, even if the error has no id."""
+        """Add errors in HTTP responses to ``_answer_to``, even without an id; stdio has no HTTP statuses."""
         for index, dependency in dependencies_by_index.items():
             entry = self._session.messages[index]
             if not isinstance(entry.message, ErrorResponse) or entry.answers is not None:
@@ -310,7 +310,7 @@ class ReplayEngine:
 
 
 def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
-    """Return the result of a replay, in one line."""
+    """Return the result of a replay as one line; ``passed`` is how many requests were passed on."""
     misses = sum(engine.misses for engine in engines)
     waiting = _never_asked(engines)
     answered = sum(engine.answered for engine in engines)

@@ -72,10 +72,11 @@ class EventStream:
 
 
 def event(out: OutgoingMessage) -> bytes:
-    """Return a message as an event. If it was recorded in an event, the fields are as recorded."""
+    """Return a message as an event, with the fields of the recorded event if there was one."""
     recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")
+    # ``before`` and ``after`` are the recorded bytes around the data of the event.
     if recorded.after is not None and b"\n" not in out.raw and b"\r" not in out.raw:
         return recorded.before + out.raw + recorded.after
     return _data(out.raw, _fields(recorded))

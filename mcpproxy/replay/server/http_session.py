@@ -55,7 +55,7 @@ class LiveHttpSession:
 
     ``get_stream`` is the stream with which a GET of the client is answered.
 
-    With ``uses_one_stream`` the transport is HTTP+SSE, where every server message is sent on ``get_stream``.
+    With ``uses_one_stream`` the transport is HTTP+SSE: all server messages are sent on ``get_stream``.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LiveHttpSession:
         self._send(engine.begin(), self._loop.time())
 
     def post(self, body: bytes, received_at: float) -> tuple[LivePost, list[LiveMessage]]:
-        """Process the body of a POST. Return the POST, with the messages sent in response, and its messages.
+        """Process the body of a POST. Return the POST and the client's messages in it.
 
         Delays are counted from ``received_at``, the time of the event loop in seconds.
         """
@@ -175,7 +175,7 @@ class LiveHttpSession:
         post.settle_if_done()
 
     def _post_for(self, out: OutgoingMessage) -> LivePost | None:
-        """Return the POST in whose response a message is sent; ``None``: the stream of a GET."""
+        """Return the POST in whose response a message is sent; ``None`` if it is sent on the GET stream."""
         if out.live is None or out.live not in self._posts:
             return None
         post = self._posts[out.live]
@@ -197,7 +197,7 @@ class LiveHttpSession:
             post.stream.pause()
 
     def _pass_on(self, messages: Sequence[LiveMessage], passed: Sequence[LiveMessage]) -> None:
-        """Write the misses ``passed``, and what ``messages`` require, to the server behind the recording."""
+        """Pass the misses ``passed``, and the lines that ``messages`` require, on to the real server."""
         if not self._command:
             return
         lines = [line for live in messages for line in self._passthrough.on_client_message(live)]
@@ -217,7 +217,7 @@ class LiveHttpSession:
         return self._server
 
     def _on_server_line(self, line: bytes | None) -> None:
-        """Process a line of the server behind the recording; ``None`` if it has ended."""
+        """Process a line of the real server; ``None`` if the server has ended."""
         if line is None:
             outgoing, lines = self._passthrough.on_exit(), list[bytes]()
         else:

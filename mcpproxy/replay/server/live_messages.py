@@ -30,7 +30,7 @@ class ReplayOptions:
     - ``passes``: misses are passed on to another server.
     - ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
     - ``over_http``: the client receives HTTP statuses, which count as responses.
-    - ``stateful``: another session of the recording begins with ``initialize``.
+    - ``stateful``: any session of the recording begins with ``initialize``.
     """
 
     level: Level = "default"

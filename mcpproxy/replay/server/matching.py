@@ -26,7 +26,7 @@ Level: TypeAlias = Literal["strict", "default", "loose"]
 LEVELS: Final[tuple[Level, ...]] = ("strict", "default", "loose")
 
 OPAQUE: Final = ("/params/cursor", "/params/requestState", "/params/inputResponses/*")
-"""Values that the server issued or the client generated. Only ``strict`` compares them."""
+"""Places of values that the server issued or the client generated. Only ``strict`` compares these values."""
 
 _NAMES: Final = ("name", "uri", "ref", "taskId")
 """Members of params that name a thing; ``loose`` compares only these."""
@@ -176,6 +176,7 @@ class Matcher:
         return min(untaken, key=lambda entry: len(self._differences(entry, value)))
 
     def _first_equal_but_masked(self, method: str, value: JSONObject) -> SessionMessage | None:
+        """Return the first request that was not taken and differs only where the recording is masked."""
         for entry, rules in self._masked_requests.get(method, ()):
             if entry.index not in self._taken_indices and not self._differences(entry, value, rules):
                 return entry

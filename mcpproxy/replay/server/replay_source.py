@@ -98,8 +98,8 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
 def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
     """Join several stdio recordings into one session, so that one replay answers the requests of all of them.
 
-    A client may start the server twice: first to find out which protocol revisions it supports, then to use
-    it.
+    A client may start a server twice: first to find out which protocol revisions the server supports, then to
+    use the server.
     """
     joined = RecordedSession()
     for session in (replay_source.unnamed for replay_source in sources):

@@ -132,7 +132,7 @@ class StdioReplayServer:
         return self._server
 
     def _on_server_line(self, line: bytes | None, at_ns: int) -> None:
-        """Process a line of the server behind the recording; ``None`` if it has ended."""
+        """Process a line of the server behind the recording; ``None`` if that server has ended."""
         if line is None:
             self._log("the server behind the recording has ended")
             self._send(self._passthrough.on_exit(), at_ns)

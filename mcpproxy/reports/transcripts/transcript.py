@@ -15,6 +15,7 @@ from mcpproxy.base.style import PLAIN, Style, count, decoded, duration, size, ta
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
 from mcpproxy.reports.text import finding_head, finding_line
+from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
@@ -245,21 +246,6 @@ class Transcript:
         if self._full or self._style.width is None:
             return text
         return self._style.shorten(text, max(self._room(taken), 20))
-
-
-def ending_text(close: Close, transport: str) -> str:
-    """Return in words how a recording ended. Over HTTP that is the end of mcpproxy, not of the server."""
-    match close.ending:
-        case "exited" if transport == "http" and close.exit_code == 0:
-            return "mcpproxy was stopped"
-        case "exited":
-            return f"the server exited with {close.exit_code}"
-        case "signalled":
-            return f"signal {close.signal} ended the server"
-        case "not started":
-            return "the server could not be started"
-        case "cut":
-            return "the recording was cut here; how the session ended is unknown"
 
 
 def _unfinished(frame: Frame) -> str:

@@ -60,7 +60,7 @@ def lines(
             record = http_object(event, conversation)
         elif not isinstance(event, Frame):
             record = event_object(event)
-        else:  # even if it is not shown: a response refers to its request
+        else:  # Frames that are not shown too: a later response may refer to such a frame.
             record = frame_object(event, conversation, findings, full=full)
         if not shown(event):
             continue

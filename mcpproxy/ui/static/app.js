@@ -7,7 +7,7 @@ import { Compare } from "./compare.js";
 import { Findings } from "./findings.js";
 import { plural, visible } from "./format.js";
 import { Help } from "./help.js";
-import { useLive } from "./live.js";
+import { useCurrentSummary, useLive } from "./live.js";
 import { html, render, useEffect, useErrorBoundary, useState } from "./preact.js";
 import { Sidebar } from "./sidebar.js";
 import { Stats } from "./stats.js";
@@ -164,22 +164,23 @@ function OneRecording({ folder, place, go, paused, state }) {
  */
 function Opened({ summary, folder, place, go, paused }) {
   const live = useLive(summary, paused);
+  const current = useCurrentSummary(summary, live);
   const [, , View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
   const run = folder.runs.find((one) => one.recordings.includes(summary.recording.id));
   const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
-  const { recording } = summary;
+  const { recording } = current;
   useEffect(() => {
     document.title = `${recording.server || recording.label} – mcpproxy`;
   }, [recording.id]);
   return html`
     <p class="about">
       <strong>${visible(recording.server || recording.label)}</strong>
-      ${summary.sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? ` (${one.name})` : ""}</span>`)}
-      ${summary.sessions.length > 3 ? html`<span>${plural(summary.sessions.length - 3, "more session")}</span>` : null}
+      ${current.sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? ` (${one.name})` : ""}</span>`)}
+      ${current.sessions.length > 3 ? html`<span>${plural(current.sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
-      ${summary.errors ? html`<span class="bad">${plural(summary.errors, "failed call")}</span>` : null}
-      ${summary.findings ? html`<span>${plural(summary.findings, "finding")}</span>` : null}
-      ${summary.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
+      ${current.errors ? html`<span class="bad">${plural(current.errors, "failed call")}</span>` : null}
+      ${current.findings ? html`<span>${plural(current.findings, "finding")}</span>` : null}
+      ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
     <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }

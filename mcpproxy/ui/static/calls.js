@@ -39,25 +39,29 @@ export function Calls({ summary, live, place, go }) {
     setError("");
     setTotal(null);
     setProgress(null);
+    const query = { filter: place.filter, call: place.call || undefined };
+    /** @param {{total: number, position: number | null}} answer */
+    const show = (answer) => {
+      if (!isCurrent) return;
+      setTotal(answer.total);
+      setSelected(answer.position ?? -1);
+    };
     const locate = () =>
-      get(`/api/recordings/${id}/position`, { filter: place.filter, call: place.call || undefined })
-        .then((answer) => {
-          if (!isCurrent) return;
-          setTotal(answer.total);
-          setSelected(answer.position ?? -1);
-        })
+      get(`/api/recordings/${id}/position`, query)
+        .then(show)
         .catch((fault) => {
           if (!isCurrent) return;
           setError(fault.message);
           setTotal(0);
         });
     const end = place.filter
-      ? subscribe(`/api/recordings/${id}/search`, { filter: place.filter }, {
+      ? subscribe(`/api/recordings/${id}/search`, query, {
           progress: (change) => setProgress(change),
-          end: () => {
+          end: (found) => {
             setProgress(null);
             end();
-            locate();
+            if (found) show(found);
+            else locate(); // an exported page does not say it here
           },
           failed: () => {
             end();
@@ -242,7 +246,7 @@ function FilterBar({ place, go, total, all, error, following, onFollowing, runni
       apply();
     }}>
       <label for="filter">Filter</label>
-      <input id="filter" ref=${input} value=${text} spellcheck="false" autocomplete="off"
+      <input id="filter" ref=${input} value=${text} spellcheck=${false} autocomplete="off"
         placeholder='tool:search* status:error latency:>2s rule:PROTO-* "text"'
         aria-invalid=${error ? "true" : "false"} aria-describedby="filter-state"
         onInput=${(/** @type {any} */ event) => setText(event.target.value)}

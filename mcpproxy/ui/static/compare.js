@@ -1,5 +1,6 @@
 // @ts-check
 /** What a server did in two recordings, compared. */
+import { href } from "./address.js";
 import { get } from "./api.js";
 import { visible } from "./format.js";
 import { html, useEffect, useState } from "./preact.js";
@@ -22,7 +23,7 @@ export function Compare({ summary, recordings, place, go }) {
   }, [id, place.other]);
   const others = recordings.filter((one) => one.id !== id);
   return html`<div class="page">
-    <p><label>Compare with
+    <p><label>Compare with${" "}
       <select value=${place.other} onChange=${(/** @type {any} */ event) => go({ other: event.target.value })}>
         <option value="">choose a recording</option>
         ${others.map((one) => html`<option value=${one.id}>${one.label}, ${one.started_at.slice(0, 19).replace("T", " ")}</option>`)}
@@ -30,10 +31,12 @@ export function Compare({ summary, recordings, place, go }) {
     ${error ? html`<p class="problem">${error}</p>` : null}
     ${place.other && !answer && !error ? html`<p class="empty">comparing</p>` : null}
     ${answer
-      ? html`<p>${answer.summary}</p>
+      ? html`<p>What the server did in this recording, compared with the other one: ${answer.summary}.</p>
           ${answer.differences.map(
             (/** @type {any} */ one) => html`<article class="difference">
-              <h3>${visible(one.title)} <span class="count">${one.kind}</span></h3>
+              <h3>${visible(one.title)} <span class=${`kind ${one.kind}`}>${one.kind}</span>
+                ${one.frame ? html` <a href=${href({ ...place, recording: place.other, other: "", view: "calls", filter: `frame:${one.frame}`, call: 0 })}>in the other</a>` : null}
+                ${one.found_frame ? html` <a href=${href({ ...place, other: "", view: "calls", filter: `frame:${one.found_frame}`, call: 0 })}>in this one</a>` : null}</h3>
               ${one.lines.map((/** @type {[string, string]} */ [mark, text]) => html`<pre class=${mark === "-" ? "removed" : mark === "+" ? "added" : ""}>${mark} ${visible(text)}</pre>`)}
             </article>`,
           )}`

@@ -74,6 +74,7 @@ export function CallDetail({ summary, live, place, go }) {
     <div class="actions">
       ${copies(summary, detail)}
       ${summary.may_send && call.kind === "request" && call.sender === "client" ? html`<button type="button" aria-expanded=${isSending} onClick=${() => setSending(!isSending)}>Send again…</button>` : null}
+      ${summary.not_sent_because ? html`<span class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</span>` : null}
     </div>
     ${isSending ? html`<${SendAgain} summary=${summary} detail=${detail} />` : null}
     ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}

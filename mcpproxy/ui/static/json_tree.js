@@ -6,11 +6,14 @@ import { html, useState } from "./preact.js";
 const LONG = 2000;
 const MANY = 100;
 
-/** A number that JavaScript would round. */
-class ExactNumber {
+/** A number that JavaScript would round or write in another way. */
+export class ExactNumber {
   /** @param {string} source */
   constructor(source) {
     this.source = source;
+  }
+  toJSON() {
+    return /** @type {any} */ (JSON).rawJSON(this.source);
   }
 }
 

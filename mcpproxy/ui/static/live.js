@@ -1,6 +1,6 @@
 // @ts-check
 /** What the server of the page says about a recording while it is being made. */
-import { subscribe } from "./api.js";
+import { get, subscribe } from "./api.js";
 import { useEffect, useRef, useState } from "./preact.js";
 
 /**
@@ -54,4 +54,39 @@ export function useLive(summary, paused) {
     }
   }, [paused]);
   return { ...state, paused, now: () => performance.now() - started.current };
+}
+
+const SUMMARY_MS = 1500;
+
+/**
+ * The summary of a recording as it is now: asked for again after changes, but not after each one, because the
+ * server reads all rows to answer.
+ *
+ * @param {import("./types.js").Summary} summary
+ * @param {Live} live
+ * @returns {import("./types.js").Summary}
+ */
+export function useCurrentSummary(summary, live) {
+  const [current, setCurrent] = useState(summary);
+  const answered = useRef(0);
+  const latest = useRef(0);
+  latest.current = live.version;
+  const isWaiting = useRef(false);
+  useEffect(() => {
+    const ask = () => {
+      if (isWaiting.current || answered.current === latest.current) return;
+      isWaiting.current = true;
+      setTimeout(async () => {
+        const version = latest.current;
+        // If the server is gone, the counts stay as they are.
+        const next = await get(`/api/recordings/${summary.recording.id}`).catch(() => null);
+        if (next) setCurrent(next);
+        answered.current = version;
+        isWaiting.current = false;
+        ask();
+      }, SUMMARY_MS);
+    };
+    ask();
+  }, [live.version]);
+  return current;
 }

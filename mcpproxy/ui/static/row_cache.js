@@ -58,7 +58,8 @@ export class RowCache {
   }
 
   #fetch() {
-    if (this.isClosed) return;
+    // Before the rows are counted none is shown. To ask for one would search the recording in one go.
+    if (this.isClosed || this.last <= this.first) return;
     const begin = Math.floor(this.first / WINDOW);
     const end = Math.floor(Math.max(this.first, this.last - 1) / WINDOW);
     for (const [number, request] of this.pending) if (number < begin || number > end) request.abort();

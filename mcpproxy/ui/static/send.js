@@ -2,7 +2,7 @@
 /** Send a call again to the same server, edited in a form that is made from the schema of its tool. */
 import { post } from "./api.js";
 import { visible } from "./format.js";
-import { JsonTree, parse } from "./json_tree.js";
+import { ExactNumber, JsonTree, parse } from "./json_tree.js";
 import { html, useMemo, useState } from "./preact.js";
 
 /** @param {any} schema @returns {"string" | "number" | "boolean" | "enum" | "json"} */
@@ -49,12 +49,12 @@ export function SendAgain({ summary, detail }) {
     }
   };
   return html`<form class="send" onSubmit=${send} aria-label="Send again">
-    <p>Sends to <code>${visible(/** @type {any} */ (summary).target)}</code>, in a new session that is recorded.</p>
+    <p>Sends to <code>${visible(summary.target)}</code>, in a new session that is recorded.</p>
     ${isTool && value && typeof value === "object"
       ? Object.entries(schema.properties).map(([name, member]) => html`<${Field} name=${name} schema=${member} value=${value[name]} isRequired=${schema.required?.includes(name)} onChange=${(/** @type {any} */ next) => change(name, next)} />`)
       : null}
     <label>${isTool ? "arguments" : "params"} as JSON
-      <textarea rows="6" spellcheck="false" value=${text} aria-invalid=${value === undefined} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></label>
+      <textarea rows="6" spellcheck=${false} value=${text} aria-invalid=${value === undefined} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></label>
     ${value === undefined ? html`<p class="problem">This is not JSON yet.</p>` : null}
     ${isReadOnly ? null : html`<label class="confirm"><input type="checkbox" checked=${confirmed} onChange=${(/** @type {any} */ event) => setConfirmed(event.target.checked)} /> The tool does not say that it only reads (<code>readOnlyHint</code>). Send it all the same.</label>`}
     <button type="submit" disabled=${value === undefined || (!isReadOnly && !confirmed)}>Send</button>
@@ -73,12 +73,12 @@ function Field({ name, schema, value, isRequired, onChange }) {
   }
   if (kind === "enum") {
     return html`<label>${words} ${hint}<select value=${value ?? ""} onChange=${(/** @type {any} */ event) => onChange(event.target.value || undefined)}>
-      <option value=""></option>${schema.enum.map((/** @type {string} */ one) => html`<option>${visible(one)}</option>`)}</select></label>`;
+      ${["", ...schema.enum].map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}</select></label>`;
   }
   if (kind === "json") return null;
-  return html`<label>${words} ${hint}<input type=${kind === "number" ? "number" : "text"} step="any" value=${value ?? ""} onInput=${(/** @type {any} */ event) => {
+  return html`<label>${words} ${hint}<input type=${kind === "number" ? "number" : "text"} step="any" value=${value instanceof ExactNumber ? value.source : (value ?? "")} onInput=${(/** @type {any} */ event) => {
     const text = event.target.value;
-    onChange(kind === "number" ? (text === "" ? undefined : Number(text)) : text);
+    onChange(kind === "number" ? parse(text)?.value : text);
   }} /></label>`;
 }
 

@@ -87,7 +87,9 @@
  * @property {number} errors
  * @property {number} findings
  * @property {string[]} notes why the recording is not whole
+ * @property {string} target the command or the URL of the server
  * @property {boolean} may_send
+ * @property {string} not_sent_because why calls cannot be sent again, if the page may send
  * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
  */
 export {};

@@ -27,7 +27,7 @@ from mcpproxy.validate.probes import (
 
 PROBES: Final[tuple[Probe, ...]] = (
     *walk.PROBES[:1],
-    # Before the handshake, because the handshake may fail without a token.
+    # These probes come before the handshake, because without a token the handshake may fail.
     *authorization.PROBES,
     *walk.PROBES[1:],
     *tools.PROBES,

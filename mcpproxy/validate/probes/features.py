@@ -1,7 +1,5 @@
 """Features of servers: requests for things that do not exist, URIs with ``..``, and subscriptions.
 
-All probes here use the shared session.
-
 Sources: the pages below ``server/`` of each revision, in most cases their sections "Error Handling".
 """
 

@@ -1,7 +1,7 @@
 """Headers that repeat parts of the body of a stateless request: a server must refuse a mismatch.
 
-Each request is valid except for the changed header. A request that names a prompt, a resource or a tool only
-reads it, or calls a tool that may be called (``walk.allowed_calls``).
+Each request is valid except for the changed header. The requests read prompts and resources, or call tools
+that may be called (``walk.allowed_calls``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """
@@ -52,7 +52,7 @@ async def _expect_refusal(
     reply = await ask(context, message, change(wire.headers(dumps(message))))
     if reply.status == 400 and reply.code == MISMATCH:
         return passed(reply.outcome, reply.frames)
-    return _other_outcome(context, reply, f"{what} was {reply.outcome}, not refused with 400 and -32020")
+    return _other_outcome(context, reply, f"{what} was {reply.instead_of('400 and -32020')}")
 
 
 def _other_outcome(context: ProbeContext, reply: RawAnswer, text: str) -> Conclusion:
@@ -82,7 +82,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
     if is_dual:
         return passed(f"{reply.outcome}, which it may do for older clients", reply.frames)
     return _other_outcome(
-        context, reply, f"a request without {_VERSION_HEADER} was {reply.outcome}, not refused with -32020"
+        context, reply, f"a request without {_VERSION_HEADER} was {reply.instead_of('-32020')}"
     )
 
 
@@ -161,7 +161,7 @@ def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
     """Return the method and the params of a request that names a prompt, a resource or a tool.
 
     Raises:
-        Skipped: the server has none that may be read or called.
+        Skipped: the server has nothing that may be read or called.
     """
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
@@ -182,7 +182,7 @@ def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
 def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
     """Return a call of a tool that requires an argument in a header.
 
-    The result is the request, the value of that argument, and the name of the header.
+    The result is the request, the value of that argument, and the name of the header without ``Mcp-Param-``.
     """
     mirrors_of_tools = streamable(context).server.mirrors
     for name, arguments in allowed_calls(context):

@@ -27,14 +27,14 @@ from mcpproxy.validate.raw_requests import (
 )
 from mcpproxy.validate.reaction import check_alive
 
-if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
+if TYPE_CHECKING:  # this module imports the HTTP library, which stdio does not need
     from mcpproxy.validate.transports.exchange import ClientExchange
 
 STREAMABLE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have Streamable HTTP."""
 
 FOREIGN: Final = "http://mcpproxy-validate.invalid"
-"""An origin that no server can allow, because the name cannot exist (RFC 2606, section 2)."""
+"""An origin that no server has a reason to allow: its host name cannot exist (RFC 2606, section 2)."""
 
 _QUIET_S: Final = 0.5
 """How long to read a resumed stream, to see whether it brings events of another stream."""

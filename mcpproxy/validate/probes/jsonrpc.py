@@ -46,9 +46,9 @@ _INCOMPLETE_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
     ("prompts", "prompts/get", {}),
     ("completions", "completion/complete", {}),
 )
-"""Rows of a capability, a method of that capability, and params for the method without a required member."""
+"""By row: a capability, a method that needs it, and params that lack a required member."""
 
-# Name of a probe, description of an id, the id.
+# For each probe of an id: the probe's name, a description of the id, the id.
 _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
     ("id-zero", "the number 0", 0),
     ("id-negative", "a negative number", -42),
@@ -225,10 +225,10 @@ def harmless_method(context: ProbeContext) -> str:
 
 
 async def answered_method(context: ProbeContext) -> str:
-    """A method that the server answers with a result: the ping of its era, or a list if it refuses that.
+    """Return a method that the server answers with a result: the ping of its era, or else a list method.
 
     Raises:
-        Skipped: there is none.
+        Skipped: there is no such method.
     """
     ping = context.client.ping_method
     if ping in context.inventory.failures or (await context.client.ping()).is_error:
@@ -240,7 +240,7 @@ async def skip_if_always_refused(context: ProbeContext, method: str) -> None:
     """After a refusal of ``method``, find out whether the server refuses it in an ordinary session, too.
 
     Raises:
-        Skipped: the server does, so the refusal was not a reaction to what the probe sent.
+        Skipped: the server always refuses it, so the refusal was not a reaction to what the probe sent.
     """
     async with context.new_session("comparison", connected=True) as client:
         answer = await client.request(method)

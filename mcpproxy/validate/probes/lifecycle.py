@@ -155,7 +155,7 @@ PROBES: Final = (
         rules=("PROTO-005", "SEQ-003"),
         revisions=STATEFUL,
         session=False,
-        unlawful=True,  # the judge warns of it, too
+        unlawful=True,  # the judge warns of such a request of our client, too
     ),
     Probe(
         "unsupported-version",

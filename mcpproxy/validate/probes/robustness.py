@@ -18,7 +18,7 @@ _AT_ONCE: Final = 50
 """How many requests are sent at once."""
 _KIB: Final = 1 << 10
 _PADDING: Final = "mcpproxy.dev/padding"
-"""A member of ``_meta`` without a meaning."""
+"""A member of ``_meta`` that means nothing to any server."""
 
 _SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
 """Characters that some libraries treat as line breaks; in JSON they are not."""
@@ -29,7 +29,7 @@ _TOO_LARGE: Final = 413
 def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
     """Return the function of a probe that sends a message of about ``size`` bytes.
 
-    ``is_common`` says whether such messages are common: then a refusal is a warning.
+    ``is_common`` says whether clients often send messages of this size: then a refusal is a warning.
     """
 
     async def run(context: ProbeContext) -> Conclusion:

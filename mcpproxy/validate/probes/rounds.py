@@ -1,6 +1,6 @@
 """Stateless requests that take several rounds or get several messages: requests for input, and subscriptions.
 
-A server can answer a request with a request for input; then the client repeats the request with the input.
+A server can answer a request with a request for input; the client then repeats its request with the input.
 Only tools that may be called are called (``walk.allowed_calls``). Requests for input are answered as by a
 host without a user; forms are filled in with values that fit their schema.
 
@@ -180,7 +180,7 @@ async def _two_subscriptions(context: ProbeContext) -> Conclusion:
 
 
 def _conclusion_without_subscription(context: ProbeContext, answer: Answer) -> Conclusion:
-    """Return the conclusion if the server answered at once: a response ends a subscription."""
+    """Return the conclusion on a response to ``subscriptions/listen``: it means there is no subscription."""
     if not answer.is_error:
         text = "subscriptions/listen was answered at once, without an acknowledgement"
         return context.violation("SUB-003/R-245", text, answer.frames)
@@ -198,7 +198,7 @@ async def _open_subscription(
 ) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
     """Open a subscription, and cancel it at the end.
 
-    The value is the request, and its response or the frame that acknowledges it; ``None`` if neither arrives.
+    Yield the request, with its response or the frame that acknowledges it; with ``None`` if neither arrives.
     """
     client = context.client
     changes = _changes_to_ask_for(context)
@@ -228,7 +228,7 @@ async def _open_subscription(
 def _changes_to_ask_for(context: ProbeContext) -> JSONObject:
     """Return the changes to subscribe to: lists that the server declares, or else a resource.
 
-    Lists are preferred, because a server may refuse a subscription to one resource and accept others.
+    Lists are preferred, because a server may refuse the subscription to the first resource.
     """
     lists = [f"{feature}ListChanged" for feature in FEATURES if context.declares(f"{feature}.listChanged")]
     uri = next((resource.get("uri") for resource in context.inventory.resources), None)

@@ -82,7 +82,7 @@ async def _session_deleted(context: ProbeContext) -> Conclusion:
         wire.session_id = ""
     if later_request.status == 404:
         return passed("its id gets 404 afterwards", later_request.evidence)
-    text = f"a session that was deleted is {raw_answer(later_request).outcome}, not refused with 404"
+    text = f"a request in a deleted session was {raw_answer(later_request).instead_of('404')}"
     return context.violation("PROTO-010/R-093", text, (*deletion.evidence, *later_request.evidence))
 
 
@@ -90,7 +90,7 @@ async def _version_invalid(context: ProbeContext) -> Conclusion:
     exchange = await _request_with(context, context.client, version=_INVALID_VERSION)
     if exchange.status == 400 or exchange.status in _OTHER_REFUSALS:
         return passed(f"refused with {exchange.status}", exchange.evidence)
-    text = f"{_VERSION_HEADER}: {_INVALID_VERSION} was {raw_answer(exchange).outcome}, not refused with 400"
+    text = f"{_VERSION_HEADER}: {_INVALID_VERSION} was {raw_answer(exchange).instead_of('400')}"
     return context.violation("PROTO-008/R-098", text, exchange.evidence)
 
 

@@ -30,7 +30,7 @@ from mcpproxy.validate.raw_requests import (
 
 UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"
-"""A date that is not and will not be a revision."""
+"""A date before the first revision, so no revision has it."""
 
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
@@ -78,8 +78,8 @@ async def _no_capabilities(context: ProbeContext) -> Conclusion:
 async def _no_version(context: ProbeContext) -> Conclusion:
     reply = await ask(context, _without_meta(context, VERSION_KEY))
     is_unclear = not reply.status and not reply.is_served and reply.code != _INVALID_PARAMS
-    # On stdio a server of both eras can take this for a message of the older era; over HTTP a header names
-    # the era.
+    # On stdio a server of both eras can take such a request for a message of the older era. Over HTTP it
+    # cannot, because a header names the era.
     if is_unclear and await speaks_both_eras(context):
         await context.close_session()  # the process may now be in the older era
         return passed(f"{reply.outcome}, as a message of the older era may be", reply.frames)
@@ -97,7 +97,7 @@ def _incomplete(context: ProbeContext, reply: RawAnswer, what: str) -> Conclusio
     if reply.code == _INVALID_PARAMS and reply.status in (0, 400):
         return passed(reply.outcome, reply.frames)
     expected = "400 and -32602" if reply.status else "-32602"
-    text = f"{what} was {reply.outcome}, not refused with {expected}"
+    text = f"{what} was {reply.instead_of(expected)}"
     return context.violation("STAT-002/R-211", text, reply.frames)
 
 
@@ -106,7 +106,7 @@ async def _unsupported(context: ProbeContext) -> Conclusion:
     reply = await ask(context, message)
     if reply.code == UNSUPPORTED:
         return passed(reply.outcome, reply.frames)
-    text = f"version {NO_VERSION} was {reply.outcome}, not refused with -32022"
+    text = f"a request in version {NO_VERSION} was {reply.instead_of(str(UNSUPPORTED))}"
     return context.violation("PROTO-008/R-219", text, reply.frames)
 
 
@@ -115,7 +115,7 @@ async def _unknown_status(context: ProbeContext) -> Conclusion:
     reply = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
     if reply.status == 404 and reply.code == _METHOD_NOT_FOUND:
         return passed(reply.outcome, reply.frames)
-    text = f"an unknown method was {reply.outcome}, not refused with 404 and -32601"
+    text = f"an unknown method was {reply.instead_of('404 and -32601')}"
     return context.violation("ERR-002/R-218", text, reply.frames)
 
 
@@ -286,7 +286,7 @@ PROBES: Final = (
         "errors",
         "An unsupported version is refused with -32022 and the supported ones.",
         _unsupported,
-        rules=("PROTO-008",),
+        rules=("PROTO-008", "DISC-002"),  # a server that serves such a request breaks both
         revisions=STATELESS,
     ),
     Probe(

@@ -44,7 +44,7 @@ async def _stdout(context: ProbeContext) -> Conclusion:
         malformed = 0
         if not context.stops_at_malformed_json:
             malformed = await client.send(b'{"jsonrpc":"2.0","method":')
-            with suppress(GoneError, TimedOutError):  # the probe ``malformed-json`` reports that
+            with suppress(GoneError, TimedOutError):  # the probe ``malformed-json`` reports such a server
                 await client.ping()
         await client.close()
     for finding in wire.recording.findings:

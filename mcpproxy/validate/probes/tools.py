@@ -26,7 +26,7 @@ _WRONG_VALUES: Final[dict[str, JSON]] = {
     "array": "no array",
     "object": "no object",
 }
-"""Type of an argument -> a value of another type, which lenient parsers do not accept either."""
+"""By type of an argument: a value of another type, which lenient parsers do not accept either."""
 
 
 async def _unknown_tool(context: ProbeContext) -> Conclusion:

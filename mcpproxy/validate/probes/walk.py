@@ -50,7 +50,7 @@ async def _handshake(context: ProbeContext) -> Conclusion:
     try:
         answer = await client.connect()
     except ValidateError as failure:
-        # A server that does not support the revision may refuse it in any of these ways.
+        # The errors that a server without support for the revision may cause.
         refusals = (UnsupportedVersionError, RefusedError, HttpStatusError)
         has_seen_nothing = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
         context.is_revision_refused = has_seen_nothing or isinstance(failure, refusals)
@@ -80,7 +80,9 @@ async def _check_presence(context: ProbeContext, failure: ValidateError) -> None
     """
     if not context.target.url:
         raise CouldNotStartError(f"{context.target.name}: {failure}", failure.frames) from None
-    from mcpproxy.validate.transports.reachability import why_no_server  # stdio does not need it
+    from mcpproxy.validate.transports.reachability import (
+        why_no_server,
+    )  # imported here: stdio does not need it
 
     if reason := await why_no_server(context.target.url, failure):
         raise CouldNotStartError(reason, failure.frames) from None
@@ -99,7 +101,7 @@ async def _check_calls(context: ProbeContext) -> None:
     try:
         await ensure_tools_listed(context)
     except ValidateError:
-        return  # ``list-tools`` reports it
+        return  # the probe ``list-tools`` reports the failure
     names = [str(tool.get("name")) for tool in context.inventory.tools]
     for name, _ in context.options.calls:
         if name not in names:
@@ -318,14 +320,14 @@ async def _set_log_level(context: ProbeContext) -> Conclusion:
 
 
 def _counted(items: list[JSONObject], noun: str) -> str:
-    """Return the number of items and the names of the first: ``2 tools: echo, add``."""
+    """Return the number of items and the names of at most eight: ``2 tools: echo, add``."""
     names = [str(item.get("name", item.get("uri", "?"))) for item in items]
     first_names = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{first_names}"
 
 
 _LIST_RULES: Final = ("RPC-010",)
-"""The rules that a server breaks if it refuses to list what it declares."""
+"""The rules that a server breaks if it refuses a list of a feature that it declares."""
 
 ALWAYS: Final = (
     Probe("connect", "connection", "The server starts, or can be reached.", _connect, session=False),

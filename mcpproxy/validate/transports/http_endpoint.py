@@ -1,8 +1,9 @@
 """The HTTP endpoint under test, with all connections to it; every byte is recorded.
 
 The bytes are copied where a connection is read and written, below the HTTP library. So the recording contains
-the bytes that were really sent. They are assembled into heads, bodies and events as in a recording of the
-proxy.
+the bytes that were really sent. The recorder makes heads, bodies and events of the bytes, as it does for the
+proxy. For that it takes the records of the proxy's journal (``relay.journal``), in which each piece of bytes
+has a kind, such as ``CLIENT`` for bytes of the client.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from mcpproxy.validate.transports.exchange import ClientExchange, Headers
 from mcpproxy.validate.transports.reachability import CONNECT_S, tls_context
 
 _LONGEST_RETRY_S: Final = 3.0
+"""The longest wait before a stream is resumed, even if the server asks for a longer one."""
 
 _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exchange", default=None)
 
@@ -215,7 +217,7 @@ class HttpEndpoint:
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
-            # This runs in the task that writes the request, so the variable is the exchange of that task.
+            # This runs in the task that writes the request, so the context variable is that task's exchange.
             exchange = _current_exchange.get()
             if exchange is None:
                 return

@@ -66,7 +66,7 @@ class HttpWire:
         return self.stream is not None
 
     async def open(self) -> None:
-        """Send nothing yet: the first message shows whether the server can be reached.
+        """Open the stream of HTTP+SSE if the server needs it; else do nothing until the first message.
 
         Raises:
             GoneError: the server uses HTTP+SSE, and does not open another stream.

@@ -1,6 +1,6 @@
 """Finds out why there is no MCP server to test: nothing listens, a wrong path, or TLS on one side only.
 
-Each reason is one sentence with a next step. The reason is not a verdict on the server.
+Each reason is one sentence with a next step. Such a run gives no verdict, because no server was tested.
 """
 
 import asyncio

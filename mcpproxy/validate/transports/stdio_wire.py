@@ -69,6 +69,7 @@ class StdioWire:
         command: Sequence[str],
         env: Mapping[str, str],
         grace_s: float = GRACE_S,
+        cwd: str = "",
     ) -> None:
         self.recording = recording
         self.write_lock: Final = asyncio.Lock()
@@ -80,6 +81,7 @@ class StdioWire:
         self.exit_code: int | None = None
         self._command: Final = command
         self._env: Final = env
+        self._cwd: Final = cwd
         self.grace_s: Final = grace_s
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
@@ -109,6 +111,7 @@ class StdioWire:
                 stdout=PIPE,
                 stderr=PIPE,
                 env={**os.environ, **self._env},
+                cwd=self._cwd or None,
                 start_new_session=True,
             )
         except (OSError, ValueError) as fault:
@@ -121,7 +124,7 @@ class StdioWire:
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
     async def fall_back(self, timeout_s: float) -> bool:  # noqa: ARG002 # the signature of Wire
-        """Return false: stdio has no older form."""
+        """Return false: only a server over HTTP can have an older transport to switch to."""
         return False
 
     async def send(self, raw: bytes) -> int:

@@ -59,7 +59,7 @@ class Wire(Protocol):
         ...
 
     async def fall_back(self, timeout_s: float) -> bool:
-        """Switch to the older form of the transport, and return whether the server supports it."""
+        """Switch from Streamable HTTP to HTTP+SSE; return whether the server supports it. False on stdio."""
         ...
 
     async def send(self, raw: bytes) -> int:

@@ -50,34 +50,34 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="as --since, and exit code 1 if there is any")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
-    found = look(places(options, "hosts"))
-    if options.file and not found.entries:
+    search = look(places(options, "hosts"))
+    if options.file and not search.entries:
         raise UsageError(options.file, "no servers in this file", "--key names the key of its servers")
     only_news: bool = options.since or options.check
     with ledger.held() as book:
         if not (options.host or options.file):
-            add_recorded(found, book)
+            add_recorded(search, book)
         recover(book)
         before = last_look()
-        hashes = digests(found, book)
-        remember(before, found, hashes)
+        hashes = digests(search, book)
+        remember(before, search, hashes)
     rows = [
         _row(entry, book, before, hashes[entry.file.real_path, json.dumps(entry.place[1])])
-        for entry in found.entries
+        for entry in search.entries
     ]
-    lost_records = [record for record in lost(found, book) if record.place not in found.by_place]
-    removed = before.gone(found)
+    lost_records = [record for record in lost(search, book) if record.place not in search.by_place]
+    removed = before.gone(search)
     listed = [row for row in rows if row.news] if only_news else rows
-    report_problems(found)
+    report_problems(search)
     if options.json:
-        emit([json.dumps(_as_object(found, listed, lost_records, removed), indent=2)])
+        emit([json.dumps(_as_object(search, listed, lost_records, removed), indent=2)])
     elif only_news:
         _print_news(listed, removed, before)
     else:
-        _print_all(found, listed, lost_records, removed, options)
+        _print_all(search, listed, lost_records, removed, options)
     if options.check and (listed or removed):
         return 1
-    return 2 if found.problems and options.check else 0
+    return 2 if search.problems and options.check else 0
 
 
 def add_place_options(parser: Parser) -> None:
@@ -99,11 +99,11 @@ def places(options: argparse.Namespace, where: str) -> Places:
     return Places(where, options.host, options.file, options.key, options.project)
 
 
-def report_problems(found: Search) -> int:
+def report_problems(search: Search) -> int:
     """Print why files were left alone; return the exit code."""
-    for problem in found.problems:
+    for problem in search.problems:
         tell(str(problem))
-    return 2 if found.problems else 0
+    return 2 if search.problems else 0
 
 
 def _row(entry: ServerEntry, book: Ledger, before: Look, digest: str) -> ServerRow:
@@ -113,7 +113,7 @@ def _row(entry: ServerEntry, book: Ledger, before: Look, digest: str) -> ServerR
 
 
 def _state(entry: ServerEntry, record: WrapRecord | None) -> tuple[str, str]:
-    """Return how it is with the wrap of an entry, as a word and as a sentence."""
+    """Return the state of an entry, as a word for programs and as a sentence for people."""
     again = f"mcpproxy wrap {entry.name} --host {entry.host.id}"
     if is_wrapped(entry, record):
         if record and record.listen:
@@ -137,17 +137,17 @@ def _state(entry: ServerEntry, record: WrapRecord | None) -> tuple[str, str]:
 
 
 def _print_all(
-    found: Search,
+    search: Search,
     rows: Sequence[ServerRow],
     lost_records: Sequence[WrapRecord],
     removed: Sequence[tuple[str, str]],
     options: argparse.Namespace,
 ) -> None:
-    if not rows:
-        if not options.host:
-            emit(_nothing())
-        elif not found.problems:
+    if not rows and not search.problems:  # a file that cannot be read may name servers
+        if options.host:
             tell(f"no server of {', '.join(options.host)} found; without --host the others are listed")
+        else:
+            emit(_nothing())
     emit(_as_table(rows, terminal_style()))
     for record in lost_records:
         tell(
@@ -178,7 +178,7 @@ def _print_news(rows: Sequence[ServerRow], removed: Sequence[tuple[str, str]], b
 
 
 def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
-    """One table for each file, under its host and path."""
+    """Yield one table for each file, under its host and path."""
     by_file: dict[tuple[str, str], list[ServerRow]] = {}
     for row in rows:
         by_file.setdefault((row.entry.host.name, row.entry.file.path), []).append(row)
@@ -198,14 +198,15 @@ def _name(entry: ServerEntry) -> str:
 
 
 def _nothing() -> Iterator[str]:
-    """What was looked for, and what to do by hand."""
+    """Yield the files that were looked for, and what to do by hand."""
     yield "No server was found in the files of any host. These were looked for:"
     yield ""
     places: dict[str, list[str]] = {}
     for host in all_hosts():
         for row in host.files:
             if row.scope in ("user", "project"):
-                path = short(looked_for(row))
+                if not (path := short(looked_for(row))):
+                    continue
                 here = f"./{path}" if row.scope == "project" else path
                 places.setdefault(host.name, []).append(here)
     width = max(map(len, places))
@@ -218,7 +219,7 @@ def _nothing() -> Iterator[str]:
 
 
 def _as_object(
-    found: Search,
+    search: Search,
     rows: Sequence[ServerRow],
     lost_records: Sequence[WrapRecord],
     removed: Sequence[tuple[str, str]],
@@ -240,5 +241,5 @@ def _as_object(
         ],
         "removed": [{"file": path, "name": name} for path, name in removed],
         "lost": [{"file": record.file, "name": record.name} for record in lost_records],
-        "unreadable": [{"file": problem.path, "reason": problem.fact} for problem in found.problems],
+        "unreadable": [{"file": problem.path, "reason": problem.fact} for problem in search.problems],
     }

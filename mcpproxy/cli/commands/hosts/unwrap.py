@@ -32,14 +32,14 @@ def run(argv: list[str]) -> int:
     if bool(options.server) == options.all:
         fact = "--all and a name were given" if options.all else "no server was named"
         raise UsageError("unwrap", fact, "name a server, or say --all; mcpproxy hosts lists them")
-    found = look(places(options, "unwrap"))
+    search = look(places(options, "unwrap"))
     records = ledger.read_ledger()
     if not (options.file or options.host):
-        add_recorded(found, records)
-    wrapped = [entry for entry in found.entries if is_wrapped(entry, records.records.get(entry.place))]
-    gone = [record for record in lost(found, records) if record.state == "wrapped"]
-    code = report_problems(found) if options.all else 0
-    chosen = wrapped if options.all else _named(found, wrapped, gone, options.server)
+        add_recorded(search, records)
+    wrapped = [entry for entry in search.entries if is_wrapped(entry, records.records.get(entry.place))]
+    gone = [record for record in lost(search, records) if record.state == "wrapped"]
+    code = report_problems(search) if options.all else 0
+    chosen = wrapped if options.all else _named(search, wrapped, gone, options.server)
     plans, refused = _plans(chosen, records, goes_on=options.all)
     code = max(code, refused)
     if options.dry_run:
@@ -68,14 +68,14 @@ def run(argv: list[str]) -> int:
 
 
 def _named(
-    found: Search, wrapped: Sequence[ServerEntry], gone: Sequence[WrapRecord], names: Sequence[str]
+    search: Search, wrapped: Sequence[ServerEntry], gone: Sequence[WrapRecord], names: Sequence[str]
 ) -> list[ServerEntry]:
     chosen: list[ServerEntry] = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if any(entry.name == name for entry in wrapped):
-            chosen.append(named(wrapped, name, found))
+            chosen.append(named(wrapped, name, search))
         elif not any(record.name == name for record in gone):
-            entry = named(found.entries, name, found)
+            entry = named(search.entries, name, search)
             tell(f"{entry.name} is not wrapped ({short(entry.file.path)})")
     return chosen
 

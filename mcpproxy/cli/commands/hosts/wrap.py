@@ -15,9 +15,11 @@ from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
 from mcpproxy.hosts.choosing import differences, look, named, short
-from mcpproxy.hosts.ledger import Ledger
+from mcpproxy.hosts.commands import wrapping_words
+from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import EntryPlan, FilePlan, file_plan, http_step, wrap_file, wrap_step
 from mcpproxy.hosts.recorded import is_wrapped, recover
+from mcpproxy.hosts.remote import address_of, proxy_command
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError
 
@@ -35,16 +37,16 @@ FIRST_PORT: Final = 8765
 def run(argv: list[str]) -> int:
     """Wrap the servers that the arguments name."""
     options = _options(argv)
-    found = look(places(options, "wrap"))
-    command = _words(options.command)
+    search = look(places(options, "wrap"))
+    command = _program(options.command)
     records = ledger.read_ledger()
     chosen = (
-        _all(found, options.http)
+        _all(search, options.http)
         if options.all
-        else [_one(found, name, options.http) for name in options.server]
+        else [_one(search, name, options.http) for name in dict.fromkeys(options.server)]
     )
     ports = _Ports(records, options.listen)
-    code = report_problems(found) if options.all else 0
+    code = report_problems(search) if options.all else 0
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
         record = records.records.get(entry.place)
@@ -52,7 +54,7 @@ def run(argv: list[str]) -> int:
             if entry.url_at is None:
                 step = wrap_step(entry, command, record)
             else:
-                step = None if is_wrapped(entry, record) and record else http_step(entry, ports.take())
+                step = None if is_wrapped(entry, record) else http_step(entry, ports.take(record))
         except HostFileError as problem:
             code = _refused(problem, options.all)
             continue
@@ -62,9 +64,9 @@ def run(argv: list[str]) -> int:
             continue
         steps.setdefault(entry.file.real_path, []).append(step)
     plans: list[FilePlan] = []
-    for of_file in steps.values():
+    for steps_of_file in steps.values():
         try:
-            plans.append(file_plan(of_file))
+            plans.append(file_plan(steps_of_file))
         except HostFileError as problem:
             code = _refused(problem, options.all)
     if not plans:
@@ -121,37 +123,50 @@ def _options(argv: list[str]) -> argparse.Namespace:
         raise UsageError("wrap", fact, "name a server, or say --all; mcpproxy hosts lists them")
     if options.listen and (not options.http or len(options.server) != 1):
         raise UsageError("wrap", "--listen is for one server", "use it with --http and the name of a server")
+    if options.listen:
+        from mcpproxy.cli.commands.http import split_listen  # with the proxy, which nothing else here needs
+
+        if split_listen(options.listen)[1] == 0:
+            raise UsageError(
+                "wrap", "--listen needs a port that stays", f"for example 127.0.0.1:{FIRST_PORT}"
+            )
     return options
 
 
-def _words(command: str | None) -> list[str]:
+def _program(command: str | None) -> list[str]:
+    """Return the words of ``--command``, which must be known again as a wrap when they stand in a file."""
     try:
-        return shlex.split(command) if command else []
+        words = shlex.split(command) if command else []
     except ValueError as fault:
         raise UsageError(
             "wrap", f"--command {command} cannot be read ({fault})", "quote it as for a shell"
         ) from None
+    if words and wrapping_words([*words, "--label", "", "--", "server"]) != len(words) + 3:
+        raise UsageError(
+            "wrap", f"--command {command} does not start mcpproxy", "for example --command 'uvx mcpproxy'"
+        )
+    return words
 
 
-def _all(found: Search, with_remote: bool) -> list[ServerEntry]:
-    return [entry for entry in found.entries if not _obstacle(entry, with_remote)]
+def _all(search: Search, with_remote: bool) -> list[ServerEntry]:
+    return [entry for entry in search.entries if not _obstacle(entry, with_remote)]
 
 
-def _one(found: Search, name: str, with_remote: bool) -> ServerEntry:
-    entry = named(found.entries, name, found)
+def _one(search: Search, name: str, with_remote: bool) -> ServerEntry:
+    entry = named(search.entries, name, search)
     if obstacle := _obstacle(entry, with_remote):
         step = (
             "with --http it can be pointed at mcpproxy http"
-            if entry.url and not entry.row.leave
-            else "it is left alone"
+            if entry.url and not entry.row.leave and not with_remote
+            else "mcpproxy hosts lists what can be wrapped"
         )
-        raise UsageError(entry.file.path, f"{name} is {obstacle}", step)
+        raise UsageError(entry.file.path, f"{name} is left alone: {obstacle}", step)
     return entry
 
 
 def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
     if with_remote and entry.url and not entry.row.leave:
-        return ""
+        return "" if address_of(entry.url) else "remote, at a URL with variables or a user in it"
     return entry.reason
 
 
@@ -160,18 +175,30 @@ class _Ports:
 
     def __init__(self, records: Ledger, first: str | None) -> None:
         self._first = first
-        self._used = {record.listen for record in records.records.values()}
+        self._taken: set[int] = set()
+        self._used = {record.listen: record for record in records.records.values()}
 
-    def take(self) -> str:
+    def take(self, former: WrapRecord | None) -> str:
+        """Return an address for a server, which keeps that of its ``former`` wrap.
+
+        Raises:
+            UsageError: the address that the user has named is that of another server.
+        """
+        if self._first:
+            if (other := self._used.get(self._first)) and other.place != (former and former.place):
+                raise UsageError(self._first, f"the address of {other.name}", "choose another with --listen")
+            return self._first
+        if former and former.listen:
+            return former.listen
         port = FIRST_PORT
-        while (address := self._first or f"127.0.0.1:{port}") in self._used and not self._first:
+        while f"127.0.0.1:{port}" in self._used or port in self._taken:
             port += 1
-        self._used.add(address)
-        return address
+        self._taken.add(port)
+        return f"127.0.0.1:{port}"
 
 
 def _refused(problem: HostFileError, goes_on: bool) -> int:
-    """Report a file that is left alone; with one server, that is the end of it."""
+    """Report a file that is not written, and return the exit code; raise unless the command goes on."""
     if not goes_on:
         raise problem
     tell(str(problem))
@@ -202,16 +229,16 @@ def _planned(plans: Sequence[FilePlan]) -> Iterator[str]:
 
 
 def _said(plans: Sequence[FilePlan]) -> Iterator[str]:
-    """What was done, and what the user has to do now."""
+    """Yield what was done, and what the user has to do now."""
     steps = [step for plan in plans for step in plan.steps]
     for step in steps:
         entry = step.entry
         yield f"wrapped {visible(entry.name)} of {entry.host.name} in {visible(short(entry.file.path))}"
         for caution in entry.cautions:
             yield f"  note: {caution}"
-        if step.url and step.record:
-            options = f"--listen {step.record.listen} --label {entry.label}"
-            yield f"  it now needs this, running all the time: mcpproxy http {visible(entry.url)} {options}"
+        if step.record and (address := address_of(entry.url)):
+            needed = proxy_command(address, step.record.listen, entry.label)
+            yield f"  it now needs this, running all the time: {visible(needed)}"
             yield "  a sign-in that the host has done for the former address does not hold for this one"
     yield from dict.fromkeys(text for step in steps for text in _advice(step))
     if steps:

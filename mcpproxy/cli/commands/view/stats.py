@@ -49,30 +49,31 @@ def run(argv: list[str]) -> int:
                 raise
             tell(str(fault))
             code = 2
-    found = builder.result()
+    statistics = builder.result()
     if options.json:
-        emit([json.dumps(stats.as_object(found), indent=2)])
+        emit([json.dumps(stats.as_object(statistics), indent=2)])
     else:
-        emit(lines(found, terminal_style()))
+        emit(lines(statistics, terminal_style()))
     return code
 
 
-def lines(found: Statistics, style: Style) -> Iterator[str]:
+def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     """Yield the statistics as tables."""
-    total = sum(each.count for each in found.calls)
-    yield f"{count(found.recordings, 'recording')}, {count(found.frames, 'frame')}, {count(total, 'call')}"
-    if found.calls:
+    total = sum(row.count for row in statistics.calls)
+    recordings, frames = count(statistics.recordings, "recording"), count(statistics.frames, "frame")
+    yield f"{recordings}, {frames}, {count(total, 'call')}"
+    if statistics.calls:
         yield ""
         heading = ("CALLS", "ERRORS", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
-        rows = [heading, *map(_row, found.calls)]
+        rows = [heading, *map(_row, statistics.calls)]
         yield from table(rows, style, right=range(9), paint=_painter(style))
-    if found.tools:
+    if statistics.tools:
         yield ""
-        tools = sorted(found.tools, key=lambda tool: -tool.definition_bytes)
+        tools = sorted(statistics.tools, key=lambda tool: -tool.definition_bytes)
         rows = [("CALLS", "TOKENS", "DEFINITION")]
         rows += [(f"{tool.calls:,}", f"{tool.definition_tokens:,}", tool.name) for tool in tools]
         yield from table(rows, style, right=range(2))
-        unused = found.never_used
+        unused = statistics.never_used
         cost = sum(tool.definition_tokens for tool in tools)
         wasted = sum(tool.definition_tokens for tool in unused)
         yield ""
@@ -81,17 +82,17 @@ def lines(found: Statistics, style: Style) -> Iterator[str]:
     yield stats.ESTIMATE
 
 
-def _row(each: CallStatistics) -> tuple[str, ...]:
-    latencies = (each.p50_ns, each.p95_ns, each.max_ns)
-    name = " ".join(filter(None, ("server:" if each.sender == "server" else "", each.method, each.name)))
+def _row(calls: CallStatistics) -> tuple[str, ...]:
+    latencies = (calls.p50_ns, calls.p95_ns, calls.max_ns)
+    name = " ".join(filter(None, ("server:" if calls.sender == "server" else "", calls.method, calls.name)))
     return (
-        f"{each.count:,}",
-        f"{each.errors:,}",
-        f"{each.unanswered:,}",
+        f"{calls.count:,}",
+        f"{calls.errors:,}",
+        f"{calls.unanswered:,}",
         *("-" if ns is None else duration(ns) for ns in latencies),
-        size(each.bytes_in),
-        size(each.bytes_out),
-        f"{each.result_tokens:,}",
+        size(calls.bytes_in),
+        size(calls.bytes_out),
+        f"{calls.result_tokens:,}",
         name,
     )
 

@@ -1,13 +1,23 @@
 """``mcpproxy ui``: recordings in a browser."""
 
+import argparse
 import os
+import shlex
 import sys
-from typing import Final
+import threading
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
+
+if TYPE_CHECKING:
+    from mcpproxy.checks.opt_in.pins import Pins
+    from mcpproxy.ui.page_server import PageServer
+
+PINS: Final = "pins.json"
+"""The file of pins in a folder of recordings."""
 
 EPILOG: Final = """\
 The page shows the recordings of a folder, and new ones as they are made. Its address has a token: who does
@@ -16,6 +26,7 @@ not have it sees nothing. The page reads files; it is never part of a session, a
   mcpproxy ui                       the folder of all recordings
   mcpproxy ui --open                and open the browser
   mcpproxy ui session.jsonl         one recording
+  mcpproxy ui --pins pins.json      and what has changed in the tools since they were pinned
   mcpproxy ui --allow-send          calls may be sent again, edited, to the server of the recording"""
 
 
@@ -23,20 +34,29 @@ def run(argv: list[str]) -> int:
     """Serve the page until it is interrupted."""
     parser = Parser("ui", "Show recordings in a browser: calls, timing, findings, live.", EPILOG)
     parser.add_argument(
-        "path", nargs="?", metavar="TRACE|DIR", help="without it the folder of all recordings"
+        "path",
+        nargs="?",
+        metavar="TRACE|DIR",
+        help=f"{find_traces.HELP}; or a folder; without it the folder of all recordings",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="default: a free port of 127.0.0.1"
     )
     parser.add_argument("--allow-send", action="store_true", help="calls may be sent again to their server")
+    parser.add_argument(
+        "--pins",
+        metavar="FILE",
+        help="show which tools differ from these pins (default: pins.json beside the recordings)",
+    )
+    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # see mcpproxy/ui/beside.py
     options = parser.parse_args(argv)
     path: str = options.path or _state_folder()
-    if options.path and not os.path.isdir(path):
-        path = find_traces.one(path)
-    if not os.path.exists(path):
-        raise UsageError(path, "does not exist", "name a recording, or a folder of recordings")
+    if not options.beside:  # the file of a session that has just begun may not be there yet
+        path = find_traces.place(options.path) if options.path else path
     host, port = _address(options.listen)
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    pins = _pins(options.pins or "", folder)
 
     from mcpproxy.ui.library import Library
     from mcpproxy.ui.page_app import PageApp
@@ -48,18 +68,50 @@ def run(argv: list[str]) -> int:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(options.listen, reason, "choose another address with --listen") from None
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    page = PageApp(Library(path), CallSender(folder) if options.allow_send else None)
+    page = PageApp(Library(path), CallSender(folder) if options.allow_send else None, pins)
     if not server.is_local:
         tell("other machines can reach this page; who has its address can read every recording in the folder")
-    sys.stdout.write(f"{server.url}\n")
-    sys.stdout.flush()
+    if options.beside:
+        tell(f"page: {server.url} (it ends with the session; later: mcpproxy ui {shlex.quote(path)})")
+        _end_with_stdin(server)
+    else:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
     if options.open:
         import webbrowser
 
         webbrowser.open(server.url)
     server.run(page.app())
     return 0
+
+
+def _pins(given: str, folder: str) -> "Pins | None":
+    """Return the pins in the file that was named, or in that of the folder."""
+    path = given or os.path.join(folder, PINS)
+    if not given and not os.path.exists(path):
+        return None
+    from mcpproxy.reports import pin_file
+
+    try:
+        return pin_file.read(path)
+    except UsageError as fault:
+        if given:
+            raise
+        tell(f"{fault}; the page does not show what has changed")  # the recordings can be looked at
+        return None
+
+
+def _end_with_stdin(server: "PageServer") -> None:
+    """Stop the server at the end of stdin, and let go of stderr: a host may wait until all have closed it."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for fd in (1, 2):
+        os.dup2(nothing, fd)
+
+    def wait() -> None:
+        os.read(0, 1)
+        server.stop()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _state_folder() -> str:

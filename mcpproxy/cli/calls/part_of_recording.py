@@ -1,0 +1,43 @@
+"""``--filter`` of the commands that take only some calls of a recording: ``trim`` and ``replay``."""
+
+import os
+import tempfile
+from dataclasses import replace
+
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.edit.trim import FrameFilter, trimmed
+from mcpproxy.opening import open_trace
+from mcpproxy.replay.recording import LoadedTrace, load
+from mcpproxy.trace.copy import write_trace
+
+
+def frames_of_calls(path: str, text: str) -> FrameFilter:
+    """Return which frames belong to the calls that pass the filter ``text``.
+
+    Raises:
+        FilterError: it is not a filter.
+        UsageError: no call passes.
+    """
+    from mcpproxy.view.filter import parse_filter  # only those who filter wait for the view
+    from mcpproxy.view.view import open_view
+
+    wanted = parse_filter(text)
+    with open_view(path) as view:
+        frames = frozenset(view.frames_of(wanted))
+    if not frames:
+        raise UsageError(path, f"no call passes {text}", "mcpproxy show has all of its calls")
+    return frames.__contains__
+
+
+def load_calls(path: str, text: str) -> LoadedTrace:
+    """Read a recording for replay, of which only the calls that pass the filter ``text`` are there.
+
+    What they depend on is there too, as in a recording that ``trim`` made. An empty filter leaves nothing
+    out.
+    """
+    if not text:
+        return load(path)
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
+        part = os.path.join(folder, os.path.basename(path))
+        write_trace(part, *trimmed(open_trace(path), frames_of_calls(path, text)))
+        return replace(load(part), path=path)

@@ -1,0 +1,38 @@
+"""A remote server of a host, which is reached through ``mcpproxy http`` after a wrap.
+
+``mcpproxy http`` gets the origin of the server, and the path as the endpoint on both sides. Path and query
+stay in the URL of the entry, so the host replaces the variables in them, and sends them as before.
+"""
+
+import shlex
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+_USUAL_ENDPOINT = "/mcp"
+
+
+def address_of(url: str) -> SplitResult | None:
+    """Return the parts of a URL; ``None`` if ``mcpproxy http`` could not know from it which server is meant.
+
+    Variables are replaced by the host alone, and a user in a URL is sent by clients only to the origin.
+    """
+    try:
+        split = urlsplit(url)
+        has_port = split.port != 0
+    except ValueError:
+        return None
+    has_variables = any(sign in split.netloc + split.path for sign in "${")
+    is_address = split.scheme in ("http", "https") and bool(split.hostname) and has_port
+    return split if is_address and split.username is None and not has_variables else None
+
+
+def url_through(address: SplitResult, listen: str) -> str:
+    """Return the URL by which the host reaches the server through a proxy that listens at ``listen``."""
+    return urlunsplit(("http", listen, address.path, address.query, ""))
+
+
+def proxy_command(address: SplitResult, listen: str, label: str) -> str:
+    """Return the command that must then run, as it is typed in a shell."""
+    words = ["mcpproxy", "http", f"{address.scheme}://{address.netloc}", "--listen", listen, "--label", label]
+    if (endpoint := address.path or "/") != _USUAL_ENDPOINT:
+        words += ["--endpoint", endpoint]
+    return shlex.join(words)

@@ -1,0 +1,35 @@
+"""The page of ``mcpproxy ui`` beside a session that is recorded (``--ui``).
+
+The recorder starts it as a process of its own, so the traffic does not wait for it, and it ends when the
+recorder does, however that ends: the page reads from a pipe that only the recorder holds open.
+"""
+
+import subprocess
+import sys
+from typing import Final
+
+from mcpproxy.errors import UsageError
+
+_STDERR: Final = 2
+
+
+def check(where: str, *, is_quiet: bool) -> None:
+    """Refuse ``--ui`` where it cannot work.
+
+    Raises:
+        UsageError: its address could not be written, or there is no recorder process to start it.
+    """
+    if is_quiet:
+        raise UsageError(where, "--ui writes an address to stderr, and --quiet forbids it", "leave one out")
+    if sys.platform == "win32":
+        raise UsageError(where, "--ui needs fork, which Windows does not have", "run mcpproxy ui beside it")
+
+
+def start(trace: str) -> "subprocess.Popen[bytes]":
+    """Start the page on the recording ``trace``. Its address is written to stderr.
+
+    The page ends when the ``stdin`` of the returned process is closed.
+    """
+    # -P: a module in the folder of the session must not take the place of ours.
+    command = [sys.executable, "-P", "-m", "mcpproxy", "ui", "--beside", trace]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)

@@ -1,0 +1,52 @@
+"""A recording that may still grow, opened again and again: its trace, or a draft while nobody writes that."""
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.opening import open_trace
+from mcpproxy.relay import journal
+from mcpproxy.trace import chain
+from mcpproxy.trace.reader import Trace
+from mcpproxy.view.folder import last_frame
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.draft import Draft
+
+
+class GrowingTrace:
+    """The recording at ``path``. ``open`` says how it stands now."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path: Final = os.fspath(path)
+        self._draft: Draft | None = None
+
+    def open(self) -> Trace:
+        """Open the recording as it is now.
+
+        Raises:
+            TraceError: there is none, or it cannot be read.
+        """
+        first = chain.first_of(self._path)
+        if os.path.isdir(journal.folder(first)):
+            from mcpproxy.recorder import draft  # few recordings need it
+            from mcpproxy.recorder.foreign_journals import is_recording
+
+            if draft.is_needed(first):
+                try:
+                    return self._drafted(first)
+                except (OSError, McpProxyError):
+                    self._draft = None  # what the trace has by now is all that can be shown
+            elif self._draft and is_recording(first) and (last_frame(first) or 0) < self._draft.frames:
+                return self._draft.trace  # until the recorder, who has begun, has come as far
+        self._draft = None
+        return open_trace(self._path)
+
+    def _drafted(self, first: str) -> Trace:
+        from mcpproxy.recorder.draft import Draft
+
+        if self._draft is None:
+            self._draft = Draft(first)
+        else:
+            self._draft.go_on()
+        return self._draft.trace

@@ -1,0 +1,92 @@
+"""Every command that takes a recording takes a handle: ``-2``, a label, a part of the name, or nothing."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+
+from mcpproxy.cli.completion.all_parsers import whole_parser
+from mcpproxy.cli.main import COMMANDS
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy
+from tests.cli.recordings import CLEAN
+
+HANDLES: Final = {"-2": 1, "-3": 0, "weather": 1, "er-12": 1, "files": 2}
+"""Handle -> which of the three recordings it means."""
+
+LATEST: Final = 2
+
+USES: Final[dict[str, tuple[str, ...]]] = {
+    "show": ("show", "{}"),
+    "tui": ("tui", "{}"),
+    "ui": ("ui", "{}", "--listen", "nowhere"),
+    "stats": ("stats", "{}"),
+    "replay server": ("replay", "server", "{}", "--http", "nowhere"),
+    "replay client": ("replay", "client", "{}", "--", "no-such-command"),
+    "diff": ("diff", "{}", "-1"),
+    "trim": ("trim", "{}", "--around", "4", "-o", "{out}"),
+    "export": ("export", "html", "{}", "-o", "{out}"),
+    "redact": ("redact", "{}", "--preset", "secrets", "-o", "{out}"),
+    "check": ("check", "{}"),
+    "pin": ("pin", "{}", "-o", "-"),
+    "versions": ("versions", "{}"),
+}
+"""Command -> its arguments; some end as soon as they know the recording, because what follows is wrong."""
+
+WITHOUT_A_NAME: Final = {
+    "tui": "it shows the folder",
+    "ui": "it shows the folder",
+    "diff": "its first recording is the one before the latest",
+    "pin": "who approves something names it",
+    "versions": "it counts them all",
+}
+"""Commands for which nothing does not mean the latest."""
+
+
+@pytest.fixture
+def three(state_dir: Path) -> list[str]:
+    """Three recordings in the state directory, the oldest first."""
+    state_dir.mkdir(parents=True)
+    names = ("102030.000Z-files-11", "112030.000Z-weather-12", "122030.000Z-files-13")
+    return [recordings.write(state_dir / f"20261121T{name}.jsonl", CLEAN) for name in names]
+
+
+def parsers(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield the parser of every command."""
+    yield name, parser
+    for action in parser._actions:
+        choices = cast("Any", action).choices
+        if isinstance(choices, dict):
+            for word, each in cast("dict[str, argparse.ArgumentParser]", choices).items():
+                yield from parsers(each, f"{name} {word}".strip())
+
+
+def test_every_command_that_takes_a_recording_is_used() -> None:
+    taking = {
+        name
+        for name, parser in parsers(whole_parser(COMMANDS))
+        for action in parser._actions
+        if not action.option_strings and re.search(r"TRACE|^[AB]$", str(action.metavar))
+    }
+    assert taking == USES.keys()
+
+
+@pytest.mark.parametrize("handle", HANDLES)
+@pytest.mark.parametrize("name", USES)
+def test_a_handle_names_a_recording(
+    mcpproxy: Mcpproxy, three: list[str], tmp_path: Path, name: str, handle: str
+) -> None:
+    argv = [word.format(handle, out=tmp_path / "out") for word in USES[name]]
+    said = mcpproxy(*argv)
+    assert f"{three[HANDLES[handle]]}\n" in said.out + said.err
+    assert "no such file" not in said.err
+
+
+@pytest.mark.parametrize("name", [name for name in USES if name not in WITHOUT_A_NAME])
+def test_nothing_is_the_latest(mcpproxy: Mcpproxy, three: list[str], tmp_path: Path, name: str) -> None:
+    argv = [word.format(out=tmp_path / "out") for word in USES[name] if word != "{}"]
+    said = mcpproxy(*argv)
+    assert f"{three[LATEST]}\n" in said.out + said.err

@@ -1,0 +1,257 @@
+"""A call sent again from the page, and two sessions compared."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from mcpproxy.view.view import open_view
+from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.view.situations import SITUATIONS, begun, text, write
+
+__all__ = ["browser", "visitor"]
+
+SERVER = """
+import json, pathlib, sys
+FORECAST = {
+    "name": "forecast",
+    "inputSchema": {
+        "type": "object",
+        "required": ["city"],
+        "properties": {
+            "city": {"type": "string", "description": "where"},
+            "days": {"type": "integer"},
+            "unit": {"enum": ["C", "F"]},
+            "wind": {"type": "boolean"},
+            "near": {"type": "array"},
+        },
+    },
+    "annotations": {"readOnlyHint": True},
+}
+FORGET = {"name": "forget", "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+HELLO = {"capabilities": {"tools": {}}, "serverInfo": {"name": "weather", "version": "1"}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    params = asked.get("params") or {}
+    if asked["method"] == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], **HELLO}
+    elif asked["method"] == "tools/list":
+        result = {"tools": [FORECAST, FORGET]}
+    elif asked["method"] == "tools/call":
+        with open("calls.log", "a") as log:
+            log.write(line)
+        if params["arguments"].get("city") == "Atlantis":
+            break
+        said = json.dumps(params["arguments"], sort_keys=True)
+        result = {"content": [{"type": "text", "text": params["name"] + " " + said}]}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+LARGE = 18446744073709551617
+"""A number that a browser and a double round."""
+
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "house", "version": "1"},
+}
+FORECAST_ROW, FORGET_ROW = 4, 5
+
+
+def message(method: str, params: Any, id: int | None) -> str:
+    said = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if id is None else {"id": id})
+    return json.dumps(said) + "\n"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A folder with a server, and the recording of a session in which its two tools were called."""
+    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    said = (
+        message("initialize", HELLO, 0),
+        message("notifications/initialized", {}, None),
+        message("tools/list", {}, 1),
+        message("tools/call", {"name": "forecast", "arguments": {"city": "Oslo", "days": LARGE}}, 2),
+        message("tools/call", {"name": "forget", "arguments": {"city": "Oslo"}}, 3),
+    )
+    wrapped = [sys.executable, "-m", "mcpproxy", "--trace", "first.jsonl", "--", sys.executable, "server.py"]
+    subprocess.run(wrapped, cwd=tmp_path, input="".join(said), text=True, stdout=subprocess.PIPE, check=True)
+    return tmp_path
+
+
+def calls_made(folder: Path) -> list[dict[str, Any]]:
+    """Return the params of the calls that the server has received."""
+    lines = (folder / "calls.log").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["params"] for line in lines]
+
+
+@pytest.fixture
+def page(recorded: Path) -> Iterator[Served]:
+    with served(recorded, "--allow-send") as running:
+        yield running
+
+
+def opens_the_form(visitor: Visitor, running: Served, row: int) -> Locator:
+    visitor.opens(running.url)
+    visitor.page.evaluate(f"location.hash = '#call={row}'")
+    visitor.page.get_by_role("button", name="Send again").click()
+    form = visitor.page.get_by_role("form", name="Send again")
+    form.wait_for()
+    return form
+
+
+def test_a_call_is_sent_again_from_the_form_of_its_schema(
+    visitor: Visitor, page: Served, recorded: Path
+) -> None:
+    form = opens_the_form(visitor, page, FORECAST_ROW)
+    assert "server.py" in form.inner_text()
+    assert form.get_by_label("city (required)").input_value() == "Oslo"
+    assert form.get_by_label("days").input_value() == str(LARGE)
+    form.get_by_label("city (required)").fill("Lima")
+    form.get_by_label("unit").select_option("F")
+    form.get_by_label("wind").check()
+    form.get_by_role("button", name="Send", exact=True).click()
+    beside = form.locator(".beside > div")
+    expect(beside).to_have_count(2)
+    assert "Oslo" in beside.nth(0).inner_text()
+    assert "Lima" in beside.nth(1).inner_text()
+    sent = calls_made(recorded)[-1]
+    assert sent == {
+        "name": "forecast",
+        "arguments": {"city": "Lima", "days": LARGE, "unit": "F", "wind": True},
+    }
+
+    form.get_by_role("link", name="the new recording").click()
+    visitor.page.wait_for_selector(".detail h2")
+    visitor.sees("forecast")
+    expect(visitor.page.locator(".recording")).to_have_count(2)
+    assert len(calls_made(recorded)) == 3
+    again = next(path for path in recorded.glob("*.jsonl") if path.name != "first.jsonl")
+    with open_view(str(again)) as view:
+        assert view.header.label == "server again"
+        assert view.header.cwd == str(recorded)
+        assert [call.method for call in view.calls("kind:request")] == ["initialize", "tools/call"]
+        assert view.ended
+
+
+def test_a_tool_that_may_change_something_needs_a_confirmation(
+    visitor: Visitor, page: Served, recorded: Path
+) -> None:
+    form = opens_the_form(visitor, page, FORGET_ROW)
+    send = form.get_by_role("button", name="Send", exact=True)
+    expect(send).to_be_disabled()
+    refused = visitor.page.evaluate(
+        """async () => {
+            const recording = new URLSearchParams(location.search).get("recording");
+            const body = JSON.stringify({ call: 5, params: { name: "forget", arguments: {} } });
+            const answer = await fetch(`/api/recordings/${recording}/send`, { method: "POST", body });
+            return [answer.status, await answer.text()];
+        }"""
+    )
+    assert refused[0] == 400
+    assert "readOnlyHint" in refused[1]
+    assert len(calls_made(recorded)) == 2
+    form.get_by_label("The tool does not say that it only reads").check()
+    send.click()
+    expect(form.locator(".beside > div")).to_have_count(2)
+    assert len(calls_made(recorded)) == 3
+
+
+def test_the_keyboard_is_enough_to_send(visitor: Visitor, page: Served, recorded: Path) -> None:
+    form = opens_the_form(visitor, page, FORECAST_ROW)
+    form.get_by_label("city (required)").focus()
+    visitor.presses("Control+a")
+    visitor.page.keyboard.type("Rome")
+    visitor.presses("Enter")
+    expect(form.locator(".beside > div")).to_have_count(2)
+    assert calls_made(recorded)[-1]["arguments"]["city"] == "Rome"
+
+
+def test_a_server_that_ends_is_said(visitor: Visitor, page: Served, recorded: Path) -> None:
+    form = opens_the_form(visitor, page, FORECAST_ROW)
+    form.get_by_label("city (required)").fill("Atlantis")
+    form.get_by_role("button", name="Send", exact=True).click()
+    expect(form.locator("[role=status]")).to_contain_text("recorded in")
+    expect(visitor.page.locator(".recording")).to_have_count(2)
+
+
+def test_what_is_not_json_cannot_be_sent(visitor: Visitor, page: Served) -> None:
+    form = opens_the_form(visitor, page, FORECAST_ROW)
+    form.get_by_label("arguments as JSON").fill('{"city": ')
+    visitor.sees("This is not JSON yet.")
+    expect(form.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+
+
+def test_one_recording_is_enough(visitor: Visitor, recorded: Path) -> None:
+    with served(recorded / "first.jsonl", "--allow-send") as running:
+        form = opens_the_form(visitor, running, FORECAST_ROW)
+        form.get_by_role("button", name="Send", exact=True).click()
+        form.get_by_role("link", name="the new recording").click()
+        expect(visitor.page.locator(".recording")).to_have_count(2)
+        visitor.page.wait_for_selector(".detail h2")
+
+
+def test_nothing_is_sent_unless_it_was_asked_for(visitor: Visitor, recorded: Path) -> None:
+    with served(recorded) as running:
+        visitor.opens(running.url)
+        visitor.page.evaluate("location.hash = '#call=4'")
+        visitor.page.wait_for_selector(".detail .actions")
+        assert "Send again" not in visitor.page.locator(".detail").inner_text()
+        refused = visitor.page.evaluate(
+            """async () => {
+                const recording = new URLSearchParams(location.search).get("recording");
+                const body = JSON.stringify({ call: 4, confirmed: true, params: {} });
+                return (await fetch(`/api/recordings/${recording}/send`, { method: "POST", body })).status;
+            }"""
+        )
+        assert refused == 403
+    assert len(calls_made(recorded)) == 2
+
+
+def test_a_recording_without_a_server_says_why(visitor: Visitor, tmp_path: Path) -> None:
+    records = SITUATIONS["failed tool"]
+    write(tmp_path / "s.jsonl", (records[0].replace('"cwd":"/srv"', '"cwd":"/nowhere/at/all"'), *records[1:]))
+    with served(tmp_path, "--allow-send") as running:
+        visitor.opens(running.url)
+        visitor.page.evaluate("location.hash = '#call=4'")
+        visitor.sees("Cannot be sent again: the folder that the server ran in is not there")
+
+
+def talk(path: Path, day: str, weather: str, *more: str) -> None:
+    """Write a session that began on a day: what the weather is, and what was archived."""
+    session = begun()
+    session.asks(2, "tools/call", {"name": "forecast", "arguments": {"city": "Oslo"}}, ms=60)
+    session.answers(2, text(f"Oslo: {weather}"), ms=70)
+    for id, name in enumerate(more, start=3):
+        session.asks(id, "tools/call", {"name": "archive", "arguments": {"city": name}}, ms=70 + id)
+        session.answers(id, text(name), ms=80 + id)
+    records = session.closes(ms=100)
+    write(path, (records[0].replace("2026-11-21T", f"{day}T"), *records[1:]))
+
+
+def test_two_sessions_are_compared(visitor: Visitor, tmp_path: Path) -> None:
+    talk(tmp_path / "before.jsonl", "2026-11-20", "sunny", "Lima")
+    talk(tmp_path / "after.jsonl", "2026-11-21", "rain <b>\u202e")
+    with served(tmp_path) as running:
+        visitor.opens(running.url)  # the newest is shown
+        visitor.presses("6")
+        visitor.page.get_by_label("Compare with").select_option(index=1)
+        changed = visitor.page.locator(".difference", has_text="forecast")
+        changed.wait_for()
+        assert "sunny" in changed.locator(".removed").inner_text()
+        assert "rain <b>\\u{202e}" in changed.locator(".added").inner_text()
+        gone = visitor.page.locator(".difference", has_text="archive")
+        assert "missing" in gone.inner_text()
+        visitor.sees("1 changed, 1 missing, 0 new")
+        visitor.page.reload()
+        changed.wait_for()  # the address says what is compared
+        changed.get_by_role("link", name="in this one").click()
+        visitor.page.wait_for_selector(".scroller .row .c-outcome")
+        (row,) = visitor.rows()
+        assert "forecast" in row
+        assert "rain" in row
