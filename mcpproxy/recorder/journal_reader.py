@@ -8,6 +8,7 @@ Two more files are in the folder: the checkpoint says from where recording conti
 crash buffer keeps the chunk that the relay has not journaled yet."""
 
 import os
+import sys
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -156,6 +157,9 @@ class JournalReader:
         wanted = _READ_BYTES
         if self._missing > wanted:  # read all of it at once, because every read copies the buffer
             wanted = min(self._missing, max(wanted, os.fstat(self._fd).st_size - self._read_to))
+        if sys.platform == "win32":
+            # The C library of Wine reads no more from a file whose end it has read, until a seek.
+            os.lseek(self._fd, self._read_to, os.SEEK_SET)
         data = os.read(self._fd, wanted)
         self._read_to += len(data)
         return data

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -57,8 +58,10 @@ def frames(trace: Path) -> dict[Sender, bytes]:
 @contextmanager
 def wrapped(windows: Windows, trace: Path, *server: str | Path) -> Generator[subprocess.Popen[bytes]]:
     with windows.start(windows.python, "-m", "mcpproxy", "--trace", trace, "--", *server) as host:
-        yield host
-        host.kill()
+        try:
+            yield host
+        finally:
+            host.kill()
 
 
 def pipe(stream: IO[bytes] | None) -> IO[bytes]:
@@ -71,6 +74,19 @@ def read_exactly(stream: IO[bytes], size: int) -> bytes:
     while len(data) < size and (more := stream.read(size - len(data))):
         data += more
     return data
+
+
+def processes(*words: str) -> list[int]:
+    """Return the ids of the processes whose command line contains all these words."""
+    found: list[int] = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if "python.exe" in line and all(word in line for word in words):
+            found.append(int(name))
+    return found
 
 
 def test_the_demo_finds_its_three_faults(windows: Windows) -> None:
@@ -129,6 +145,31 @@ def test_ten_thousand_calls_are_all_recorded(windows: Windows, tmp_path: Path) -
     assert (ran.returncode, ran.stdout) == (0, sent)
     await_recorded(trace)
     assert frames(trace) == {"client": sent, "server": sent}
+
+
+@pytest.mark.parametrize("who", ["the relay", "the recorder", "both"])
+def test_after_a_kill_nothing_is_lost(who: str, windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    with wrapped(windows, trace, windows.python, ECHO, "stay") as host:
+        pipe(host.stdin).write(PING % 1)
+        assert pipe(host.stdout).readline() == b"staying\r\n"
+        await_that(trace.exists)
+        recorders = processes("mcpproxy.recorder", str(tmp_path).replace("/", "\\"))
+        assert len(recorders) == 1
+        if who != "the relay":
+            os.kill(recorders[0], signal.SIGKILL)
+        if who == "the recorder":
+            assert any(b"the recorder has stopped" in line for line in pipe(host.stderr))
+            running = windows.mcpproxy("list", tmp_path, timeout_s=PATIENCE_S)
+            assert b"running" in running.stdout, "the relay still writes to the journal"
+        host.kill()
+    # Nothing but the relay ended the server, which never exits by itself.
+    await_that(lambda: not processes("echo.py stay", str(tmp_path)) and not processes(path(ECHO), "stay"))
+    if who != "the relay":
+        windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
+    await_recorded(trace)
+    assert frames(trace) == {"client": PING % 1, "server": b"staying\r\n"}
+    assert json.loads(trace.read_bytes().splitlines()[-1])["ending"] == "cut"
 
 
 class Server(BaseHTTPRequestHandler):
@@ -242,8 +283,8 @@ def test_validate_probes_a_server(windows: Windows) -> None:
     assert b"SCHEMA-004" in ran.stdout
 
 
-# Wine's cmd.exe expands a percent sign for which the one of Windows has a way out (see ``windows_command``).
-# That it is Wine's: `cmd /c echo %%cd:~,%` prints nothing of the percent sign.
+# In a batch file, Wine's cmd.exe expands what ``%*`` has brought once more. That it is Wine's: the line that
+# starts the batch file is expanded as it should be, since ``cmd /c echo %%cd:~,%`` prints a percent sign.
 EXPANDED_BY_WINE: Final = [argument for argument in HOSTILE if "%" in argument]
 
 
