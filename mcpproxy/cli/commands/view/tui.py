@@ -39,7 +39,7 @@ def run(argv: list[str]) -> int:
 
 def _existing(path: str) -> str:
     """Return the recording or folder that ``path`` names; for the folder of a journal, its recording."""
-    if path.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
+    if path.rstrip(os.sep).endswith(JOURNAL_SUFFIX):  # ``.jsonl.journal``
         path = path.rstrip(os.sep).removesuffix(".journal")
     if not os.path.exists(path) and not os.path.isdir(f"{path}.journal"):
         raise UsageError(path, "does not exist", "name a recording, or a folder of recordings")
