@@ -51,11 +51,12 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _recover(first_file: str) -> tuple[str, str]:
-    """Complete a recording from its journal. If one of the two must not be changed, complete copies of them.
+    """Complete a recording from its journal. If the trace or the journal is not this user's, complete a copy.
 
     Returns:
-        The first file of the copy, and a note on the journal. Both are empty if the recording was completed
-        in place, or is still being made.
+        The first file of the copy, and a note on the journal. The file is empty if nothing was copied; then
+        the note says why the journal could not be recovered. Both are empty if the recording was completed in
+        place, or is still being made.
     """
     # Imported here because few traces have a journal.
     from mcpproxy.recorder.foreign_journals import ForeignJournalError
@@ -68,7 +69,7 @@ def _recover(first_file: str) -> tuple[str, str]:
             where = "the journal beside it" if fault.path == journal.folder(first_file) else "the trace"
             copied_file = recover_copy(first_file)
             note = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
-            return copied_file, note if copied_file else ""
+            return copied_file, note if copied_file else ""  # no copy: it is still being made
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
@@ -118,12 +119,12 @@ def _follow_file(
     with open_file(name) as file:
         number = 0
         line = b""
-        is_last_read = False
+        has_recorder_ended = False
         while True:
             line += file.readline()
             if line.endswith(b"\n"):
                 number += 1
-                is_last_read = False
+                has_recorder_ended = False
                 if number > 1 and line.strip():
                     try:
                         record = decode(upgrades.upgrade_line(line, trace.upgrade_steps))
@@ -135,7 +136,7 @@ def _follow_file(
                             return
                         case Header():
                             refuse(name, number, SECOND_HEADER)
-                        case Lines():
+                        case Lines():  # one record of several short lines
                             yield from record.events()
                         case Encoded():
                             pass  # not an event
@@ -145,12 +146,12 @@ def _follow_file(
                         case _:
                             yield record
                 line = b""
-            elif is_last_read:
+            elif has_recorder_ended:
                 return
             elif _is_under_way(first_file):
                 time.sleep(poll_s)
             else:
-                is_last_read = True  # lines may have been added before the journal was removed
+                has_recorder_ended = True  # lines may have been added before the journal was removed
 
 
 def _wait_for_trace(name: str, poll_s: float) -> Trace:

@@ -157,7 +157,7 @@ def _usual_block(match: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bo
     id_before, event_name, id_after, data = match.groups()
     id_bytes = id_before if id_after is None else id_after
     data_start, data_end = match.span(4)
-    start = match.end() - len(raw)
+    start = match.end() - len(raw)  # where ``raw`` begins in the bytes that were matched
     return SseBlock(
         raw,
         at_ns,

@@ -22,7 +22,7 @@ BEST_FIRST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
 SERIES: Final = {
     "R": "of MCP",
     "D": "of MCP, features that it deprecates",
-    "A": "of ACP",
+    "A": "of ACP",  # the Agent Client Protocol
     "X": "of no specification, off by default",
 }
 """The prefixes of requirement numbers."""

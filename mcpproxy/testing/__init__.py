@@ -134,7 +134,10 @@ class McpRecording:
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
 
     def is_over(self) -> bool:
-        """Whether the client has ended every session. Waits for sessions that are about to end."""
+        """Whether the client has ended every session. Waits for sessions that are about to end.
+
+        Always false once ``url`` was used: its proxy runs until ``finish``.
+        """
         return not self._running and all(
             _relay_has_exited(trace) and _finish_within(trace, _END_S) for trace in self.sessions
         )
@@ -211,7 +214,11 @@ class McpRecording:
         return process.wait_for(address_pattern)
 
     def _keep(self, sessions: Sequence[str]) -> None:
-        """Make the first session the recording, or keep an older recording; add all other sessions to it."""
+        """Make the first session the recording, or keep an older recording; add all other sessions to it.
+
+        Only recordings of stdio can be joined. A session over HTTP replaces the recording instead, if the
+        recording lacks a request of it.
+        """
         path = str(self.path)
         replaces = self.action == "record" and not self._adds
         for trace in sessions:
@@ -221,7 +228,7 @@ class McpRecording:
                 join(path, trace, path)
                 continue
             elif not lacks(path, trace):
-                continue
+                continue  # every request of the trace is in the recording
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(trace, "rb") as file:
                 files.replace(path, file)
@@ -298,7 +305,8 @@ def _is_on_stdio(trace: str) -> bool:
 def _relay_has_exited(trace: str) -> bool:
     """Whether the relay of a session has exited, even if the trace is not complete yet.
 
-    The folder of the journal, the raw bytes of the session, is removed when the trace is complete.
+    The folder of the journal, the raw bytes of the session, is removed when the trace is complete. On Windows
+    only this is known, because there a relay cannot be found by its process id.
     """
     if not os.path.isdir(journal.folder(trace)):
         return True

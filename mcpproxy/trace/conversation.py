@@ -67,7 +67,10 @@ class Conversation:
         self._names: Final = SessionNames()
 
     def track_session(self, event: object) -> str:
-        """Take the next event of any kind and return the name of its session, empty if unknown."""
+        """Take the next event of any kind and return the name of its session, empty if unknown.
+
+        ``turns`` tracks its frame, too. To track a frame twice changes nothing.
+        """
         return self._names.track(event)
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:

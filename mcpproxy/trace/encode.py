@@ -16,8 +16,9 @@ HTTP adds these records:
 ``session`` appears as soon as the session is known. It repeats information from the heads (see
 ``mcpproxy.trace.session_labels``) for use with grep and jq; the reader ignores it.
 
-The bytes of a body are the bytes of its frames in order, each with the surrounding bytes of its event. If
-that side of the exchange has ``encoded`` records, the bytes of the body are those of these records instead.
+The bytes of a body are the bytes of its frames in order, each with the surrounding bytes of its SSE
+event. If that side of the exchange has ``encoded`` records, the bytes of the body are those of these records
+instead.
 
 Frequent records (frames, heads, ends of exchanges) are formatted directly as bytes, without a dictionary.
 """
@@ -192,7 +193,10 @@ def _event_member(
 
 
 def _text_or_base64(raw: bytes) -> object:
-    """Return bytes as a JSON value: a string, or ``{"base64": ...}`` if they are not UTF-8."""
+    """Return bytes as a JSON value: a string, or ``{"base64": ...}`` if they are not UTF-8.
+
+    ``text_or_base64`` returns a whole member as bytes instead: ``"text":...`` or ``"base64":...``.
+    """
     written = read_object(b"{%b}" % text_or_base64(raw))
     return written.get("text", written)
 

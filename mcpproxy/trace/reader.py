@@ -60,7 +60,7 @@ class Trace:
         self.files = list(files) or [path]
         """The files of the recording, in order; several if it was rotated."""
         self.continued_ns = 0
-        """The time at which the second-to-last file ended; known after iteration."""
+        """The time at which the recording continued in its last file; known after iteration."""
         self.header = header
         self.complete = False
         self.notes: list[str] = []
@@ -114,7 +114,7 @@ class Trace:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
         for record in self._read():
-            # A file has no separate line for a frame or line of stderr that shares a record with others.
+            # Several short frames or lines of stderr share one line of the file. Each gets a line here.
             yield record, self._line or encode(cast("Recorded", record))
 
     def findings(self) -> Iterator[Finding]:
@@ -252,7 +252,7 @@ class Trace:
 
     @property
     def redacted(self) -> bool:
-        """Whether values other than credentials may be masked anywhere in the recording."""
+        """Whether values other than credentials and arguments of the command may be masked."""
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
     def _skip(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:

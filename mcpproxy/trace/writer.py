@@ -175,7 +175,7 @@ class TraceWriter:
 def _outside_change(path: str, size: int, written: os.stat_result) -> str:
     """Describe what other programs did to ``path``, to which ``size`` bytes were written.
 
-    ``written`` is the status of the file that is still open for writing.
+    ``written`` is the status of the file, taken while it was open for writing.
     """
     try:
         current = os.stat(path)

@@ -2,7 +2,7 @@
 
 Parsing would lose repeated names, integers beyond 64 bits, and the way in which a character was escaped. A
 value that fits the width stays on one line. A string with line feeds, which JSON writes as escapes, is shown
-as several lines with a bar before each.
+as several lines with a bar before each. The outermost value is called the message.
 """
 
 import json
@@ -89,6 +89,7 @@ def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> I
         line += _token_spans(token, following, spaced=joins)
         if token in _OPENING:
             depth += 1
+            # The bracket is in ``line`` already, and in the size too: it counts once.
             if inline_depth < 0 and _taken(line) + sizes[number] - 1 <= width:
                 inline_depth = depth - 1
             elif inline_depth < 0 and depth > 1 and following not in _CLOSING:
@@ -104,7 +105,11 @@ def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> I
 
 
 def _column(depth: int, indent: int) -> int:
-    """Return the column in which a value begins. The first member is on the line of the message's bracket."""
+    """Return the column in which a line at ``depth`` begins.
+
+    The opening bracket of the message has no line of its own: the first member follows it. So the members of
+    the message are one column, the width of that bracket, to the right of ``indent``.
+    """
     return indent + 1 + INDENT * (depth - 1) if depth else indent
 
 
@@ -117,7 +122,8 @@ def _fits(tokens: list[str], comma: int, line: list[Span], width: int) -> bool:
     if comma + 3 >= len(tokens) or tokens[comma + 2] != ":" or tokens[comma + 3] in _OPENING:
         return False
     name, value = tokens[comma + 1], tokens[comma + 3]
-    return not _has_lines(value) and _taken(line) + len(name) + len(value) + 5 <= width
+    more = len(", ") + len(": ") + 1  # the comma or bracket after the value
+    return not _has_lines(value) and _taken(line) + len(name) + len(value) + more <= width
 
 
 def _token_spans(token: str, following: str, *, spaced: bool) -> Iterator[Span]:

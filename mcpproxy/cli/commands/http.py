@@ -78,6 +78,7 @@ def run(argv: list[str]) -> int:
     trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
     settings.greetings.append(greeting)
 
+    # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as follow
 
@@ -171,12 +172,12 @@ def parse(argv: list[str]) -> HttpOptions:
 
 def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("http")
-    for name, value, _ in OPTIONS:
-        given_value = getattr(args, name[2:].replace("-", "_"))
-        if value:
-            for item in given_value:
-                recording.set(name, item)
-        elif given_value:
+    for name, metavar, _ in OPTIONS:
+        given = getattr(args, name[2:].replace("-", "_"))
+        if metavar:  # an option with a value: a list, as it may be repeated
+            for value in given:
+                recording.set(name, value)
+        elif given:
             recording.set(name, "")
     recording.resolve_rules()
     recording.check_page()
@@ -224,10 +225,10 @@ def _parser() -> argparse.ArgumentParser:
         default="/mcp",
         help="path of the MCP endpoint here; default: %(default)s",
     )
-    for name, value, text in OPTIONS:
+    for name, metavar, text in OPTIONS:
         text = help_text(text, "its host").replace("%", "%%")  # a folder name may contain it
-        if value:
-            add(name, metavar=value, action="append", default=[], help=text)
+        if metavar:
+            add(name, metavar=metavar, action="append", default=[], help=text)
         else:
             add(name, action="store_true", help=text)
     add(
@@ -370,7 +371,7 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
 
 
 def start_members(options: HttpOptions, proxy_address: str) -> dict[str, str]:
-    """Return the members of the START record for a proxy."""
+    """Return the members of the journal's START record for a proxy; each value is JSON text."""
     scheme = "https" if options.cert else "http"
     upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
     return {

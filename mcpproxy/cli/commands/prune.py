@@ -47,7 +47,7 @@ class OldRecording:
 
 @dataclass(frozen=True, slots=True)
 class KeptRecording:
-    """An old recording that stays, and why."""
+    """A recording that stays. ``why`` is empty if there is no need to tell the user."""
 
     name: str
     why: str
@@ -104,10 +104,14 @@ def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | Kept
 
 
 def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
-    """Return what may be deleted of a recording, or why it is kept; empty for what is no recording."""
-    is_trace = folder.has(first)
+    """Return what may be deleted of a recording, or why it is kept.
+
+    ``first`` is the name of its first file, which does not exist if only the journal was written. No reason
+    is given for a recording that is running, and for a file that is not a recording.
+    """
+    has_trace = folder.has(first)
     names = [os.path.basename(path) for path in chain.files_of(os.path.join(folder.path, first))]
-    names = names if is_trace else []
+    names = names if has_trace else []
     beside = journal.folder(first)
     total, changed_s, previous = 0, 0.0, ""
     for name in names:

@@ -90,7 +90,7 @@ def serve(argv: list[str]) -> int:
         )
     if options.http:
         return _over_http(options.http, source, replay_options, command)
-    session = source.as_one()
+    session = source.as_one()  # the first session, with the messages before it had an id
     if len(source.sessions) > 1:
         tell(f"it holds {len(source.sessions)} sessions; the first is replayed, --session selects another")
     server = StdioReplayServer(ReplayEngine(session, replay_options), tell, command)
@@ -102,6 +102,7 @@ def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
     """Return the parts of ``recordings`` that can be replayed. Report the other parts on stderr."""
     sources = [replay_source(recording) for recording in recordings]
     for recording, source in zip(recordings, sources, strict=True):
+        # ``unnamed`` has the messages without a session id: on stdio all of them.
         if not source.unnamed.messages and not source.sessions:
             raise TraceError(recording.path, None, "holds no message", "record a session first")
         if len(sources) > 1 and recording.transport != "stdio":

@@ -74,7 +74,7 @@ def run(argv: list[str]) -> int:
     }
     trace, journal, greeting = options.begin(label, members)
 
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # without ``make_relay``: --enforce was refused above
         from mcpproxy.relay.spawned_recorder import recorder_command
         from mcpproxy.relay.stdio import threads
 
@@ -90,6 +90,7 @@ def run(argv: list[str]) -> int:
 
     from mcpproxy.relay.stdio import relay
 
+    # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
         from mcpproxy.recorder.process import run as follow
 

@@ -277,7 +277,7 @@ def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -
     """Return where ``value`` does not match, as far as the limit of work allows."""
     if work <= MAX_EXPLAINED:
         errors = _call_safely(lambda: list(islice(validator.iter_errors(value), LIMIT)))
-    elif not effort.has_choices:
+    elif not effort.has_choices:  # a failure of anyOf or oneOf takes long to explain, even a single one
         errors = _call_safely(lambda: _first(validator, value))
     else:
         return (_UNEXPLAINED,)

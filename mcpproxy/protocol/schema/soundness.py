@@ -130,6 +130,7 @@ def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFl
         elif dialect is not None:
             for fault_pointer, what in _value_faults(value, value_kind, dialect):
                 yield SchemaFlaw(pointer + fault_pointer, keyword, what, "dialect")
+            # A keyword without a partner is its own partner, which is never missing.
             if dialect == "draft-04" and (partner := PARTNERS.get(keyword, keyword)) not in schema:
                 yield SchemaFlaw(pointer, keyword, f"stands without {partner}", "dialect")
     if dialect is not None and subschema.place != "composed":
@@ -267,6 +268,7 @@ def _shown_value(value: JSON) -> str:
 ValueFaults: TypeAlias = "Iterator[tuple[str, str]]"
 """JSON Pointers relative to the value of a keyword, each with a clause about the fault there."""
 
+# ``ValueKind`` explains the kinds: ``name:`` may contain colons, ``name_`` may begin with an underscore.
 _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "boolean": ("a boolean", lambda value: isinstance(value, bool)),
@@ -289,7 +291,7 @@ _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = 
 def _value_faults(value: JSON, value_kind: ValueKind, dialect: Dialect) -> ValueFaults:
     """Yield the places where ``value`` is not of the kind ``value_kind``, without looking into subschemas."""
     match value_kind:
-        case "schema" | "schema?":
+        case "schema" | "schema?":  # "schema?" accepts a boolean in every dialect
             if not _is_schema(value, dialect) and not (value_kind == "schema?" and isinstance(value, bool)):
                 yield "", f"should be a schema, is {_shown_value(value)}"
         case "schemas" | "items":

@@ -60,7 +60,7 @@ def lines(
             record = http_object(event, conversation)
         elif not isinstance(event, Frame):
             record = event_object(event)
-        else:  # Frames that are not shown too: a later response may refer to such a frame.
+        else:  # This runs for hidden frames too, because a later response may answer a hidden request.
             record = frame_object(event, conversation, findings, full=full)
         if not shown(event):
             continue

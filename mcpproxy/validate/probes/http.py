@@ -3,6 +3,9 @@
 Some probes are about behaviour that the specification leaves open, but on which clients depend. These probes
 accept any answer that a client can handle, and warn of other answers.
 
+Some probes only send something, and pass whatever the answer is. The judge checks the answer meanwhile: its
+findings under the rules of a probe decide the result of that probe (see ``mcpproxy.validate.probe_run``).
+
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
 """
 
@@ -27,11 +30,11 @@ from mcpproxy.validate.raw_requests import (
 )
 from mcpproxy.validate.reaction import check_alive
 
-if TYPE_CHECKING:  # this module imports the HTTP library, which stdio does not need
+if TYPE_CHECKING:  # ``exchange`` imports the HTTP library, which probes of stdio do not need
     from mcpproxy.validate.transports.exchange import ClientExchange
 
 STREAMABLE: Final = span("2025-03-26", "2026-07-28")
-"""The revisions with a handshake that have Streamable HTTP."""
+"""The revisions with a handshake that have Streamable HTTP. ``span`` excludes its end."""
 
 FOREIGN: Final = "http://mcpproxy-validate.invalid"
 """An origin that no server has a reason to allow: its host name cannot exist (RFC 2606, section 2)."""
