@@ -50,8 +50,8 @@ HOSTILE: Final = (
 def without_percent() -> tuple[str, ...]:
     """Return the arguments that Wine can give to a batch file.
 
-    In a batch file, Wine's cmd.exe expands what ``%*`` or a variable has brought once more. That it is Wine's:
-    where the variable ``A`` is ``%OS%``, a batch file with ``echo %A%`` prints the name of the system. The line
-    that starts the batch file is right: ``cmd /c echo %%cd:~,%OS%%cd:~,%`` prints ``%OS%``.
+    In a batch file, Wine's cmd.exe expands what ``%*`` or a variable has brought once more. That it is
+    Wine's: where the variable ``A`` is ``%OS%``, a batch file with ``echo %A%`` prints the name of the
+    system. The line that starts the batch file is right: ``cmd /c echo %%cd:~,%OS%%cd:~,%`` prints ``%OS%``.
     """
     return tuple(argument for argument in HOSTILE if "%" not in argument)
