@@ -209,35 +209,37 @@ def test_http_with_fifty_streams(windows: Windows, tmp_path: Path) -> None:
     proxy = windows.start(
         windows.python, "-m", "mcpproxy", "http", url, "--listen", "127.0.0.1:0", "--trace", trace
     )
-    listening = re.search(rb"listening on http://127.0.0.1:(\d+)/mcp", pipe(proxy.stderr).readline())
-    assert listening is not None
-    port = int(listening[1])
-    answers: list[tuple[int, int]] = []
+    try:
+        listening = re.search(rb"listening on http://127.0.0.1:(\d+)/mcp", pipe(proxy.stderr).readline())
+        assert listening is not None
+        port = int(listening[1])
+        answers: list[tuple[int, int]] = []
 
-    def stream() -> None:
+        def stream() -> None:
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            client.request("GET", "/mcp", headers={"Accept": "text/event-stream"})
+            response = client.getresponse()
+            answers.append((response.status, response.read().count(b"data: ")))
+            client.close()
+
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-        client.request("GET", "/mcp", headers={"Accept": "text/event-stream"})
-        response = client.getresponse()
-        answers.append((response.status, response.read().count(b"data: ")))
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        for number in range(20):
+            client.request("POST", "/mcp", PING % number, headers)
+            assert json.loads(client.getresponse().read())["id"] == number
         client.close()
-
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    for number in range(20):
-        client.request("POST", "/mcp", PING % number, headers)
-        assert json.loads(client.getresponse().read())["id"] == number
-    client.close()
-    streams = [threading.Thread(target=stream) for _ in range(50)]
-    for one in streams:
-        one.start()
-    for one in streams:
-        one.join()
-    assert Counter(answers) == {(200, Server.EVENTS): 50}
-    await_that(trace.exists)
-    proxy.kill()
-    proxy.communicate()
-    server.shutdown()
-    server.server_close()
+        streams = [threading.Thread(target=stream) for _ in range(50)]
+        for one in streams:
+            one.start()
+        for one in streams:
+            one.join()
+        assert Counter(answers) == {(200, Server.EVENTS): 50}
+        await_that(trace.exists)
+    finally:
+        proxy.kill()
+        proxy.communicate()
+        server.shutdown()
+        server.server_close()
     await_recorded(trace)
     sent = Counter(event.sender for event in read_trace(str(trace)).events() if isinstance(event, Frame))
     assert sent == {"client": 20, "server": 20 + 50 * Server.EVENTS}
