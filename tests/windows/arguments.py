@@ -45,3 +45,13 @@ HOSTILE: Final = (
     "@file /c -- -x",
     "Größe 東京 🙂",
 )
+
+
+def without_percent() -> tuple[str, ...]:
+    """Return the arguments that Wine can give to a batch file.
+
+    In a batch file, Wine's cmd.exe expands what ``%*`` or a variable has brought once more. That it is
+    Wine's: where the variable ``A`` is ``%OS%``, a batch file with ``echo %A%`` prints the name of the
+    system. The line that starts the batch file is right: ``cmd /c echo %%cd:~,%OS%%cd:~,%`` prints ``%OS%``.
+    """
+    return tuple(argument for argument in HOSTILE if "%" not in argument)
