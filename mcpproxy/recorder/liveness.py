@@ -118,11 +118,11 @@ def _is_relay_by_ps(header: Header) -> bool:
 
 def _is_relay_by_handle(header: Header) -> bool:
     """Like ``is_relay_alive``, for Windows: ask the system when the process was started."""
-    from mcpproxy.recorder.windows_process import NotKnownError, start_time
+    from mcpproxy.base.windows_process import start_time
 
     try:
         process_start = start_time(header.pid)
-    except NotKnownError:
+    except PermissionError:
         return True  # it may be the relay
     return process_start is not None and _fits_start(process_start, header)
 

@@ -30,8 +30,7 @@ from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
-from mcpproxy.view.exchange_state import ExchangeState
-from mcpproxy.view.scan_messages import MessageScan, Seen
+from mcpproxy.view.scan_messages import ExchangeState, MessageScan, Seen
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")

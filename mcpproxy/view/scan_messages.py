@@ -2,14 +2,13 @@
 
 from typing import Any, Final, TypeAlias, cast
 
-from mcpproxy.base.slotted import slotted
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, TARGETS, Columns, code_of
-from mcpproxy.view.exchange_state import ExchangeState
 from mcpproxy.view.peers import VERSION_META, SessionFacts
 
 _REQUEST: Final = KINDS.index(Kind.REQUEST)
@@ -34,6 +33,35 @@ _LONGEST_SESSION_ID: Final = 256
 _Key: TypeAlias = int | str | tuple[int | str, RequestId]
 """The key of an open request: on stdio its id, over HTTP its id with the exchange and its id with the
 session."""
+
+
+@slotted()
+class ExchangeState:
+    """What the index has to remember of a request of HTTP and its response until its end.
+
+    ``row`` is the row that the exchange belongs to, 0 until it is known. ``lines`` are the lines that were
+    read before it was known. ``requests`` are the rows of the JSON-RPC requests in the client's body.
+    ``endpoint`` is whether it went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
+    """
+
+    number: int
+    session: int = 0
+    row: int = 0
+    method: str = ""
+    target: str = ""
+    endpoint: bool = True
+    started_ns: int = 0
+    status: int = 0
+    by_proxy: bool = False
+    stateless: bool = False
+    """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
+    lines: list[int] = field(default_factory=list[int])
+    requests: list[int] = field(default_factory=list[int])
+
+    @property
+    def call(self) -> int:
+        """The row of the only request that it carries; 0 if there is none, or more than one."""
+        return self.requests[0] if len(self.requests) == 1 else 0
 
 
 @slotted()

@@ -90,6 +90,7 @@ def test_options() -> None:
         },
         "app_errors": True,
         "is_quiet": True,
+        "has_page": False,
         "rule_options": None,
         "command": ["cat", "--", "-h"],
     }

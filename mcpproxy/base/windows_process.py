@@ -14,15 +14,11 @@ _EPOCH: Final = datetime(1601, 1, 1, tzinfo=UTC)
 """The system counts tenths of microseconds since then."""
 
 
-class NotKnownError(Exception):
-    """The process exists, but belongs to somebody else."""
-
-
 def start_time(process_id: int) -> datetime | None:
     """Return when a process was started; ``None`` if it does not run.
 
     Raises:
-        NotKnownError: this user may not know.
+        PermissionError: this user may not know, because the process belongs to somebody else.
     """
     # ctypes has no types for what a library contains, and these functions on Windows only.
     kernel32: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
@@ -32,13 +28,13 @@ def start_time(process_id: int) -> datetime | None:
     handle = kernel32.OpenProcess(_QUERY_LIMITED_INFORMATION, False, process_id)
     if not handle:
         if vars(ctypes)["get_last_error"]() == _ACCESS_DENIED:
-            raise NotKnownError
+            raise PermissionError(f"the start of process {process_id} is not told")
         return None
     try:
         start, end, in_kernel, in_program = (wintypes.FILETIME() for _ in range(4))
         times = (ctypes.byref(time) for time in (start, end, in_kernel, in_program))
         if not kernel32.GetProcessTimes(handle, *times):
-            raise NotKnownError
+            raise PermissionError(f"the start of process {process_id} is not told")
     finally:
         kernel32.CloseHandle(handle)
     if end.dwHighDateTime or end.dwLowDateTime:  # it has ended, and somebody holds a handle
