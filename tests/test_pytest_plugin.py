@@ -350,6 +350,18 @@ def test_one_recording_serves_both_transports(http_project: Project) -> None:
     assert http_project.asked == []
 
 
+def test_over_http_a_second_test_does_not_replace_what_the_first_recorded(http_project: Project) -> None:
+    mark = '@pytest.mark.mcp_recording("both.jsonl", url=URL)'
+    oslo = OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)", mark)
+    lima = f'\n{mark}\ndef test_lima(mcp_recording):\n    asks(mcp_recording, "Lima")\n'
+    result = http_project.run(oslo + lima)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*another test has recorded into it, over HTTP; name one recording for each*"]
+    )
+    http_project.run(oslo, "--mcp-record=none").assert_outcomes(passed=1)
+
+
 def test_over_http_new_passes_on_to_the_command(http_project: Project) -> None:
     http_project.run(OSLO)
     lima = OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)\n", "")

@@ -159,8 +159,9 @@ class RecordingOptions:
         """Begin the recording; ``label`` and ``members`` are as for ``create_recording``.
 
         Returns:
-            The path of the trace, its journal, and a sentence for stderr. On a full disk the journal is
-            ``None``, and the traffic passes without being recorded.
+            The path of the trace, its journal, and a sentence for stderr. If the disk is full, or the
+            default folder cannot be written, the journal is ``None``, and the traffic passes without being
+            recorded.
 
         Raises:
             UsageError: nothing can be written to the file or folder that the options name.
@@ -168,11 +169,14 @@ class RecordingOptions:
         try:
             trace, journal = create_recording(self.trace, self.trace_dir, label, members)
         except OSError as error:
+            named = self.trace or self.trace_dir
             if error.errno in _DISK_FULL:
                 return "", None, f"not recording ({error.strerror}); the traffic goes on"
-            place = self.trace or self.trace_dir or paths.state_dir()
-            fact = f"cannot be written ({error.strerror})"
-            refuse(place, fact, "name another place with --trace-dir")
+            if named:
+                refuse(named, f"cannot be written ({error.strerror})", "name another place with --trace-dir")
+            # Whoever named no folder, a host above all, did not ask for a recording at any price.
+            fact = f"{paths.state_dir()} cannot be written, {error.strerror}"
+            return "", None, f"not recording ({fact}; name a folder with --trace-dir); the traffic goes on"
         return trace, journal, f"recording to {trace}"
 
 
@@ -229,7 +233,7 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
     written = {
         **members,
         "label": quoted(label),
-        "cwd": quoted(os.getcwd()),
+        "cwd": quoted(paths.working_directory()),
         "pid": str(os.getpid()),
         "ppid": str(os.getppid()),
         "boot": quoted(_boot_id()),

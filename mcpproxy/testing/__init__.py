@@ -216,8 +216,11 @@ class McpRecording:
     def _keep(self, sessions: Sequence[str]) -> None:
         """Make the first session the recording, or keep an older recording; add all other sessions to it.
 
-        Only recordings of stdio can be joined. A session over HTTP replaces the recording instead, if the
-        recording lacks a request of it.
+        Only recordings of stdio can be joined. A session over HTTP replaces an older recording that lacks a
+        request of it.
+
+        Raises:
+            UsageError: it would replace what another test of this run recorded.
         """
         path = str(self.path)
         replaces = self.action == "record" and not self._adds
@@ -229,6 +232,10 @@ class McpRecording:
                 continue
             elif not lacks(path, trace):
                 continue  # every request of the trace is in the recording
+            elif self._adds:
+                raise UsageError(
+                    path, "another test has recorded into it, over HTTP", "name one recording for each test"
+                )
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(trace, "rb") as file:
                 files.replace(path, file)

@@ -239,6 +239,33 @@ def test_a_disk_that_is_full_from_the_start_stops_no_session(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_default_folder_that_cannot_be_written_stops_no_session(tmp_path: Path) -> None:
+    home = tmp_path / "file"
+    home.touch()
+    with Host(["env", "-u", "XDG_STATE_HOME", f"HOME={home}", *MCPPROXY, "--", "cat"]) as host:
+        host.write(b"hello")
+        assert host.read(5) == b"hello"
+        host.end_input()
+        assert host.wait() == 0
+        errors = host.all_errors().decode()
+    assert errors.startswith(f"mcpproxy: not recording ({home}/")
+    assert " cannot be written, " in errors
+    assert errors.endswith("; name a folder with --trace-dir); the traffic goes on\n")
+    assert errors.count("\n") == 1
+
+
+def test_a_working_directory_that_was_deleted_stops_no_recording(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = [*MCPPROXY, "--trace", str(tmp_path / "t.jsonl"), "--", "/bin/cat"]
+    with Host(["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(gone), *command]) as host:
+        host.write(b"hello\n")
+        assert host.read(6) == b"hello\n"
+        host.end_input()
+        assert host.wait() == 0
+    assert isinstance(list(follow(str(tmp_path / "t.jsonl")))[-1], Close)
+
+
 def test_help_names_every_option() -> None:
     shown = subprocess.run([*MCPPROXY, "run", "--help"], capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0

@@ -26,7 +26,7 @@ and is judged while it passes. Put "mcpproxy --" before the server command in an
 options:
 %s
 The exit code is the server's; 128+N if signal N ended it, 127 if there is no such command, 126 if it
-cannot be run, 2 if the arguments are wrong or nothing can be recorded there.
+cannot be run, 2 if the arguments are wrong or what they name cannot be written.
 """
 
 OPTIONS = (
