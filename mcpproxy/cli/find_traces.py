@@ -18,6 +18,7 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.base.files import open_regular
+from mcpproxy.base.patterns import pattern
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.trace import chain
@@ -28,9 +29,9 @@ JOURNAL_SUFFIX = ".jsonl.journal"
 HELP: Final = "a recording: its file, -2 for the one before the latest, its label, or a part of its name"
 """What the help says about a TRACE argument."""
 
-_NAME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
+_NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
 """The names that mcpproxy gives: time, label, number of the process."""
-_STARTED: Final = re.compile(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
+_STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
 _HEADER_BYTES: Final = 64 << 10
 _CANDIDATES: Final = 5
 

@@ -4,15 +4,15 @@ Control characters are escaped here again, except colour sequences, in case a ca
 """
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible, visible_lines
 
-_COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
+_COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
 
 
 def terminal_style(*, colour: bool = True) -> Style:

@@ -16,16 +16,16 @@ def table(
 
     ``paint(column, cell, padded)`` returns a cell of the body in colour; ``padded`` is the cell with spaces.
     """
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    taken = [[columns(cell) for cell in row] for row in rows]
+    widths = [max(column) for column in zip(*taken, strict=True)]
+    last = len(widths) - 1
     lines: list[str] = []
-    for number, row in enumerate(rows):
+    for row, row_taken in zip(rows, taken, strict=True):
         cells: list[str] = []
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            space = " " * (width - columns(cell))
-            padded = space + cell if column in right else cell + space
-            if column == len(row) - 1:
-                padded = padded.rstrip()
-            if number == 0:
+        for column, cell in enumerate(row):
+            space = " " * (widths[column] - row_taken[column])
+            padded = space + cell if column in right else cell.rstrip() if column == last else cell + space
+            if not lines:
                 padded = style.paint(padded, "bold")
             elif paint:
                 padded = paint(column, cell, padded)

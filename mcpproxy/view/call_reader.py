@@ -3,6 +3,7 @@
 import re
 from typing import Any, Final, cast
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON, Batch
@@ -237,10 +238,10 @@ _HEAD_BYTES: Final = 8 << 10
 """Of an answer of ``_LARGE_BYTES`` or more, only this many bytes are read."""
 
 _MESSAGE: Final = b'"message":'
-_SEQ: Final = re.compile(rb'"seq":(\d{1,18}),')
-_FIRST_TEXT: Final = re.compile(rb'"text"\s*+:\s*+"')
-_TEXT_END: Final = re.compile(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
-_RESULT: Final = re.compile(rb'"(?:result|error)"\s*+:\s*+')
+_SEQ: Final = pattern(rb'"seq":(\d{1,18}),')
+_FIRST_TEXT: Final = pattern(rb'"text"\s*+:\s*+"')
+_TEXT_END: Final = pattern(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
+_RESULT: Final = pattern(rb'"(?:result|error)"\s*+:\s*+')
 
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 

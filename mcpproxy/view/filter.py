@@ -12,6 +12,7 @@ from fnmatch import translate
 from functools import cache, cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError, nearest
 from mcpproxy.session.frame import Severity
@@ -43,7 +44,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
 KIND_WORDS: Final = dict(zip(_CHOICES["kind"], Kind, strict=True))
 """The words of ``kind:``, with the kind that each stands for."""
 
-_TERM: Final = re.compile(
+_TERM: Final = pattern(
     r"""
     (?P<negated>-?)
     (?:(?P<key>[A-Za-z]+):)?
@@ -51,8 +52,8 @@ _TERM: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)', re.DOTALL)
-_NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?)([a-zA-Zµ]*)")
+_VALUE: Final = pattern(r'"((?:[^"\\]|\\.)*)"|([^",]+)', re.DOTALL)
+_NUMBER: Final = pattern(r"(-?\d+(?:\.\d+)?)([a-zA-Zµ]*)")
 _UNITS: Final[dict[str, dict[str, float]]] = {
     "latency": {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "min": 60e9, "h": 3600e9},
     "bytes": {
@@ -113,9 +114,9 @@ class Term:
 
 
 @cache
-def _matcher(pattern: str) -> Callable[[str], object]:
-    """Return a function that matches a text against ``pattern``; case does not matter."""
-    return re.compile(translate(pattern), re.IGNORECASE).match
+def _matcher(wildcard: str) -> Callable[[str], object]:
+    """Return a function that matches a text against ``wildcard``; case does not matter."""
+    return re.compile(translate(wildcard), re.IGNORECASE).match
 
 
 class Filter:

@@ -8,7 +8,6 @@ from mcpproxy.opening import open_trace
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
 from mcpproxy.trace.reader import Trace
-from mcpproxy.view.folder import last_frame
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.draft import Draft
@@ -37,8 +36,11 @@ class GrowingTrace:
                     return self._drafted(first)
                 except (OSError, McpProxyError):
                     self._draft = None  # what the trace has by now is all that can be shown
-            elif self._draft and is_recording(first) and (last_frame(first) or 0) < self._draft.frames:
-                return self._draft.trace  # until the recorder, who has begun, has come as far
+            elif self._draft and is_recording(first):
+                from mcpproxy.view.folder import last_frame
+
+                if (last_frame(first) or 0) < self._draft.frames:
+                    return self._draft.trace  # until the recorder, who has begun, has come as far
         self._draft = None
         return open_trace(self._path)
 

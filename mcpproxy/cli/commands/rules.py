@@ -116,22 +116,22 @@ def level_word(rule: Rule, revision: str) -> str | None:
 
 def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
     """Return a line per rule: code, name, and its level in each revision of the protocols that occur."""
-    rules = tuple(rules)
+    words = [(rule, {version: level_word(rule, version) for version in VERSIONS}) for rule in rules]
     columns: list[str] = []
     for versions in (REVISIONS, ACP):
-        if any(level_word(rule, version) for rule in rules for version in versions):
+        if any(word_by_version[version] for _, word_by_version in words for version in versions):
             columns += versions
     rows = [("RULE", "NAME", *columns)]
     rows += [
-        (rule.code, rule.name, *(level_word(rule, version) or "-" for version in columns)) for rule in rules
+        (rule.code, rule.name, *(word_by_version[version] or "-" for version in columns))
+        for rule, word_by_version in words
     ]
 
     def paint(column: int, cell: str, padded: str) -> str:
-        return (
-            style.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded
-        )
+        colour = SEVERITY_COLOUR.get(cell) if column > 1 else None
+        return style.paint(padded, colour) if colour else padded
 
-    return table(rows, style, paint=paint)
+    return table(rows, style, paint=paint if style.colour else None)
 
 
 def as_object(rule: Rule) -> dict[str, object]:

@@ -1,10 +1,10 @@
 """``mcpproxy show``: print the calls in a recording, finished or still running."""
 
 import argparse
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
 from mcpproxy.cli import find_traces, http_sessions
 from mcpproxy.cli.arguments import Parser, UsageError, positive
@@ -29,7 +29,7 @@ of the server (←) stand below the call they belong to, and findings below the 
 On a terminal a line is as wide as the terminal, and long output is shown in $PAGER (less). In a pipe
 nothing is cut, unless COLUMNS gives a width."""
 
-_SPAN: Final = re.compile(r"\d*-\d*|\d+")
+_SPAN: Final = pattern(r"\d*-\d*|\d+")
 
 
 def run(argv: list[str]) -> int:
