@@ -44,7 +44,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield one object per event that is ``shown``.
 
-    ``message`` is the message of a frame. ``full`` adds the text, ``follow`` never waits for findings.
+    The object of a frame has the member ``message``, which is null if the frame is not JSON. With ``full``,
+    and for a frame that is not JSON, it also has ``text``. With ``follow`` no frame waits for its findings.
     """
     conversation = Conversation()
     pending: _PendingFrame | None = None
