@@ -180,6 +180,7 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
+    # The check runs at the end of the recording, with that time as the end of the session's last exchange.
     idle_ns = (exchange.ended_ns or 0) - session.last_ended_ns
     if idle_ns >= ABANDONED_NS and session.last_ended_ns:
         problem = (
