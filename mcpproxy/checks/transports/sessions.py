@@ -243,7 +243,8 @@ def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if version.lower().startswith("draft"):
         return
     problem = (
-        f"server accepted MCP-Protocol-Version: {shortened(version)}, which is not a revision; 400 refuses it"
+        f"server accepted MCP-Protocol-Version: {shortened(version)}, which is not a revision, "
+        "instead of refusing it with 400"
     )
     # A version with the form of a date may be a revision that this program does not know.
     is_date = _DATE.fullmatch(version) is not None
