@@ -9,8 +9,6 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 ROOT: Final = Path(__file__).parent.parent
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
@@ -60,9 +58,20 @@ def test_every_package_that_is_imported_is_a_dependency() -> None:
 
 
 def test_the_extra_of_the_terminal_view_is_what_that_imports_besides() -> None:
-    pytest.importorskip("textual", reason="textual is not installed")
     besides = used(EXTRA.rglob("*.py")) - named(PROJECT["dependencies"])
     assert besides == named(PROJECT["optional-dependencies"][EXTRA.name])
+
+
+def test_the_extra_for_tests_brings_what_tests_import() -> None:
+    extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
+    assert f"mcpproxy[{EXTRA.name}]" in extras["test"]
+    brought = named([*PROJECT["dependencies"], *extras[EXTRA.name], *extras["test"]])
+    distributions = packages_distributions()
+    names = {name for path in (ROOT / "tests").rglob("*.py") for name in imported(path)}
+    owners = {owner for name in names - {"mcpproxy"} for owner in distributions.get(name, ())}
+    tested_with = {owner.replace("_", "-").lower() for owner in owners}
+    # Servers and clients that tests start run in environments of their own; pydantic happens to be here, too.
+    assert tested_with - brought - UNSEEN <= {"pydantic"}
 
 
 def named(requirements: Iterable[str]) -> set[str]:
