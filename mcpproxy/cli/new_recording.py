@@ -124,7 +124,7 @@ class RecordingOptions:
         """Refuse ``--ui`` where it cannot work.
 
         Raises:
-            UsageError: its address could not be written, or there is no process to start it.
+            UsageError: the address of the page could not be written, or no process could start the page.
         """
         if self.has_page:
             from mcpproxy.ui import beside
@@ -174,7 +174,7 @@ class RecordingOptions:
                 return "", None, f"not recording ({error.strerror}); the traffic goes on"
             if named:
                 refuse(named, f"cannot be written ({error.strerror})", "name another place with --trace-dir")
-            # Whoever named no folder, a host above all, did not ask for a recording at any price.
+            # No option names a folder, as in most hosts: the session is worth more than its recording.
             fact = f"{paths.state_dir()} cannot be written, {error.strerror}"
             return "", None, f"not recording ({fact}; name a folder with --trace-dir); the traffic goes on"
         return trace, journal, f"recording to {trace}"

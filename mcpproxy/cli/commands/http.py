@@ -80,10 +80,10 @@ def run(argv: list[str]) -> int:
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
-        from mcpproxy.recorder.process import run as follow
+        from mcpproxy.recorder.process import run as run_recorder
 
         page = recording.start_page(trace)
-        follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
+        run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
         del page
 
     def serve() -> int:
@@ -201,7 +201,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def _check_admin(host: str, port: int) -> None:
-    """Check that the admin port is free. The recorder opens it later, and could only report a failure."""
+    """Check that the admin port is free. When the recorder opens the port later, the session has begun."""
     try:
         proxy.listen(host, port).close()
     except OSError as error:
@@ -297,7 +297,7 @@ def _endpoint(path: str) -> str:
 
 
 def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
-    """Return TLS to upstream and TLS to clients, each only if the options ask for it."""
+    """Return TLS to upstream and TLS to clients; ``None`` for one that the options do not ask for."""
     up = down = None
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.relay.http import tls
