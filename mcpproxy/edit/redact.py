@@ -234,7 +234,7 @@ class Redaction:
         )
 
     def _plain(self, raw: bytes) -> bytes:
-        """Return bytes that are not JSON, with their values masked."""
+        """Return bytes that are not JSON, with the values in them masked."""
         try:
             text, encoding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:

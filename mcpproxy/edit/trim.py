@@ -62,7 +62,7 @@ _ISSUED: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task", "tas
 _USED: Final = ("cursor", "requestState", "taskId", "sessionId")
 """Members of params that use an issued identifier."""
 _OPENING_METHODS: Final = ("initialize", "server/discover")
-"""Methods of the handshake."""
+"""Methods that open a session."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _FrameNode:
 
 
 class _DependencyIndex:
-    """The dependencies between the frames of a trace, found in one pass over the trace.
+    """The dependencies between the frames of a trace. The trace is read once to find them.
 
     Frames and heads are identified by their frame numbers, exchanges by their exchange numbers, and sessions
     by their names.
@@ -98,7 +98,8 @@ class _DependencyIndex:
         self.heads: Final[dict[int, int]] = {}  # head -> its exchange
         # Frame -> the other frames that findings about this frame refer to.
         self.related: Final[defaultdict[int, list[int]]] = defaultdict(list)
-        self.openings: Final[defaultdict[str, list[int]]] = defaultdict(list)  # session -> its handshake
+        # Session -> the frames of its handshake, or of its ``server/discover``.
+        self.openings: Final[defaultdict[str, list[int]]] = defaultdict(list)
         self._session_names: Final = {
             exchange: name
             for name, exchanges in exchanges_of(trace.events()).items()
@@ -155,7 +156,7 @@ class _DependencyIndex:
             self._add_message(single, frame, node)
 
     def _bind_pieces(self, frame: Frame) -> bool:
-        """Keep the pieces of a long message together; return whether the frame is such a piece."""
+        """Make the pieces of a long message depend on each other; return whether the frame is a piece."""
         stream = (frame.exchange, frame.sender)
         previous_piece = self._last_piece.pop(stream, None)
         if previous_piece is not None:
@@ -165,7 +166,7 @@ class _DependencyIndex:
         return frame.continues or previous_piece is not None
 
     def _bind_malformed_lines(self, frame: Frame) -> None:
-        """Keep consecutive malformed lines together: they may be one message with line breaks in it."""
+        """Make consecutive malformed lines depend on each other: together they may be one message."""
         previous_line = self._last_malformed.pop(frame.sender, None)
         if isinstance(frame.message, Malformed):
             self._last_malformed[frame.sender] = frame.seq
@@ -358,6 +359,7 @@ def _result(message: Single) -> "JSON | Absent":
 
 
 def _member_at(value: "JSON | Absent", *path: str) -> JSON:
+    """Return the member at ``path``; ``None`` if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return None if isinstance(value, Absent) else value

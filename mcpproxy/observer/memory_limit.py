@@ -76,7 +76,7 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
             continue
         measured_ids.add(id(item))
         if isinstance(history := getattr(item, "history", None), History):
-            todo.append(history)  # Of a judge only the history counts: the rest is shared by all judges.
+            todo.append(history)  # Only the history of a judge counts: all judges share the rest.
         elif isinstance(item, SentRequest):
             total += item.weight
         elif isinstance(item, UsedIds):

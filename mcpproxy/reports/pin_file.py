@@ -56,7 +56,7 @@ _LIMIT_BYTES: Final = 64 << 20
 
 @dataclass(slots=True)
 class CollectedPins:
-    """Pins from one or more recordings.
+    """Pins from one or more recordings, by the name of the server.
 
     ``partial`` are the servers whose complete list of tools was not seen. ``contradictions`` are lines for
     people, one for each tool or text that the recordings define in two ways.

@@ -16,7 +16,7 @@ from mcpproxy.session.frame import Finding
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """Return the suites in the order of the recordings, at the end those that were not judged, as errors."""
+    """Yield a suite for each recording, then a suite with an error for each recording that was not judged."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:

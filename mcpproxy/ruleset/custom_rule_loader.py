@@ -1,4 +1,4 @@
-"""Load custom rules: rules of the user, from folders that the option ``--rules`` names.
+"""Load custom rules: rules that a user has written, in folders that the option ``--rules`` names.
 
 A folder contains rule tables (``*.toml``, as in ``rules/``) and modules with checks (``*.py``). Each module
 ends with ``FAMILY``, a ``RuleFamily`` that says which rules its checks report.

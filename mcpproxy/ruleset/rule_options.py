@@ -157,7 +157,7 @@ class FilteredObserver:
 
     @property
     def forgot(self) -> str:
-        """What the observer had to forget: see ``Observer.forgot``."""
+        """Where the observer had to forget its state: see ``Observer.forgot``."""
         return self._observer.forgot
 
     @property

@@ -55,7 +55,7 @@ class Selection:
 
 
 def known_rules(folders: list[str]) -> Catalogue:
-    """Return the catalogue of the built-in rules and those in ``folders``.
+    """Return the catalogue of the built-in rules and of the custom rules in ``folders``.
 
     Raises:
         CustomRuleError: something in a folder cannot be used.

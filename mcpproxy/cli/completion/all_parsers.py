@@ -37,8 +37,8 @@ def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.
                 for part in PARTS[name]:
                     _add(parts, part, "", _parser_of(run, [part]))
             else:
-                described = _run_parser() if name == "run" else _parser_of(run, ["--help"])
-                _add(commands, name, line, described)
+                parser = _run_parser() if name == "run" else _parser_of(run, ["--help"])
+                _add(commands, name, line, parser)
     return root
 
 
