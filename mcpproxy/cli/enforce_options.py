@@ -92,7 +92,7 @@ def enforcing_relay_factory(
 def enforcing_proxy_factory(
     where: str, values: Iterable[str], endpoint: str, rule_options: RuleOptions | None = None
 ) -> "Callable[[Settings, socket.socket, Journal | None], EnforcingProxy]":
-    """Return a factory like that of ``enforcing_relay_factory``, for the proxy before an HTTP server.
+    """Return a factory of the proxy before an HTTP server that enforces the rules in ``values``.
 
     Raises:
         UsageError: as for ``rules_to_enforce``.

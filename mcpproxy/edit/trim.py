@@ -308,7 +308,7 @@ def trimmed(
 
 
 def spans(kept: set[int], numbers: list[int]) -> str:
-    """Return those of ``numbers`` that are in ``kept`` as ranges, such as ``1-4,9``."""
+    """Return the ``numbers`` that are in ``kept`` as ranges, such as ``1-4,9``."""
     ranges: list[tuple[int, int]] = []
     is_previous_kept = False
     for seq in numbers:

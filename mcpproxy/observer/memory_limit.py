@@ -23,7 +23,7 @@ _TEXT_BYTES: Final = 60
 """About how many bytes a string takes in addition to its characters."""
 
 _ENTRY_BYTES: Final = 90
-"""About how many bytes a value takes that is not a string, without the values that it contains."""
+"""About how many bytes a value other than a string takes, without the values inside it."""
 
 _SMALL_BYTES: Final = 256
 """Messages up to this length get a simpler estimate."""

@@ -183,7 +183,7 @@ class MessageJudge:
         return self._judge_single(frame, message, "")
 
     def _judge_part(self, frame: Frame) -> list[Finding]:
-        """Judge a line that is not a message by itself, or that follows held lines.
+        """Judge a line that alone is not a message, or that follows held lines.
 
         Lines that may be one message on several lines are held until that is certain (see
         ``mcpproxy.session.pretty_printed``).

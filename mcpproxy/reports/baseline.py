@@ -63,7 +63,7 @@ class Baseline:
         return replace(finding, is_known=True, why=entry.why)
 
     def fixed(self, findings: Iterable[Located], was_judged: Callable[[str], bool]) -> tuple[Entry, ...]:
-        """Return the entries whose findings did not occur, without those of rules that were not judged."""
+        """Return the entries whose findings did not occur, except entries of rules that were not judged."""
         fingerprints = {finding.fingerprint for finding in findings}
         return tuple(
             e for e in self.entries.values() if e.fingerprint not in fingerprints and was_judged(e.rule)

@@ -123,7 +123,7 @@ class _FrameSubjects:
 
 
 def _subject(finding: Finding, subjects: Mapping[int, _FrameSubjects]) -> Subject:
-    """Return the subject of a finding. For a response with a wrong id, use that of the related request."""
+    """Return the subject of a finding. For a response with a wrong id, it is that of its request."""
     subject = subjects.get(finding.frame, _UNKNOWN).subject_of(finding)
     if not subject.method and finding.related:
         request = subjects.get(finding.related[0], _UNKNOWN).subjects[0]

@@ -22,7 +22,7 @@ _WORST_FIRST: Final = ("error", "warning", "info")
 def lines(
     heading: str, findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
 ) -> Iterator[str]:
-    """Return a section: a heading, a row per rule and peer at fault, remarks, the count of known findings."""
+    """Yield a section: a heading, a row per rule and peer at fault, remarks, the count of known findings."""
     findings, remarks = tuple(findings), tuple(remarks)
     yield f"## {escaped(heading)}"
     yield ""

@@ -251,7 +251,7 @@ def loads(text: str, path: str) -> Pins:
     """Return the pins in the text of a file; ``path`` is its path, for error messages.
 
     Raises:
-        UsageError: ``text`` is not that of a file of pins, or was edited.
+        UsageError: ``text`` is not a file of pins, or a definition in it was edited.
     """
     try:
         document: JSON = json.loads(text)

@@ -67,7 +67,7 @@ def remarks(validation: Validation) -> tuple[Remark, ...]:
 
 
 def suites(validation: Validation) -> Iterator[Suite]:
-    """Return a suite per revision and a case per check. Warnings that do not count are notes of the suite."""
+    """Yield a suite per revision and a case per check. Warnings that do not count are notes of the suite."""
     server = str(validation.server.get("name") or validation.target)
     for revision in dict.fromkeys(check.revision for check in validation.checks):
         checks = [check for check in validation.checks if check.revision == revision]

@@ -62,7 +62,7 @@ def known_rules(folders: list[str]) -> Catalogue:
     """
     if not folders:
         return catalogue.load()
-    # Imported here: it imports all checks, which the catalogue of the built-in rules does not need.
+    # Imported here, because it imports all checks, which the catalogue of the built-in rules does not need.
     from mcpproxy.ruleset import ruleset
 
     return ruleset.load(folders).catalogue

@@ -68,7 +68,7 @@ class McpRecording:
     ``path`` is the recording. ``action`` says what the test does with the recording: ``record`` it,
     ``replay`` it, or ``extend`` it, which replays it and records the requests that it lacks. The traces of
     this test are written to ``folder``. ``command`` or ``url`` is the real server. ``adds`` is true if an
-    earlier test of this run wrote the recording: then new requests are added to it, and it is not replaced.
+    earlier test of this run wrote the recording: then new requests are added, and nothing is replaced.
     """
 
     def __init__(

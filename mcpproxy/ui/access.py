@@ -4,8 +4,8 @@ A browser lets any page send requests to 127.0.0.1, and an attacker can let a ho
 address (DNS rebinding). So every request is checked, whatever its method:
 
 1. Host has to be the name or address that the page is served under, with its port.
-2. Origin, if the request has it, has to be that of the page. A request that may change something also needs a
-   ``Sec-Fetch-Site`` of ``same-origin``, if the browser sends that field.
+2. Origin, if the request has it, has to be the origin of the page. In a request that may change something,
+   ``Sec-Fetch-Site``, if the browser sends it, has to be ``same-origin``.
 3. The request needs the token of the printed address, or the cookie that the server gives for the token. With
    the cookie the server redirects to the address without the token, so that the token does not stay in the
    history of the browser.

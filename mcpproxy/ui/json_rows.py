@@ -132,7 +132,7 @@ def session(found: SessionSummary) -> JSONObject:
 
 
 def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
-    """Return the findings of one rule; ``found`` are those of ``group`` that are sent."""
+    """Return the findings of one rule; ``found`` are the findings of ``group`` to send."""
     first = found[0] if found else None
     return {
         "rule": group.rule,

@@ -207,13 +207,13 @@ class PageApp:
         return _json(await self._with_view(request, json_rows.stats))
 
     async def latencies(self, request: Request) -> Response:
-        """Return the latencies of answered calls; of too many calls, those of the slowest."""
+        """Return the latencies of answered calls; if there are too many, only those of the slowest."""
         text = request.query_params.get("filter")
 
         return _json(await self._with_view(request, lambda view: plots.latencies(view, text, _MAX_POINTS)))
 
     async def spans(self, request: Request) -> Response:
-        """Return the calls that were open in a range of time; of too many calls, the longest."""
+        """Return the calls that were open in a range of time; if there are too many, only the longest."""
         query = request.query_params
         begin_ns = int(float(query.get("from", "0")) * 1e6)
         end_ns = int(float(query.get("to", "1e15")) * 1e6)

@@ -1,4 +1,4 @@
-"""The points and spans that the plots of the page draw: of too many calls, the slowest."""
+"""The points and spans that the plots of the page draw: if there are too many calls, only of the slowest."""
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows

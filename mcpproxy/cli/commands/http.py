@@ -39,7 +39,7 @@ _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """The values of the arguments. ``host``, ``port`` and ``endpoint`` are those of the proxy itself."""
+    """The values of the arguments. ``host``, ``port`` and ``endpoint`` belong to the proxy itself."""
 
     recording: RecordingOptions
     upstream: Upstream | None

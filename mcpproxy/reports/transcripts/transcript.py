@@ -46,7 +46,7 @@ HEADING: Final = f"{'frame':>5} {'seconds':>9} {'took':>8} {'size':>8}"
 class Transcript:
     """Turns events into lines, in order; one per session.
 
-    ``full`` shows each payload completely, on its own line. ``transport`` is that of the recording.
+    ``full`` shows each payload completely, on its own line. ``transport`` is the transport of the recording.
     """
 
     def __init__(self, style: Style = PLAIN, *, full: bool = False, transport: str = "stdio") -> None:

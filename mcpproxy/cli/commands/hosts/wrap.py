@@ -192,7 +192,7 @@ class _ListenAddresses:
         self._used = {record.listen: record for record in records.records.values()}
 
     def take(self, former: WrapRecord | None) -> str:
-        """Return an address for a server; one that was wrapped before keeps that of its ``former`` wrap.
+        """Return an address: the one that the user has named, that of the ``former`` wrap, or an unused one.
 
         Raises:
             UsageError: another server has the address that the user has named.
