@@ -259,7 +259,7 @@ def check(
     select: str | Iterable[str] | None = None,
     ignore: str | Iterable[str] | None = None,
 ) -> Report:
-    """Judge a recording by its frames alone, as ``mcpproxy check`` does.
+    """Judge a recording again, as ``mcpproxy check`` does. The findings recorded in it are ignored.
 
     Args:
         path: the recording.

@@ -358,7 +358,7 @@ def open_file(path: str) -> BinaryIO:
     except (OSError, ValueError) as fault:
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         is_special = isinstance(fault, OSError) and fault.errno == errno.EINVAL
-        next_step = "copy what it gives into one first" if is_special else "check the path"
+        next_step = "copy what it gives into a file first" if is_special else "check the path"
         raise TraceError(path, None, reason, next_step) from None
 
 

@@ -49,7 +49,7 @@ class CallReader:
             raise TraceError(path, line + 1, str(fault), "the file was changed: open it again") from None
 
     def name(self, row: int) -> tuple[str, str | None]:
-        """Return the method and target of a row as they were sent, without escapes."""
+        """Return the method and target of a row, unchanged: their characters may not be safe to show."""
         number = self._columns.name[row]
         if number != self._columns.unnamed:
             return self._columns.names[number]
@@ -142,7 +142,10 @@ def target_in(message: dict[str, Any]) -> str | None:
 
 
 def arguments_preview(record: object, message: dict[str, Any], method: str) -> str:
-    """Return the arguments of a request, or the content of an orphan, on one line."""
+    """Return the arguments of a request, or the content of any other record, on one line.
+
+    ``message`` is the JSON object of a message; if it is empty, the object is taken from ``record``.
+    """
     match record:
         case Frame():
             value = message or getattr(record.message, "value", None)

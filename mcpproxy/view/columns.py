@@ -33,7 +33,7 @@ _LONGEST_NAME: Final = 512
 are read from the trace when they are needed."""
 
 _DENSE: Final = 1 << 16
-"""How many sequence numbers may be missing between two records before they are kept in a dictionary."""
+"""If more numbers than this are missing before a sequence number, it is put into ``far_seqs``."""
 
 TARGETS: Final = {
     "tools/call": "name",
@@ -186,7 +186,7 @@ class Columns:
         return KINDS[self.kind[row] & ~FROM_SERVER]
 
     def sender_of(self, row: int) -> Sender:
-        """Return the peer that sent the request or orphan of a row."""
+        """Return the peer that sent the first record of a row."""
         return "server" if self.kind[row] & FROM_SERVER else "client"
 
 

@@ -122,7 +122,7 @@ CASES = (
     fails("unknown-method-status", "stateless", "unknown-method-200", "with 200 and -32601", "ERR-002"),
     fails("removed-methods", "stateless", "ping-602", "with 200 and -32602", "ERR-002"),
     warns("session-header", "stateless", "minted-ids", "session id", "PROTO-010"),
-    warns("session-header", "stateless", "offended-by-ids", "it should be ignored"),
+    warns("session-header", "stateless", "offended-by-ids", "the id should be ignored"),
     warns("retired-http-methods", "stateless", "get-200", "with 200", "HTTP-020"),
     warns("older-client", "stateless", "curt", "without naming the versions", "ERA-003"),
     fails("both-eras", "dual", "one-era-at-a-time", "was refused with 400 and -32600"),

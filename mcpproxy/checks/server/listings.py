@@ -158,8 +158,9 @@ class ListWalk:
 class Page:
     """One page of a list.
 
-    ``walk`` is the walk before this page. ``items`` has the index in the page, the name, and the object of
-    each item that has a name. ``next_cursor`` is ``None`` on the last page.
+    ``walk`` is the walk that this page continues, at first without the items of the page: ``remember_page``
+    adds them. ``items`` has the index in the page, the name, and the object of each item that has a name.
+    ``next_cursor`` is ``None`` on the last page.
     """
 
     walk: ListWalk

@@ -267,7 +267,10 @@ def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         media_type = exchange.response_fields.media_type
         type_name = shortened(media_type) if media_type else "no Content-Type"
         status = exchange.status
-        problem = f"server answered a GET for an event stream with {status} and {type_name}; 405 refuses it"
+        problem = (
+            f"server answered a GET for an event stream with {status} and {type_name}, "
+            "instead of a stream or 405"
+        )
         yield Violation("HTTP-016", "R-077", problem, related=(exchange.request.seq,))
 
 

@@ -373,7 +373,7 @@ class Player:
         return raw
 
     def _translated(self, entry: SessionMessage) -> bytes | None:
-        """Return the recorded bytes with live names; ``None``, with a note, if they cannot be sent."""
+        """Return the recorded bytes with the live server's cursors and ids; ``None`` if they are not sent."""
         message = entry.message
         if isinstance(message, Malformed):
             return entry.raw

@@ -44,8 +44,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield one object for each event for which ``shown`` returns true.
 
-    With ``full``, a frame also has the ``text`` that was sent. With ``follow``, no frame waits for its
-    findings.
+    The object of a frame has the member ``message``, which is null if the frame is not JSON. With ``full``,
+    and for a frame that is not JSON, it also has ``text``. With ``follow`` no frame waits for its findings.
     """
     conversation = Conversation()
     pending: _PendingFrame | None = None
