@@ -117,6 +117,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
 def _follow_file(
     name: str, first_file: str, trace: Trace, poll_s: float
 ) -> Iterator[Event | Finding | Continued]:
+    """Yield the records of one file of a recording, and wait for more until the file is complete."""
     while not os.path.exists(name) and _is_under_way(first_file):
         time.sleep(poll_s)  # the previous file names this file a moment before this file exists
     with open_file(name) as file:

@@ -252,6 +252,7 @@ class Redaction:
     # Frames
 
     def _frame(self, frame: Frame) -> Frame:
+        """Return a frame with its values masked; the same object if there is nothing to mask."""
         event = frame.event
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:

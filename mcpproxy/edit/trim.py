@@ -133,6 +133,7 @@ class _DependencyIndex:
                 pass
 
     def _add_frame(self, frame: Frame) -> None:
+        """Add a frame, and its dependencies on earlier frames."""
         session = self._session_names.get(frame.exchange, "")
         node = self.frames[frame.seq] = _FrameNode(frame.sender, frame.exchange, session)
         if exchange := self.exchanges.get(frame.exchange):

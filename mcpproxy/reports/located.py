@@ -135,6 +135,7 @@ _UNKNOWN: Final = _FrameSubjects((NOTHING,))
 
 
 def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _FrameSubjects]]:
+    """Read the trace, and return the places and the subjects of the ``wanted`` frames and heads."""
     conversation = Conversation()
     open_requests: dict[int, str] = {}
     places: dict[int, Place] = {}

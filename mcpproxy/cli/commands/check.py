@@ -158,6 +158,7 @@ def _compared(
 
 
 def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
+    """Return a judged trace in which the ``accepted`` findings are known, and do not count."""
     located = accepted.marked(judged.located)
     findings = tuple(entry.finding for entry in located if not entry.is_known)
     # Findings that are only counted are known if all listed findings of the same cause are known.

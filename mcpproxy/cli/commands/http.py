@@ -35,6 +35,7 @@ Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the argument
 taken, or if nothing can be recorded there."""
 
 _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
+"""Matches text of visible ASCII characters, the only ones that a URL may have."""
 
 
 @dataclass(frozen=True)
@@ -347,6 +348,7 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
+    """Return the lines for stderr about options that are deprecated or make the proxy less safe."""
     warnings: list[str] = []
     if options.is_url_named:
         warnings.append("--upstream URL is only URL now; the next release removes the option")

@@ -153,6 +153,7 @@ def _is_refusal(fault: McpProxyError) -> bool:
 def _client(
     command: list[str], url: str, revision: str, trace: str, options: argparse.Namespace
 ) -> "AbstractAsyncContextManager[Client]":
+    """Return a client of the server; it records its session in ``trace``."""
     from mcpproxy.validate import connected_http, connected_stdio
 
     if url:

@@ -30,6 +30,7 @@ On a terminal a line is as wide as the terminal, and long output is shown in $PA
 nothing is cut, unless COLUMNS gives a width."""
 
 _SPAN: Final = pattern(r"\d*-\d*|\d+")
+"""Matches the value of ``--frames``."""
 
 
 def run(argv: list[str]) -> int:
@@ -73,6 +74,7 @@ def run(argv: list[str]) -> int:
 
 
 def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    """Yield the lines of the calls that are wanted, or of the calls that ``--call`` names."""
     from mcpproxy.cli.calls.listing import listing
     from mcpproxy.view.view import open_view
 
@@ -96,6 +98,7 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
 
 
 def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    """Return the lines of the frames that are wanted, as text or JSON."""
     from mcpproxy.cli.calls import frame_lines
 
     shown = frame_lines.shown_in(options.frames or frame_lines.EVERYTHING)

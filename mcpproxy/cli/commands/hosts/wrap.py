@@ -261,6 +261,7 @@ def _done_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
 
 
 def _advice(step: EntryPlan) -> Iterator[str]:
+    """Yield what the user has to know about the host and the file of a wrapped server."""
     entry = step.entry
     yield f"{entry.host.name}: {entry.host.restart}"
     if entry.host.approval and entry.row.scope in entry.host.approval_scopes:
