@@ -234,7 +234,7 @@ class Redaction:
         )
 
     def _plain(self, raw: bytes) -> bytes:
-        """Return bytes that are not JSON, with their values masked."""
+        """Return bytes that are not JSON, with the values in them masked."""
         try:
             text, encoding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:
@@ -252,6 +252,7 @@ class Redaction:
     # Frames
 
     def _frame(self, frame: Frame) -> Frame:
+        """Return a frame with its values masked; the same object if there is nothing to mask."""
         event = frame.event
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:

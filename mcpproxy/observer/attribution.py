@@ -100,6 +100,6 @@ def posting_target(uri: str, base: str = "/") -> str:
 
     try:
         path = urlsplit(urljoin(urljoin("http://server/", base), uri))
-    except ValueError:  # The URI is not valid, so no client can send a request to it.
+    except ValueError:  # The URI is not valid, so no client can send a request to this URI.
         return uri
     return path.path + ("?" + path.query if path.query else "")

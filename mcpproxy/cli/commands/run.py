@@ -92,10 +92,10 @@ def run(argv: list[str]) -> int:
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
-        from mcpproxy.recorder.process import run as follow
+        from mcpproxy.recorder.process import run as run_recorder
 
         page = options.start_page(trace)
-        follow(trace, wake_fd, asleep, options.live, options.is_quiet)
+        run_recorder(trace, wake_fd, asleep, options.live, options.is_quiet)
         del page
 
     return relay.run(

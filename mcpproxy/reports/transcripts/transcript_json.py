@@ -42,7 +42,7 @@ def lines(
     follow: bool = False,
     shown: Callable[[Event | Finding], bool] = lambda _: True,
 ) -> Iterator[str]:
-    """Yield one object per event that is ``shown``.
+    """Yield one object for each event for which ``shown`` returns true.
 
     The object of a frame has the member ``message``, which is null if the frame is not JSON. With ``full``,
     and for a frame that is not JSON, it also has ``text``. With ``follow`` no frame waits for its findings.
@@ -61,7 +61,7 @@ def lines(
             record = http_object(event, conversation)
         elif not isinstance(event, Frame):
             record = event_object(event)
-        else:  # This runs for hidden frames too, because a later response may answer a hidden request.
+        else:  # also for a frame that is not shown, because a later response may answer its request
             record = frame_object(event, conversation, findings, full=full)
         if not shown(event):
             continue
