@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -186,6 +187,17 @@ def serving(*, is_tls: bool = False, status: int = 404) -> Generator[int]:
         yield server.server_port
         server.shutdown()
         thread.join()
+
+
+def test_a_port_where_nobody_listens_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", f"http://127.0.0.1:{port}/mcp")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "cannot be reached: connection refused" in outcome.err
+    assert outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
