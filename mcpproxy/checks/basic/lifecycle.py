@@ -314,7 +314,7 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def requested_version(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report an initialize for a version that has no handshake or was never published (PROTO-008)."""
+    """Report an initialize for a version that has no handshake or is not known (PROTO-008)."""
     message = context.message
     if context.sender == "client":
         yield from _version_fault(
@@ -349,7 +349,7 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
 
 
 def _version_fault(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
-    """Report a version in the handshake that has no handshake or was never published (PROTO-008)."""
+    """Report a version in the handshake that has no handshake or is not known (PROTO-008)."""
     if not isinstance(version, str) or version in STATEFUL:
         return  # PROTO-001 reports a missing or mistyped version.
     at_most: Severity | None = None

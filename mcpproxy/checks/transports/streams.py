@@ -95,7 +95,8 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Violat
         is_subscription = any(request.method == LISTEN for request in exchange.requests)
         if token not in tokens and tokens and not is_subscription:  # SUB-008 judges subscriptions.
             problem = (
-                f"server reported progress under {spelled(token)}, not this request's token, on its stream"
+                f"server reported progress under {spelled(token)} "
+                "on the stream of a request with another token"
             )
     else:
         request = _request_with_token(exchange, token)
@@ -239,7 +240,8 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Vi
         return
     if any("jsonrpc" in m.value for m in singles(frame)[0]):
         problem = (
-            f"server sent a message in an event named {shortened(event.name)}; many clients only read message"
+            f"server sent a message in an event named {shortened(event.name)}; "
+            "many clients only read events named message"
         )
         yield Violation("SSE-007", "R-086", problem, related=(exchange.request.seq,))
 
