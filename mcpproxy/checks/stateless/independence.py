@@ -18,7 +18,8 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 
 MAX_REMEMBERED: Final = 100
-"""The number of callers whose request ids are tracked. A caller is a server with the credentials used."""
+"""The number of callers whose request ids are tracked. One caller is all clients that use a server with the
+same credentials."""
 
 Violations = Iterator[Violation]
 
@@ -112,7 +113,7 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _is_unique(id: str | int, history: History) -> bool:
-    """Whether an id is so long or so large that only one client of the caller can have used it."""
+    """Whether an id is so long or so large that only one of the caller's clients can have used it."""
     if isinstance(id, str):
         return len(id) >= 16
     ids = history.across_requests(NumericIdsByCaller).by_caller.get(history.caller)
