@@ -27,7 +27,7 @@ CROSSING_NS: Final = 1_000_000_000
 """An answer this soon after session/cancel may have been sent before the agent read the notification."""
 
 BUSY_NS: Final = 5_000_000_000
-"""For this long after session/cancel, an agent that answers nothing may not have read the notification."""
+"""How long an agent may need to read session/cancel, if it has answered no request that was sent later."""
 
 REQUEST_CANCELLED: Final = -32800
 
@@ -215,7 +215,7 @@ def _not_cancelled(
 
 
 def _since_cancel(session: AcpSession, context: MessageContext, history: History) -> tuple[int, int]:
-    """Return how long ago the turn was cancelled, and after how long the agent has certainly read that."""
+    """Return the time since the turn was cancelled, and the time that the agent may need to act on that."""
     cancellation_was_read = history.client.last_answered_seq > session.cancel_seq
     return context.frame.observed_at_ns - session.cancel_ns, READ_NS if cancellation_was_read else BUSY_NS
 

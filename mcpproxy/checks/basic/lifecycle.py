@@ -301,7 +301,8 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
         names = [name for name in result if name not in ("_meta", "resultType")]
         if names:
             problem = (
-                f"{context.sender} answered a ping with a member {shortened(names[0])}; it must be empty"
+                f"{context.sender} answered a ping with the member {shortened(names[0])}; "
+                "the result must be empty"
             )
             yield Violation(
                 "LIFE-004",
