@@ -97,11 +97,11 @@ def early_message(context: MessageContext[Request | Notification], history: Hist
     yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
-def remember_early_request(context: MessageContext, history: History) -> None:
-    """Record that ``early_message`` has reported a request, so that later requests are not reported."""
+def remember_early_message(context: MessageContext, history: History) -> None:
+    """Record that ``early_message`` has reported a message, so that later ones are not reported."""
     message = context.message
-    is_session_request = isinstance(message, Request) and message.method.startswith("session/")
-    if is_session_request and context.sender == CLIENT and history.negotiated is None:
+    is_of_session = isinstance(message, Request | Notification) and message.method.startswith("session/")
+    if is_of_session and context.sender == CLIENT and history.negotiated is None:
         history.of(Sessions).sent_too_early = True
 
 
@@ -284,7 +284,7 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-008",), idle_state, (Notification,), ("session/update",), ACP_ONLY),
     ),
     updates=(
-        StateUpdate(remember_early_request, (Request,), (), ACP_ONLY),
+        StateUpdate(remember_early_message, (Request, Notification), (), ACP_ONLY),
         StateUpdate(remember_opening, (Request,), ("session/load", "session/resume"), ACP_ONLY),
         StateUpdate(remember_prompt, (Request,), _PROMPT, ACP_ONLY),
         StateUpdate(remember_cancel, (Notification,), ("session/cancel",), ACP_ONLY),

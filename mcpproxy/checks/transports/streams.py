@@ -229,7 +229,7 @@ def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     waited_ns = exchange.request.observed_at_ns - stream.closed_ns
     if waited_ns < stream.retry_ms * 1_000_000 - EARLY_NS:
         waited = f"{max(waited_ns, 0) // 1_000_000} ms"
-        problem = f"client reconnected after {waited}; the server asked for {stream.retry_ms}"
+        problem = f"client reconnected after {waited}; the server asked for {stream.retry_ms} ms"
         yield Violation("SSE-006", "R-085", problem)
 
 
