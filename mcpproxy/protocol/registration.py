@@ -109,9 +109,7 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
             problems.append(Problem("error", pointer, f"the item is {kind(item)}, not an object"))
         elif not isinstance(item.get("type"), str):
             text = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
-            problems.append(
-                Problem("error", pointer + "/type", f"the item {text}; the type must be a string")
-            )
+            problems.append(Problem("error", pointer + "/type", f"the item {text}; it must be a string"))
         else:
             problems += _shape_problems(item, "ContentBlock", revision, pointer)
     if "isError" in result and not isinstance(result["isError"], bool):
