@@ -155,6 +155,7 @@ NEW_LIST: Final[Schema] = {"prefixItems": [{"type": "string"}]}
         ({"type": "string", "$schema": "https://example.org/mine"}, 1, NOW, True),
         ({"type": "string", "$schema": 7}, 1, NOW, True),
         ({"type": "integer", "$schema": DRAFT_4}, 1.0, NOW, True),  # nobody can tell it from 1
+        ({"type": ["integer", "null"], "$schema": DRAFT_4}, 1.0, NOW, True),
         ({"type": "integer", "$schema": DRAFT_4}, 1.5, NOW, False),
         ({"contentEncoding": "base64", "$schema": DRAFT_7}, "%", NOW, True),
         ({"format": "date", "$schema": DRAFT_7}, "soon", NOW, True),

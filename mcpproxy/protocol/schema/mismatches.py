@@ -55,7 +55,7 @@ def _is_whole_number(error: "ValidationError") -> bool:
         type(error.kind).__name__ == "Type"
         and isinstance(error.instance, float)
         and error.instance.is_integer()
-        and error.kind.value == ["integer"]
+        and "integer" in error.kind.value
     )
 
 
