@@ -79,10 +79,10 @@ def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
     """Yield one check: its mark, name and result, followed by the evidence if it failed."""
-    mark, colour = ("know", "blue") if check.is_known else _MARKS[check.status]
+    mark, colour = ("known", "blue") if check.is_known else _MARKS[check.status]
     took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
     name = visible(check.name)
-    yield f"    {style.paint(f'{mark:<5}', colour)}{name}: {visible(check.conclusion.message)}{took}"
+    yield f"    {style.paint(f'{mark:<6}', colour)}{name}: {visible(check.conclusion.message)}{took}"
     if check.status not in ("failed", "warning"):
         return
     parts: list[str] = []
@@ -93,4 +93,4 @@ def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
         parts.append(visible(check.conclusion.rule))
     parts += [visible(check.conclusion.source)] if check.conclusion.source else []
     if parts:
-        yield style.paint(f"         {'  '.join(parts)}", "dim")
+        yield style.paint(f"          {'  '.join(parts)}", "dim")

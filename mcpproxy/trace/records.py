@@ -66,7 +66,7 @@ class Header:
     boot: str = ""
     """Linux: the boot id at recording time. After a reboot, ``pid`` belongs to another process."""
     ppid: int = 0
-    """The process that started mcpproxy: on stdio the client, or a shell of the client; 0 if unknown."""
+    """The process that started mcpproxy: over stdio the client, or a shell that it uses; 0 if unknown."""
 
 
 HEADER_MEMBERS: Final = Header.__match_args__

@@ -251,7 +251,8 @@ def quoted(text: str) -> str:
 def summary(view: View, entry: JSONObject) -> JSONObject:
     """Return what a recording is, its sessions, and what is missing from it.
 
-    ``entry`` is what ``recording`` returned for it.
+    ``entry`` is what ``recording`` returned for it. ``may_send`` says whether the page may send a call again;
+    it and ``not_sent_because`` have the values for a page without a server, and the server replaces them.
     """
     sessions = view.sessions
     return {

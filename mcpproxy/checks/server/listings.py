@@ -44,10 +44,10 @@ MAX_ITEMS: Final = 10_000
 """The number of items that are remembered of one list."""
 
 MAX_WALKS: Final = 8
-"""The number of unfinished walks that are remembered of one list."""
+"""How many unfinished walks of one list are remembered, and of how many connections the latest one is."""
 
 MAX_LISTS: Final = 256
-"""The number of lists that are remembered."""
+"""The number of lists that are remembered, and of callers whose tool calls are counted."""
 
 SCHEMAS: Final = ("inputSchema", "outputSchema")
 """The members of a tool that are schemas."""

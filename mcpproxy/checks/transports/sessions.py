@@ -46,7 +46,7 @@ Violations = Iterator[Violation]
 
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a session id in a response to another request than initialize (PROTO-010)."""
+    """Report a session id in a response to anything but a successful initialize (PROTO-010)."""
     issued_id, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
     if issued_id is None or session is None or head is None:
         return

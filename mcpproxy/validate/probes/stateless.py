@@ -318,7 +318,7 @@ PROBES: Final = (
     Probe(
         "retired-http-methods",
         "transport",
-        "GET and DELETE are declined with 405 where there is no older revision.",
+        "GET and DELETE are declined with 405 unless the server supports an older revision.",
         _retired_http_methods,
         rules=("HTTP-020",),
         revisions=STATELESS,
