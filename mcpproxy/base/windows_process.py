@@ -18,7 +18,7 @@ def start_time(process_id: int) -> datetime | None:
     """Return when a process was started; ``None`` if it does not run.
 
     Raises:
-        PermissionError: this user may not know, because the process belongs to somebody else.
+        PermissionError: the system does not tell this user, because the process belongs to another user.
     """
     # ``vars``, because ctypes has ``WinDLL`` and ``get_last_error`` on Windows only. ``Any``, because ctypes
     # knows no types of the functions in a library.

@@ -95,6 +95,6 @@ class Observer:
         self._memory_use.added = 0
         place = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
         self.forgot = self.forgot or (
-            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {place} on it was judged"
-            " like a session that was joined late"
+            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {place} on the messages were judged"
+            " like those of a session that was joined late"
         )

@@ -48,7 +48,7 @@ _WITHOUT_CONTENT: Final = (202, 204, 205)
 
 
 def facts_of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
-    """Return the facts of the whole request, whose session is known."""
+    """Return the facts of the whole request. Its session, if it has one, must be set before."""
     fields, session = exchange.fields, exchange.session
     facts = fields.facts
     if facts is None:

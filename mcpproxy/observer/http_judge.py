@@ -79,7 +79,7 @@ _LONGEST_METHOD: Final = 20
 """A longer name of an HTTP method is looked up as if it were empty."""
 
 MAX_CHALLENGES: Final = 100
-"""How many 401 responses are remembered until a client requests the authorization metadata."""
+"""How many 401 responses are remembered: this many of the first, and the latest one."""
 
 
 class HttpJudge:

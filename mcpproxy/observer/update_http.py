@@ -36,7 +36,8 @@ Key: TypeAlias = tuple[str, RequestId]
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Record the caller of a stateless session, and give the session the memory that all of them share.
+    """Record the caller of a stateless session, and give the session the memory that all stateless
+    sessions share.
 
     In any session, set ``may_lack_messages`` if messages of the session may be missing because of a gap or
     because they were attributed to another session.

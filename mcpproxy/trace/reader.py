@@ -33,7 +33,7 @@ _KIND_BYTES: Final = 64
 """The type of a record is within this many bytes at the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
-ENDLESS: Final = "it names itself, or no file, as the next file"
+ENDLESS: Final = "the next file that it names is itself, an earlier file, or no file name"
 NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 
 
@@ -236,7 +236,7 @@ class Trace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether a copy is read, because this user may not complete the recording itself."""
+        """Whether a copy is read, because this user has no right to complete the original."""
         return bool(self._copy_folder)
 
     @property
@@ -386,7 +386,8 @@ def _read_header(
     assert isinstance(header, Header)
     previous = header.continues
     if previous and (not chain.is_name(previous) or previous == os.path.basename(path)):
-        raise TraceError(path, 1, "it names itself, or no file, as the previous file", "record again")
+        fact = "the previous file that it names is itself, or no file name"
+        raise TraceError(path, 1, fact, "record again")
     return header, upgrade_steps
 
 

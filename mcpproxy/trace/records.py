@@ -36,11 +36,11 @@ ARGUMENTS_MASKED: Final = "arguments"
 class Header:
     """The facts about a recording that are known before the first byte.
 
-    ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of
-    all other times in the trace. ``pid`` is the process id of mcpproxy. ``redaction`` says what is masked:
-    ``none``, ``credentials`` or ``arguments``. Over HTTP ``command`` is empty; instead there are the ``mode``
-    (``reverse`` or ``forward``), the URL on which the proxy listened, the path of its MCP endpoint, and the
-    server's URL in ``upstream`` (empty in forward mode).
+    ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of all
+    other times in the trace. ``pid`` is the process id of mcpproxy. ``redaction`` says what is masked:
+    ``none``, ``credentials`` or ``arguments``; ``redact`` and imports add other kinds. Over HTTP ``command``
+    is empty; instead there are the ``mode`` (``reverse`` or ``forward``), the URL on which the proxy
+    listened, the path of its MCP endpoint, and the server's URL in ``upstream`` (empty in forward mode).
     """
 
     format: int = FORMAT
