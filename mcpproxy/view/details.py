@@ -3,6 +3,7 @@
 import re
 import sys
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
@@ -31,10 +32,62 @@ _NOTIFICATION_ROLES: Final = {
 }
 
 
-def lines_of(columns: Columns, row: int, inner: list[int]) -> list[int]:
-    """Return the lines that belong to ``row`` or to one of the rows ``inner``, in order."""
-    start = max(columns.first_line[row] - _LINES_BEFORE, 0)
-    return sorted(line for number in (row, *inner) for line in places(columns.line_row, number, start))
+class Places:
+    """Where the records of a call are. The columns are searched for each call."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns: Final = columns
+
+    def inner_rows(self, row: int) -> list[int]:
+        """Return the rows of the requests that were sent during a call. All of them come after it."""
+        return places(self._columns.parent, row, row)
+
+    def lines(self, row: int, inner: list[int]) -> list[int]:
+        """Return the lines that belong to ``row`` or to one of the rows ``inner``, in order."""
+        start = max(self._columns.first_line[row] - _LINES_BEFORE, 0)
+        return sorted(line for number in (row, *inner) for line in self._lines(number, start))
+
+    def _lines(self, row: int, start: int) -> list[int]:
+        return places(self._columns.line_row, row, start)
+
+
+class SortedPlaces(Places):
+    """The same for very many calls: the columns are sorted once."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns)
+        self._sorted_lines: Final = _SortedColumn(columns.line_row)
+        self._sorted_parents: Final = _SortedColumn(columns.parent)
+
+    def inner_rows(self, row: int) -> list[int]:
+        """Return the rows of the requests that were sent during a call."""
+        return self._sorted_parents.places(row)
+
+    def _lines(self, row: int, start: int) -> list[int]:
+        return [line for line in self._sorted_lines.places(row) if line >= start]
+
+
+class _SortedColumn:
+    """The values of a column in order, and the position of each in the column."""
+
+    def __init__(self, column: "array[int]") -> None:
+        self._positions: Final = array("I", sorted(range(len(column)), key=column.__getitem__))
+        self._values: Final = array("I", map(column.__getitem__, self._positions))
+
+    def places(self, value: int) -> list[int]:
+        """Return the positions of ``value`` in the column."""
+        first = bisect_left(self._values, value)
+        return self._positions[first : bisect_right(self._values, value, first)].tolist()
+
+
+def places(self, value: int) -> list[int]:
+    """Return the positions of ``value`` in the column."""
+    first = bisect_left(self._values, value)
+    return self._positions[first : bisect_right(self._values, value, first)].tolist()
+
+
+def _first_searched(columns: Columns, row: int) -> int:
+    return max(columns.first_line[row] - _LINES_BEFORE, 0)
 
 
 def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
