@@ -80,16 +80,6 @@ class _SortedColumn:
         return self._positions[first : bisect_right(self._values, value, first)].tolist()
 
 
-def places(self, value: int) -> list[int]:
-    """Return the positions of ``value`` in the column."""
-    first = bisect_left(self._values, value)
-    return self._positions[first : bisect_right(self._values, value, first)].tolist()
-
-
-def _first_searched(columns: Columns, row: int) -> int:
-    return max(columns.first_line[row] - _LINES_BEFORE, 0)
-
-
 def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
     """Return the positions of ``value`` in a column, from ``start`` on.
 
@@ -112,18 +102,15 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
 
 def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
     """Return what the last progress notification of a row says: ``1/2 model 1``; empty if there is none."""
-    for line in reversed(places(columns.line_row, row, columns.first_line[row])[-_LAST_LINES:]):
-        record = reader.record(line)
-        message = record.message if isinstance(record, Frame) else None
-        if isinstance(message, Notification) and message.method == "notifications/progress":
-            params = message.params if isinstance(message.params, dict) else {}
-            done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
-            return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
-    return ""
+    line = columns.progress.get(row)
+    record = reader.record(line) if line else None
+    message = record.message if isinstance(record, Frame) else None
+    params = message.params if isinstance(message, Notification) else None
+    if not isinstance(params, dict):
+        return ""
+    done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
+    return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
 
-
-_LAST_LINES: Final = 20
-"""How far back progress is searched among the lines of a row."""
 
 _LINES_BEFORE: Final = 4096
 """How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""

@@ -34,7 +34,7 @@ KEPT_BYTES: Final = 1 << 30
 
 _FACTS: Final = SessionFacts.__match_args__
 _SUFFIX: Final = ".index"
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Raise it when the columns change, or when ``Scan`` puts other values into them."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600
@@ -142,6 +142,7 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
         "unnamed": columns.unnamed,
         "elements": list(columns.elements.items()),
         "answer_elements": list(columns.answer_elements.items()),
+        "progress": list(columns.progress.items()),
         "far_seqs": list(columns.far_seqs.items()),
         "sessions": [
             [getattr(facts, name) for name in SessionFacts.__match_args__] for facts in scan.sessions
@@ -167,6 +168,7 @@ def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
     columns.unnamed = head["unnamed"]
     columns.elements = dict(head["elements"])
     columns.answer_elements = dict(head["answer_elements"])
+    columns.progress = dict(head["progress"])
     columns.far_seqs = dict(head["far_seqs"])
     scan = Scan(columns)
     scan.sessions.extend(SessionFacts(*facts) for facts in head["sessions"])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
@@ -405,6 +406,12 @@ class View:
         from mcpproxy.view.tools import tools
 
         return tools(self.columns, self._reader, self._scan.tool_lists)
+
+    def definition(self, tool: str | None) -> JSONObject | None:
+        """Return the definition of a tool; ``None`` if no server listed one of this name."""
+        from mcpproxy.view.tools import definition
+
+        return definition(self.columns, self._reader, self._scan.tool_lists, tool)
 
     def drift(self, pins: "Pins") -> "tuple[dict[tuple[int, str], Drift], tuple[Drift, ...]]":
         """Compare the tools with ``pins``; see ``mcpproxy.view.drift``."""

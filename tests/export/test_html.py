@@ -18,8 +18,7 @@ from mcpproxy.export.html import pieces
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import Record
 from mcpproxy.ui import json_rows
-from mcpproxy.view import call_reader
-from mcpproxy.view.folder import recording
+from mcpproxy.view import call_reader, folder
 from mcpproxy.view.view import open_view
 from tests.ui.browser import Visitor, browser, visitor
 from tests.view.situations import SITUATIONS, begun, forecast, text, write
@@ -94,7 +93,7 @@ def test_each_record_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     with open_view(trace) as view:
         monkeypatch.setattr(call_reader, "decode", counted)
-        entry = json_rows.recording("s", recording(trace))
+        entry = json_rows.recording("s", folder.recording(trace))
         assert "".join(pieces(view, entry)).count("<script") == 4
     assert len(read) == len(set(read)) == view.frames
 
