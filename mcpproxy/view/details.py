@@ -5,11 +5,9 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
-from mcpproxy.protocol.rules import Rule, RuleError
-from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import (
     ExchangeEnd,
     Finding,
@@ -22,6 +20,9 @@ from mcpproxy.session.frame import (
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import FoundRule, Kind, Part, Role
 from mcpproxy.view.columns import Columns
+
+if TYPE_CHECKING:
+    from mcpproxy.protocol.rules import Rule
 
 _NOTIFICATION_ROLES: Final = {
     "notifications/progress": Role.PROGRESS,
@@ -182,8 +183,11 @@ def found_rule(finding: Finding, row: int) -> FoundRule:
     return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, finding.source)
 
 
-def rule_of(code: str) -> Rule | None:
+def rule_of(code: str) -> "Rule | None":
     """Return the built-in rule with this code; ``None`` if there is none."""
+    from mcpproxy.protocol.rules import RuleError  # Imported here: most recordings have no findings.
+    from mcpproxy.ruleset import catalogue
+
     try:
         return catalogue.load().rules.get(code)
     except RuleError:

@@ -23,7 +23,7 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
 from mcpproxy.trace.records import CloseRecord, Continued, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
-from mcpproxy.view import details, saved_index
+from mcpproxy.view import details
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import (
     Call,
@@ -42,14 +42,14 @@ from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.scan import Scan
-from mcpproxy.view.search import TextSearch
-from mcpproxy.view.select_rows import Rows, select
 from mcpproxy.view.source import Source
 from mcpproxy.view.summaries import summaries
 
 if TYPE_CHECKING:
     from mcpproxy.checks.opt_in.pins import Pins
     from mcpproxy.view.drift import Drift
+    from mcpproxy.view.search import TextSearch
+    from mcpproxy.view.select_rows import Rows
 
 AnyFilter = Filter | str | None
 
@@ -61,7 +61,7 @@ class _Selection:
     From row ``stale_from`` on they have to be selected again; 0 if none have.
     """
 
-    rows: Rows = field(default_factory=lambda: array("I"))
+    rows: "Rows" = field(default_factory=lambda: array("I"))
     stale_from: int = 1
 
 
@@ -83,7 +83,7 @@ class View:
         self._trace = trace
         self.running = trace.is_recording
         self._source = Source(trace)
-        saved = None if self.running else saved_index.load(self._source)
+        saved = None if self.running else self._load()
         self._scan = saved or Scan(Columns())
         self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
@@ -104,6 +104,14 @@ class View:
         if saved is None:
             self._save()
         self._scan.first_changed = 0
+
+    def _load(self) -> Scan | None:
+        """Return the saved index; ``None`` if there is none."""
+        if self._source.size < SMALLEST_SAVED_BYTES:
+            return None
+        from mcpproxy.view import saved_index
+
+        return saved_index.load(self._source)
 
     def close(self) -> None:
         """Close the files."""
@@ -269,6 +277,8 @@ class View:
         selection = self._selected.get(parsed) or _Selection()
         if not selection.stale_from:
             return
+        from mcpproxy.view.select_rows import select  # few look for something
+
         rows = selection.rows[: bisect_left(selection.rows, selection.stale_from)]
         rows += yield from select(self, parsed, selection.stale_from)
         while len(self._selected) >= _KEPT_FILTERS:
@@ -451,7 +461,9 @@ class View:
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
 
     def _save(self) -> None:
-        if not self.running and not self._fault:
+        if not self.running and not self._fault and self._source.size >= SMALLEST_SAVED_BYTES:
+            from mcpproxy.view import saved_index
+
             saved_index.save(self._source, self._scan)
 
     def _read(self) -> None:
@@ -506,6 +518,8 @@ class View:
 
         Bytes that were searched before are not searched again.
         """
+        from mcpproxy.view.search import TextSearch
+
         search = self._searches.pop(texts, None) or TextSearch(texts)
         while len(self._searches) >= _KEPT_SEARCHES:
             del self._searches[next(iter(self._searches))]
@@ -545,6 +559,9 @@ class View:
             notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)
         return notes
 
+
+SMALLEST_SAVED_BYTES: Final = 16 << 20
+"""The index of a smaller recording is not saved: it is read in less than half a second."""
 
 _STEP_LINES: Final = 20_000
 """How many lines are read between two reports of progress."""
