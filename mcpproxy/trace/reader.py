@@ -17,7 +17,6 @@ from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode, header_format
-from mcpproxy.trace.encode import encode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import ARGUMENTS_MASKED, CloseRecord, Continued, Encoded, Header, Recorded, Tally
 from mcpproxy.trace.short_lines import Lines
@@ -113,6 +112,8 @@ class Trace:
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
+        from mcpproxy.trace.encode import encode  # Imported here: most readers want records, and no lines.
+
         for record in self._read():
             # Several short frames or lines of stderr share one line of the file. Each gets a line here.
             yield record, self._line or encode(cast("Recorded", record))

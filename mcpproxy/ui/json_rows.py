@@ -48,6 +48,7 @@ def call(row: Call) -> JSONObject:
         "answer_bytes": row.answer_bytes,
         "arguments": row.arguments,
         "result": row.result,
+        "progress": row.progress,
         "findings": row.findings,
         "severity": row.severity,
         "parent": row.parent,

@@ -171,10 +171,7 @@ class PageApp:
 
         def answer(view: View) -> JSONObject:
             found = view.parts(number)
-            tool: JSON = None
-            if found.call.method == "tools/call":
-                named = (each for each in view.tools() if each.name == found.call.target and each.listed)
-                tool = next((each.definition for each in named), None)
+            tool = view.definition(found.call.target) if found.call.method == "tools/call" else None
             return {**json_rows.detail(found), "tool": tool}
 
         return _json(await self._with_view(request, answer))

@@ -98,6 +98,8 @@ class Columns:
         """Row -> position in its batch of the request."""
         self.answer_elements: dict[int, int] = {}
         """Row -> position in its batch of the answer."""
+        self.progress: dict[int, int] = {}
+        """Row of a call without an answer -> line of its last progress notification."""
         self.far_seqs: dict[int, int] = {}
         """Sequence number -> line, for numbers too far beyond the last one in ``line_of_seq``."""
         self._number_of: dict[tuple[str, str | None], int] = {}

@@ -369,7 +369,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept indexes, which are kept for the smallest recordings, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(saved_index, "cache_dir", lambda: str(tmp_path / "cache" / "index"))
-    monkeypatch.setattr(saved_index, "SMALLEST_BYTES", 0)
+    monkeypatch.setattr("mcpproxy.view.view.SMALLEST_SAVED_BYTES", 0)
     return tmp_path / "cache" / "index"
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
-from mcpproxy.cli import find_traces, http_sessions
+from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.calls.pager import page
 from mcpproxy.cli.terminal import emit, terminal_style
@@ -80,6 +80,8 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
 
     with open_view(path) as view:
         if options.session:
+            from mcpproxy.cli import http_sessions
+
             named = {session.name: session.name for session in view.sessions if session.name}
             name = http_sessions.find_session(path, options.session, named)
             wanted = Filter(
@@ -105,6 +107,8 @@ def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style
     if wanted:
         shown = frame_lines.frames_of_calls(path, wanted, shown)
     if options.session:
+        from mcpproxy.cli import http_sessions
+
         shown = http_sessions.session_filter(open_trace(path), options.session, shown)
     if options.json:
         return frame_lines.as_json(path, shown, full=options.full, following=options.follow)

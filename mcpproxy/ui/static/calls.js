@@ -46,7 +46,11 @@ export function Calls({ summary, live, place, go }) {
       setTotal(answer.total);
       setSelected(answer.position ?? -1);
     };
-    const locate = () =>
+    const locate = () => {
+      if (!place.filter) {
+        show({ total: live.rows, position: place.call && place.call <= live.rows ? place.call - 1 : null });
+        return;
+      }
       get(`/api/recordings/${id}/position`, query)
         .then(show)
         .catch((fault) => {
@@ -54,6 +58,7 @@ export function Calls({ summary, live, place, go }) {
           setError(fault.message);
           setTotal(0);
         });
+    };
     const end = place.filter
       ? subscribe(`/api/recordings/${id}/search`, query, {
           progress: (change) => setProgress(change),
@@ -212,7 +217,7 @@ function Row({ call, index, now, running, scale }) {
     <span role="gridcell" class="c-time">${offset(call.started_ms)}</span>
     <span role="gridcell" class=${`c-outcome ${kind}`}><span aria-hidden="true">${symbol}</span> ${words || call.kind} ${findings}</span>
     <span role="gridcell" class="c-method"><span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
-    <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result ? html` <span class=${`result ${kind}`}>→ ${visible(call.result)}</span>` : null}</span>
+    <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
     <span role="gridcell" class=${`c-latency${call.outcome === "no-answer" ? " waiting" : ""}`}>${duration(ms)}</span>
     <span role="gridcell" class="c-bar"><span class=${`bar ${kind}`} style=${{ left: `${left}%`, width: `max(2px, ${width}%)` }}></span></span>`;
 }

@@ -23,6 +23,7 @@
  * @property {number} answer_bytes
  * @property {string} arguments
  * @property {string} result
+ * @property {string} progress how far a call without an answer came, by its last progress notification
  * @property {number} findings
  * @property {Severity | null} severity
  * @property {number} parent the row to which a request of the server belongs, or 0
