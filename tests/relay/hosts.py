@@ -23,6 +23,13 @@ PEERS = str(HERE / "peers.py")
 HOME = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
 """The environment in which the relay is found."""
 
+RELAYS = ("stdio", "threads", "macos")
+"""The kinds of relay: for Linux, for systems without fork (Windows), and what Linux can play of macOS."""
+
+LOOPS = ("stdio", "macos")
+"""The kinds that fork the recorder and wait with ``poll``. The document of the relay says what is different
+where the relay has threads."""
+
 Record = tuple[int, int, bytes]
 
 
@@ -34,7 +41,7 @@ def peer(*words: str) -> list[str]:
 def behind(
     kind: str, command: list[str], trace: str = "", recorder: str = "none", grace_s: float = 20
 ) -> list[str]:
-    """``command`` behind a relay; ``kind`` is stdio, threads, or plain for none at all."""
+    """``command`` behind a relay of this kind, as in ``drive.py``; plain for none at all."""
     if kind == "plain":
         return command
     return [sys.executable, "-S", str(HERE / "drive.py"), kind, trace, recorder, str(grace_s), *command]

@@ -44,7 +44,7 @@ def run(
     Arguments and result are those of ``mcpproxy.relay.http.proxy.run``, except ``recorder``: the command that
     starts the recorder.
     """
-    proxy = PortableProxy(settings, listener, journal)
+    proxy = _made(settings, listener, journal)
     if recorder is not None:
         try:
             proxy.attach_spawned(SpawnedRecorder(recorder))
@@ -58,6 +58,12 @@ def run(
     proxy.finish()
     proxy.log.close()
     return 0
+
+
+def _made(settings: Settings, listener: socket.socket, journal: Journal | None) -> PortableProxy:
+    proxy = (settings.make_proxy or PortableProxy)(settings, listener, journal)
+    assert isinstance(proxy, PortableProxy)
+    return proxy
 
 
 class PortableProxy(Proxy):
@@ -107,7 +113,7 @@ class PortableProxy(Proxy):
 
     def _leave_recorder(self, unwritten: bytes) -> None:
         if self._journal is not None:
-            # This was the last reference to the crash buffer. A file that is mapped cannot be deleted.
+            # With this, nothing refers to the crash buffer any more. A file that is mapped cannot be deleted.
             self._journal.on_loss = _ignore_loss
         if self._spawned is not None:
             self._spawned.leave(unwritten)

@@ -1,0 +1,15 @@
+"""``python -m tests.relay.portable_command ARG...``: mcpproxy, with the relays for systems without fork."""
+
+import sys
+import types
+
+from mcpproxy.cli import enforce_options
+from mcpproxy.cli.commands import http, run
+from mcpproxy.cli.main import main
+
+if __name__ == "__main__":
+    windows = types.ModuleType("sys")
+    vars(windows).update(vars(sys), platform="win32")
+    for module in (enforce_options, http, run):
+        vars(module)["sys"] = windows
+    sys.exit(main())
