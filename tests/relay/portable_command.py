@@ -6,10 +6,13 @@ import types
 from mcpproxy.cli import enforce_options
 from mcpproxy.cli.commands import http, run
 from mcpproxy.cli.main import main
+from mcpproxy.relay.http import proxy
+from mcpproxy.relay.http.loop import SelectorLoop
 
 if __name__ == "__main__":
     windows = types.ModuleType("sys")
     vars(windows).update(vars(sys), platform="win32")
+    vars(proxy)["make_loop"] = SelectorLoop
     for module in (enforce_options, http, run):
         vars(module)["sys"] = windows
     sys.exit(main())
