@@ -3,7 +3,10 @@
 Source: the man page poll(2) of macOS, and bsd/kern/sys_generic.c, uipc_socket.c and sys_pipe.c of XNU 11417
 """
 
+import _signal
+import _socket
 import builtins
+import fcntl
 import os
 import select
 import stat
@@ -11,12 +14,12 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-_ABSENT: Final = {
-    "_signal": ("sigwaitinfo", "pidfd_send_signal", "SIGPWR", "SIGRTMIN", "SIGRTMAX"),
-    "fcntl": ("F_GETPIPE_SZ", "F_SETPIPE_SZ"),
-    "os": ("pidfd_open", "sched_setscheduler", "SCHED_BATCH"),
-    "select": ("epoll",),
-}
+_ABSENT: Final = (
+    (_signal, ("sigwaitinfo", "pidfd_send_signal", "SIGPWR", "SIGRTMIN", "SIGRTMAX")),
+    (fcntl, ("F_GETPIPE_SZ", "F_SETPIPE_SZ")),
+    (os, ("pidfd_open", "sched_setscheduler", "SCHED_BATCH")),
+    (select, ("epoll",)),
+)
 
 _PIPE_BUF: Final = 512
 
@@ -65,12 +68,11 @@ def _is_device(fd: int) -> bool:
 
 def pretend() -> None:
     """Make this process believe that it runs on macOS. Call it before the relay is imported."""
-    import _socket
-
     sys.platform = "darwin"
-    for module, names in _ABSENT.items():
+    for module, names in _ABSENT:
         for name in names:
-            vars(__import__(module)).pop(name, None)
+            if hasattr(module, name):
+                delattr(module, name)
     setattr(select, "poll", Poll)  # noqa: B010 - its type says that it is a function of Linux
     setattr(select, "PIPE_BUF", _PIPE_BUF)  # noqa: B010 - it is Final
     setattr(_socket, "MSG_DONTWAIT", 0)  # noqa: B010 - it is Final; macOS has it, but waits nevertheless

@@ -12,7 +12,7 @@ from mcpproxy.relay.http.loop import SelectorLoop
 if __name__ == "__main__":
     windows = types.ModuleType("sys")
     vars(windows).update(vars(sys), platform="win32")
-    vars(proxy)["make_loop"] = SelectorLoop
+    proxy.make_loop = SelectorLoop
     for module in (enforce_options, http, run):
-        vars(module)["sys"] = windows
+        setattr(module, "sys", windows)  # noqa: B010 # it is not theirs
     sys.exit(main())

@@ -102,8 +102,8 @@ class PortableProxy(Proxy):
     def _clients_to_accept(self) -> int:
         assert isinstance(self.loop, SelectorLoop)
         # Two sockets are watched beside those of clients: the listener, and the one that wakes the loop.
-        clients = max(len(self._tunnels), self.loop.watched // 2)
-        return max(0, min(super()._clients_to_accept(), MOST_SOCKETS // 2 - 1 - clients))
+        clients = max(len(self._tunnels), (self.loop.watched - 2) // 2)
+        return max(0, min(super()._clients_to_accept(), (MOST_SOCKETS - 2) // 2 - clients))
 
     def _on_listener(self, events: int) -> None:
         super()._on_listener(events)
