@@ -98,7 +98,7 @@ class Host:
         )
         for fd in (theirs_in, theirs_out, theirs_err):
             os.close(fd)
-        self.errors = b""
+        self.errors = bytearray()
         self._collector = threading.Thread(target=self._collect)
         if reads_errors:
             self._collector.start()
@@ -179,7 +179,7 @@ class Host:
         """What came on stderr, up to its end."""
         self._collector.join(DEADLINE_S)
         assert not self._collector.is_alive(), "stderr did not end"
-        return self.errors
+        return bytes(self.errors)
 
     def _collect(self) -> None:
         try:
@@ -192,7 +192,7 @@ class Host:
         """Wait until ``words`` have come on stderr."""
         end = time.monotonic() + DEADLINE_S
         while words not in self.errors:
-            assert time.monotonic() < end, self.errors
+            assert time.monotonic() < end, bytes(self.errors)
             select.select([], [], [], 0.005)
 
     def status(self, name: str) -> int:

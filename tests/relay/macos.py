@@ -3,7 +3,6 @@
 Source: the man page poll(2) of macOS, and bsd/kern/sys_generic.c, uipc_socket.c and sys_pipe.c of XNU 11417
 """
 
-import _signal
 import _socket
 import builtins
 import fcntl
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _ABSENT: Final = (
-    (_signal, ("sigwaitinfo", "pidfd_send_signal", "SIGPWR", "SIGRTMIN", "SIGRTMAX")),
+    (sys.modules["_signal"], ("sigwaitinfo", "pidfd_send_signal", "SIGPWR", "SIGRTMIN", "SIGRTMAX")),
     (fcntl, ("F_GETPIPE_SZ", "F_SETPIPE_SZ")),
     (os, ("pidfd_open", "sched_setscheduler", "SCHED_BATCH")),
     (select, ("epoll",)),
