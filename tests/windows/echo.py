@@ -1,6 +1,5 @@
 """A server of the tests: ``python echo.py`` sends back what it gets, ``echo.py exit N`` ends with N,
-``echo.py crash`` as a crash does, ``echo.py stay`` never by itself; ``echo.py hold FILE...`` keeps files open
-until its input ends."""
+``echo.py crash`` as a crash does, and ``echo.py stay`` never by itself."""
 
 import os
 import sys
@@ -14,11 +13,6 @@ match sys.argv[1:]:
 
         # Not sys.exit, which is of the C library: the code has 32 bits.
         vars(ctypes)["windll"].kernel32.TerminateProcess(ctypes.c_void_p(-1), 0xC0000005)
-    case ["hold", *names]:
-        files = [open(name, "rb") for name in names]  # noqa: SIM115 # they stay open
-        sys.stdout.write("held\n")
-        sys.stdout.flush()
-        sys.stdin.read()
     case ["stay"]:
         sys.stdout.write("staying\n")
         sys.stdout.flush()

@@ -168,26 +168,6 @@ def test_a_recording_may_be_in_any_folder(folder: str, windows: Windows, tmp_pat
     assert frames(trace) == {"client": sent, "server": sent}
 
 
-def test_files_that_another_program_holds_open_are_deleted_later(windows: Windows, tmp_path: Path) -> None:
-    trace = tmp_path / "t.jsonl"
-    segment = Path(journal.folder(str(trace)), journal.segment_name(1))
-    with wrapped(windows, trace, windows.python, ECHO) as host:
-        pipe(host.stdin).write(PING % 1)
-        assert pipe(host.stdout).readline() == PING % 1
-        await_that(trace.exists)
-        holder = windows.start(windows.python, ECHO, "hold", trace, segment)
-        assert pipe(holder.stdout).readline() == b"held\r\n"
-        pipe(host.stdin).close()
-        assert host.wait() == 0
-        await_that(lambda: b'{"type":"close"' in trace.read_bytes())
-    await_that(lambda: os.listdir(segment.parent) == [segment.name, "lock"])
-    holder.communicate()
-    checked = windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
-    assert checked.returncode == 0, checked.stderr
-    await_recorded(trace)
-    assert frames(trace) == {"client": PING % 1, "server": PING % 1}
-
-
 @pytest.mark.parametrize(("page", "arrow"), [("cp437", b"->"), ("cp932", b"\x81\xa8"), ("ascii", b"->")])
 def test_what_a_console_cannot_show_is_written_otherwise(page: str, arrow: bytes, windows: Windows) -> None:
     recording = HERE.parents[1] / "recordings" / "everything-2025-06-18.jsonl"
