@@ -73,7 +73,9 @@ def enforcing_relay_factory(
     """
     if sys.platform == "win32":
         raise UsageError(
-            where, "--enforce is not available on Windows", "leave it out: rules are still flagged"
+            where,
+            "--enforce is not available on Windows for a server on stdio",
+            "leave it out: rules are still flagged",
         )
     rules = rules_to_enforce(where, values, rule_options)
 
@@ -100,14 +102,22 @@ def enforcing_proxy_factory(
     rules = rules_to_enforce(where, values, rule_options)
 
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
-        from mcpproxy.enforce.http import EnforcingProxy
-
-        # The lambda is called only after ``proxy`` is assigned.
+        # The function is called only after ``proxy`` is assigned.
         enforcer = _enforcer(rules, rule_options, lambda line: proxy.stderr_log.say(line))
-        proxy = EnforcingProxy(settings, listener, journal, enforcer, endpoint)
+        proxy = _proxy_class()(settings, listener, journal, enforcer, endpoint)
         return proxy
 
     return make
+
+
+def _proxy_class() -> "type[EnforcingProxy]":
+    if sys.platform == "win32":
+        from mcpproxy.enforce.portable import PortableEnforcingProxy
+
+        return PortableEnforcingProxy
+    from mcpproxy.enforce.http import EnforcingProxy
+
+    return EnforcingProxy
 
 
 def _enforcer(

@@ -313,13 +313,12 @@ def _is_on_stdio(trace: str) -> bool:
 def _relay_has_exited(trace: str) -> bool:
     """Whether the relay of a session has exited, even if the trace is not complete yet.
 
-    The folder of the journal, the raw bytes of the session, is removed when the trace is complete. On Windows
-    only the folder is looked at, because there a relay cannot be found by its process id.
+    The folder of the journal, the raw bytes of the session, is removed when the trace is complete.
     """
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)
-    return header is not None and sys.platform != "win32" and not is_relay_alive(header)
+    return header is not None and not is_relay_alive(header)
 
 
 def _finish_within(trace: str, seconds: float) -> bool:

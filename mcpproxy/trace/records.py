@@ -80,13 +80,22 @@ class Tally:
     """The counts of a trace's content, stored in the close record.
 
     ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
-    ``judge_error`` is set if judging failed.
+    ``judge_error`` says what was not judged, and why.
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
     findings: dict[Severity, int] = field(default_factory=lambda: {"error": 0, "warning": 0, "info": 0})
     judge_error: str | None = None
     more: tuple[Repeated, ...] = ()
+
+    @property
+    def not_judged(self) -> str:
+        """What was not judged while recording, and what judges it; empty if everything was judged."""
+        if self.judge_error is None:
+            return ""
+        return (
+            f"not everything was judged while recording: {self.judge_error}; mcpproxy check judges it again"
+        )
 
     @property
     def total_findings(self) -> dict[Severity, int]:

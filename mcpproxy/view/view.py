@@ -175,16 +175,7 @@ class View:
         if self.header.imported:
             return "it was recorded by another program and not judged; mcpproxy check judges it"
         tally = self._scan.last.tally if self._scan.last else None
-        if tally and tally.judge_error:
-            fault = visible(tally.judge_error)
-            return f"the judge failed while recording ({fault}); mcpproxy check judges it again"
-        return ""
-
-    @property
-    def judge_error(self) -> str:
-        """Why the judge failed while recording; empty if it did not."""
-        tally = self._scan.last.tally if self._scan.last else None
-        return visible(tally.judge_error or "") if tally else ""
+        return visible(tally.not_judged) if tally else ""
 
     @property
     def found(self) -> Mapping[Severity, int]:

@@ -199,7 +199,7 @@ def test_a_recording_whose_judge_failed_says_so(tmp_path: Path) -> None:
     failed = close.replace('"judge_error":null', '"judge_error":"KeyError: 7"')
     with open_view(write(tmp_path / "s.jsonl", (*records, failed))) as view:
         assert view.not_judged == (
-            "the judge failed while recording (KeyError: 7); mcpproxy check judges it again"
+            "not everything was judged while recording: KeyError: 7; mcpproxy check judges it again"
         )
 
 
