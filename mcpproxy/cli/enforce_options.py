@@ -112,7 +112,7 @@ def enforcing_proxy_factory(
 
 def _proxy_class() -> "type[EnforcingProxy]":
     if sys.platform == "win32":
-        from mcpproxy.enforce.portable import PortableEnforcingProxy
+        from mcpproxy.enforce.portable_http import PortableEnforcingProxy
 
         return PortableEnforcingProxy
     from mcpproxy.enforce.http import EnforcingProxy
