@@ -33,7 +33,7 @@ _NOTIFICATION_ROLES: Final = {
 }
 
 
-class Places:
+class CallPlaces:
     """Where the records of a call are. The columns are searched for each call."""
 
     def __init__(self, columns: Columns) -> None:
@@ -52,7 +52,7 @@ class Places:
         return places(self._columns.line_row, row, start)
 
 
-class SortedPlaces(Places):
+class SortedCallPlaces(CallPlaces):
     """The same for very many calls: the columns are sorted once."""
 
     def __init__(self, columns: Columns) -> None:

@@ -87,7 +87,7 @@ class View:
         self._scan = saved or Scan(Columns())
         self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
-        self._places = details.Places(self.columns)
+        self._places = details.CallPlaces(self.columns)
         self._fault: tuple[int, str, str] | None = None
         self._torn = ""
         self._summaries: tuple[SessionSummary, ...] | None = None
@@ -321,7 +321,7 @@ class View:
 
         It is for a caller that goes through a whole recording; ``refresh`` undoes it.
         """
-        self._places = details.SortedPlaces(self.columns)
+        self._places = details.SortedCallPlaces(self.columns)
 
     def raw(self, seq: int) -> bytes:
         """Return the bytes of a frame as they were sent.
@@ -441,7 +441,7 @@ class View:
         else:
             self._source.add_files(trace.readable_files)
             self._trace, self.running = trace, trace.is_recording
-            self._places = details.Places(self.columns)
+            self._places = details.CallPlaces(self.columns)
             self._read()
             self._save()
         first = 1 if rebuilt else self._scan.first_changed
