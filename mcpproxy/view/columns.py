@@ -67,7 +67,11 @@ COLUMNS: Final = (
 
 
 class Columns:
-    """The columns. A row without an answer has ``latency_ns`` -1 and ``answer_line`` 0."""
+    """The columns.
+
+    A row without an answer has ``answer_line`` 0, and ``latency_ns`` -1 or, if it was cancelled, the time
+    until then.
+    """
 
     def __init__(self) -> None:
         self.line_offset: array[int] = array("Q")
