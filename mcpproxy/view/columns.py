@@ -14,7 +14,7 @@ from mcpproxy.view.calls import Kind, Outcome
 KINDS: Final = tuple(Kind)
 OUTCOMES: Final = tuple(Outcome)
 SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "error")
-"""The values for which ``kind``, ``outcome`` and ``severity`` hold positions.
+"""The columns ``kind``, ``outcome`` and ``severity`` hold positions in these three tuples.
 
 Severities are in rising order.
 """
@@ -67,7 +67,11 @@ COLUMNS: Final = (
 
 
 class Columns:
-    """The columns. A row without an answer has ``latency_ns`` -1 and ``answer_line`` 0."""
+    """The columns.
+
+    A row without an answer has ``answer_line`` 0, and ``latency_ns`` -1 or, if it was cancelled, the time
+    until then.
+    """
 
     def __init__(self) -> None:
         self.line_offset: array[int] = array("Q")
@@ -95,9 +99,9 @@ class Columns:
         self.unnamed = -1
         """The position in ``names`` that all pairs beyond the limits share; -1 if there are none."""
         self.elements: dict[int, int] = {}
-        """Row -> position in its batch of the request."""
+        """Row -> position of its request in the batch that contained the request."""
         self.answer_elements: dict[int, int] = {}
-        """Row -> position in its batch of the answer."""
+        """Row -> position of its answer in the batch that contained the answer."""
         self.progress: dict[int, int] = {}
         """Row of a call without an answer -> line of its last progress notification."""
         self.far_seqs: dict[int, int] = {}
@@ -151,7 +155,7 @@ class Columns:
     def _new_name(self, method: str, target: str | None) -> int:
         is_long = len(method) + len(target or "") > _LONGEST_NAME
         if len(self.names) >= MAX_NAMES or is_long:
-            # It shares one number, and is read from the trace when it is needed.
+            # All such pairs share one number; they are read from the trace when they are needed.
             if (number := self._number_of.get(("", None))) is None:
                 number = self._add_name(("", None))
                 self.unnamed = number

@@ -271,7 +271,7 @@ class Scan(MessageScan):
         )
         self._exchanges[exchange.number] = exchange
         if exchange.method == "POST" and exchange.endpoint:
-            exchange.lines.append(at)  # the row is known when its body is read
+            exchange.lines.append(at)  # the row is known when the request's body is read
         else:
             self._add_exchange_row(exchange, at)
         return exchange.row

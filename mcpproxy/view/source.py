@@ -69,7 +69,7 @@ class Source:
     def lines(self, offset: int) -> Iterator[bytes]:
         """Yield the whole lines from ``offset`` on.
 
-        A last line without a line feed is still being written.
+        A last line without a line feed is left out: it is still being written.
         """
         for index in range(bisect_right(self._starts, offset) - 1, len(self._files)):
             file = self._files[index]

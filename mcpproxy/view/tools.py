@@ -31,7 +31,7 @@ def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tupl
 def definition(
     columns: Columns, reader: CallReader, listings: Iterable[int], name: str | None
 ) -> JSONObject | None:
-    """Return the definition of a tool; ``None`` if it was not listed. No call is counted."""
+    """Return the definition of a tool; ``None`` if it was not listed. Calls are not counted here."""
     for tools_by_name in _listed(columns, reader, listings, Counter()).values():
         for tool in tools_by_name.values():
             if tool.name == name:
