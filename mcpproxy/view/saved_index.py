@@ -53,7 +53,7 @@ def cache_dir() -> str:
 
 
 def load(source: Source) -> Scan | None:
-    """Return the ``Scan`` of the saved index, as ``save`` got it; ``None`` if there is no usable index."""
+    """Return the ``Scan`` of the saved index; ``None`` if there is no usable index."""
     try:
         folder = Folder(cache_dir())
         if not _is_private(folder):
