@@ -202,7 +202,10 @@ def admin_connections(stage: Stage) -> str:
     port = _free_port()
     with Origin() as origin, Proxied(stage, origin, "--admin", f"127.0.0.1:{port}"), ExitStack() as stack:
         _until_up(stage, port)
-        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port), DEADLINE_S)) for _ in range(IDLE)]
+        idle = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), DEADLINE_S))
+            for _ in range(IDLE)
+        ]
         for half in idle[::2]:
             half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
         answer = _asked(port, f"127.0.0.1:{port}")

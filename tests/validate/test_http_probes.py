@@ -142,7 +142,9 @@ CASES = (
         "two-subscriptions", "stateless", "confused-subscriptions", "under its id", "SUB-003", timeout_s=1.5
     ),
     # Lawful, if rare
-    Case("header-version-missing", "dual", "blind-to-headers", "passed", "which a server of both eras may do"),
+    Case(
+        "header-version-missing", "dual", "blind-to-headers", "passed", "which a server of both eras may do"
+    ),
     Case("older-client", "dual", "curt", "passed", 'it speaks "2025-11-25", too'),
     Case("accept", "stateful", "late-endpoint", "passed", "406"),
     Case("oauth-metadata", "stateful", "guarded", "passed", "http://auth.invalid"),
