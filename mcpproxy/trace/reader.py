@@ -34,6 +34,7 @@ _KIND_BYTES: Final = 64
 SECOND_HEADER: Final = "a second header: two traces in one file"
 ENDLESS: Final = "the next file that it names is itself, an earlier file, or no file name"
 NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
+STILL_RECORDING: Final = "still recording"
 
 
 class Trace:
@@ -294,9 +295,7 @@ class Trace:
         if isinstance(last, Continued) and not self._is_recording:
             notes.append(f"it continues in {last.file}, which is missing")
         elif closed is None:
-            missing = (
-                "still recording" if self._is_recording else "no close record: the recording was cut off"
-            )
+            missing = STILL_RECORDING if self._is_recording else "no close record: the recording was cut off"
             if not self.header.imported:  # other programs write no close record
                 notes.append(missing)
         elif closed.close.ending == "cut":

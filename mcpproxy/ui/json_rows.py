@@ -5,13 +5,15 @@ makes the hidden characters in it visible.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
+from mcpproxy.trace.reader import STILL_RECORDING
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
+from mcpproxy.view.columns import SEVERITIES
 from mcpproxy.view.folder import RecordingEntry
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
@@ -169,7 +171,12 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "state": entry.state,
         "ended": entry.ended,
         "findings": None if entry.findings is None else sum(entry.findings.values()),
+        "severity": _worst_severity(entry.findings or {}),
     }
+
+
+def _worst_severity(findings: Mapping[str, int]) -> Severity | None:
+    return next((name for name in reversed(SEVERITIES) if name and findings.get(name)), None)
 
 
 def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
@@ -256,13 +263,14 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
     it and ``not_sent_because`` have the values for a page without a server, and the server replaces them.
     """
     sessions = view.sessions
+    notes = (note for note in view.notes if note != STILL_RECORDING)  # ``running`` says so
     return {
         "recording": entry,
         "running": view.running,
         "rows": view.count(),
         "errors": sum(session.errors for session in sessions),
         "findings": sum(group.count for group in view.findings_by_rule()),
-        "notes": [*view.notes, *([view.not_judged] if view.not_judged else [])],
+        "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],
         "target": " ".join(view.header.command) or view.header.upstream,
         "may_send": False,

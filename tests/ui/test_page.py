@@ -283,6 +283,15 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
         assert all(url.startswith((running.home, "data:")) for url in visitor.requests)
 
 
+@pytest.mark.parametrize(
+    ("name", "box"),
+    [("failed-tool", "no such city: Atlantis"), ("cancelled-call", "Cancelled by the client after")],
+)
+def test_the_detail_says_first_why_a_call_failed(visitor: Visitor, page: Served, name: str, box: str) -> None:
+    looks_at(visitor, page, name, "#call=4")
+    expect(visitor.page.locator(".error-box, .waiting-box")).to_contain_text(box)
+
+
 def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_path: Path) -> None:
     write(tmp_path / "s.jsonl", SITUATIONS["progress"][:10])  # until the second of two steps
     with served(tmp_path) as running:
@@ -337,9 +346,17 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             expect(visitor.page.locator(".c-latency.waiting")).not_to_have_text(first)
             asks(3, "fail")
             expect(visitor.page.locator(".about .bad")).to_have_text("1 failed call")
+            expect(visitor.page.locator(".about .problem")).to_have_count(0)
+            visitor.page.locator(".scroller .row", has_text="hang").click()
+            visitor.sees("There is no answer for")
             session.stdin.close()
             session.wait()
         expect(visitor.page.locator(".about .running")).to_have_count(0)
+        expect(visitor.page.locator(".about")).to_contain_text("the server exited with 0")
+        told = visitor.page.locator(".waiting-box")
+        expect(told).to_contain_text("until the recording ended: the server exited with 0.")
+        waited = told.inner_text().partition(" in ")[2].partition(",")[0]
+        expect(visitor.page.locator(".c-latency.waiting")).to_have_text(waited)
 
 
 def test_all_modules_are_asked_for_at_once() -> None:

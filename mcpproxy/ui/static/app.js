@@ -168,7 +168,8 @@ function Opened({ summary, folder, place, go, paused }) {
   const [, , View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
   const run = folder.runs.find((one) => one.recordings.includes(summary.recording.id));
   const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
-  const { recording } = current;
+  // The list of the folder says first how a session has ended.
+  const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
   useEffect(() => {
     document.title = `${recording.server || recording.label} – mcpproxy`;
   }, [recording.id]);
@@ -182,7 +183,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${current.findings ? html`<span>${plural(current.findings, "finding")}</span>` : null}
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
-    <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
+    <${View} summary=${summary} ended=${live.running ? "" : recording.ended} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));

@@ -12,11 +12,12 @@ const TICK_MS = 250;
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
+ * @param {string} props.ended how the recording ended, in words; empty while it runs
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function Calls({ summary, live, place, go }) {
+export function Calls({ summary, ended, live, place, go }) {
   const id = summary.recording.id;
   const [total, setTotal] = useState(/** @type {number | null} */ (null));
   const [error, setError] = useState("");
@@ -95,10 +96,11 @@ export function Calls({ summary, live, place, go }) {
 
   // Read the rows that were added or have changed while the recording runs.
   useEffect(() => {
-    if (!live.first || total === null) return;
+    if (!live.version || total === null || (live.running && !live.first)) return;
     if (!place.filter) {
       setTotal(live.rows);
-      cache.changed(live.first - 1);
+      // At the end, calls without an answer have waited until then, whether or not their rows have changed.
+      cache.changed(live.running ? live.first - 1 : 0);
       return;
     }
     get(`/api/recordings/${id}/position`, { filter: place.filter }).then((answer) => {
@@ -141,7 +143,7 @@ export function Calls({ summary, live, place, go }) {
     <span role="columnheader" class="c-method">method, target</span>
     <span role="columnheader" class="c-preview">arguments → result</span>
     <span role="columnheader" class="c-latency">latency</span>
-    <span role="columnheader" class="c-bar">waterfall of these rows</span>`;
+    <span role="columnheader" class="c-bar" title="the rows in sight on one line of time">waterfall</span>`;
   return html`
     <div class="calls">
       <${FilterBar} place=${place} go=${go} total=${total} all=${live.rows} error=${error}
@@ -157,7 +159,7 @@ export function Calls({ summary, live, place, go }) {
               }}
               following=${following} onFollowing=${setFollowing}
               row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} />`} />`}
-        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} live=${live} place=${place} go=${go} />` : null}
+        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} ended=${ended} live=${live} place=${place} go=${go} />` : null}
       </div>
     </div>`;
 }

@@ -88,6 +88,7 @@ export function outcome(call) {
 
 /** @param {import("./types.js").Call} call */
 export function title(call) {
+  if (call.kind === "notification") return call.method.replace(/^notifications\//, "");
   if (call.target) return `${call.method.split("/")[0] === "tools" ? "" : `${call.method} `}${call.target}`;
   return call.method || call.kind;
 }

@@ -73,6 +73,7 @@
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {number | null} findings
+ * @property {Severity | null} severity the worst severity of its findings
  *
  * @typedef {object} Run Recordings that one process of a client made.
  * @property {string} title
