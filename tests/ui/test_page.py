@@ -288,7 +288,7 @@ def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_pat
     with served(tmp_path) as running:
         looks_at(visitor, running, "s", "#call=4")
         assert any("→ 2/2 model 2 of 2" in row for row in visitor.rows())
-        visitor.sees("Its last progress: 2/2 model 2 of 2.")
+        visitor.sees("The last progress: 2/2 model 2 of 2.")
 
 
 def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> None:
