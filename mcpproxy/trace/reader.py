@@ -32,7 +32,7 @@ _KIND_BYTES: Final = 64
 """The type of a record is within this many bytes at the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
-ENDLESS: Final = "the next file that it names is itself, an earlier file, or no file name"
+ENDLESS: Final = "the next file that it names is itself, an earlier one, or has no valid name"
 NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 STILL_RECORDING: Final = "still recording"
 
@@ -238,7 +238,7 @@ class Trace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether a copy is read, because this user has no right to complete the original."""
+        """Whether a copy is read, because this user is not allowed to change the original."""
         return bool(self._copy_folder)
 
     @property
@@ -386,7 +386,7 @@ def _read_header(
     assert isinstance(header, Header)
     previous = header.continues
     if previous and (not chain.is_name(previous) or previous == os.path.basename(path)):
-        fact = "the previous file that it names is itself, or no file name"
+        fact = "the previous file that it names is itself, or has no valid name"
         raise TraceError(path, 1, fact, "record again")
     return header, upgrade_steps
 

@@ -116,7 +116,7 @@ class TraceWriter:
         return True
 
     def rewind(self, reserve: int = 0) -> int:
-        """Discard the pending records, and the last records of the file until ``reserve`` bytes are free.
+        """Discard the pending records, and at least the last ``reserve`` bytes of the file.
 
         Return the new size. This is for a disk that stays full. Afterwards the file ends with a whole record.
 

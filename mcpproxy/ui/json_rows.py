@@ -192,7 +192,8 @@ def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
 def tools(view: View, pins: Pins | None = None) -> JSONObject:
     """Return the tools, each with the number of its calls, and about how many tokens its definition takes.
 
-    With ``pins``, each tool has a ``drift``: how the tool differs from its pin.
+    ``pins`` are the definitions that the user has approved. With them, ``drift`` is how a tool differs from
+    its pin, and ``gone`` are the pinned tools that are not listed any more.
     """
     found = view.tools()
     drift, gone = view.drift(pins) if pins else ({}, ())
@@ -260,7 +261,8 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
     """Return what a recording is, its sessions, and what is missing from it.
 
     ``entry`` is what ``recording`` returned for it. ``may_send`` says whether the page may send a call again;
-    it and ``not_sent_because`` have the values for a page without a server, and the server replaces them.
+    it and ``not_sent_because`` have the values for an exported page, which has no server of its own; in
+    ``mcpproxy ui``, ``PageApp`` replaces them.
     """
     sessions = view.sessions
     notes = (note for note in view.notes if note != STILL_RECORDING)  # ``running`` says so

@@ -251,6 +251,17 @@ def test_a_tool_that_has_changed_since_it_was_pinned_stands_out(visitor: Visitor
         visitor.sees("mail is pinned, and files does not list it any more")
 
 
+def test_the_calls_of_a_tool_of_any_name_are_found(visitor: Visitor, tmp_path: Path) -> None:
+    name = r'fore cast, "the \* one"?'
+    records = [each.replace('"forecast"', json.dumps(name)) for each in SITUATIONS["failed tool"]]
+    write(tmp_path / "s.jsonl", records)
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.presses("4")
+        visitor.page.get_by_text("its calls").click()
+        expect(visitor.page.locator(".scroller .row .c-method")).to_have_text(f"→ {name}")
+
+
 HOSTILE = (
     "<script>window.executed = 1</script><img src=x onerror='window.executed = 1'>"
     "<a href='javascript:window.executed = 1'>click</a> javascript:window.executed=1"
@@ -297,7 +308,7 @@ def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_pat
     with served(tmp_path) as running:
         looks_at(visitor, running, "s", "#call=4")
         assert any("→ 2/2 model 2 of 2" in row for row in visitor.rows())
-        visitor.sees("Its last progress: 2/2 model 2 of 2.")
+        visitor.sees("The last progress: 2/2 model 2 of 2.")
 
 
 def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> None:

@@ -188,7 +188,8 @@ export function taken(call, now, running) {
 }
 
 /**
- * Return the range of time that the given rows cover, in milliseconds since the start of the recording.
+ * Return the range of time that the bars of the given rows show, in milliseconds since the start of the recording.
+ * Of each call it covers at most the first minute.
  *
  * @param {import("./types.js").Call[]} rows
  * @param {number} now

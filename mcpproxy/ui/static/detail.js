@@ -70,7 +70,7 @@ export function CallDetail({ summary, ended, live, place, go }) {
       ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
-    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">${live.running ? `There is no answer for ${duration(ms)}.` : `There was no answer in ${duration(ms)}, until the recording ended${ended ? `: ${ended}` : ""}.`}${call.progress ? html` Its last progress: ${visible(call.progress)}.` : null}</p>` : null}
+    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">${live.running ? `There is no answer for ${duration(ms)}.` : `There was no answer in ${duration(ms)}, until the recording ended${ended ? `: ${ended}` : ""}.`}${call.progress ? html` The last progress: ${visible(call.progress)}.` : null}</p>` : null}
     ${kind === "bad" && call.result ? html`<p class="error-box" role="note">${visible(call.result)}</p>` : null}
     ${cancelled.map((part) => html`<p class="waiting-box" role="note">Cancelled by the ${part.sender} after ${duration(part.at_ms - call.started_ms)}${part.summary ? `: ` : "."}${visible(part.summary)}</p>`)}
     ${findings.length ? html`<h3>${plural(findings.length, "finding")}</h3>` : null}
@@ -133,12 +133,14 @@ function PartCard({ id, part, call, go, isAlone, marked }) {
   const [isOpen, setOpen] = useState(isMain);
   const [isRaw, setRaw] = useState(false);
   const [whole, setWhole] = useState(/** @type {string | null} */ (null));
+  const [fault, setFault] = useState("");
   const text = whole ?? part.text;
   const isCut = part.text !== null && whole === null && part.length > part.text.length;
   const parsed = isOpen && text !== null && !isCut ? parse(text) : null;
   const load = async () => {
     const response = await fetch(address(`/api/recordings/${id}/frames/${part.seq}`));
-    setWhole(await response.text());
+    if (response.ok) setWhole(await response.text());
+    else setFault(`It cannot be loaded: ${await response.text()}`);
   };
   const wait = part.at_ms - call.started_ms;
   return html`<article class=${`part ${part.sender}`}>
@@ -157,7 +159,7 @@ function PartCard({ id, part, call, go, isAlone, marked }) {
       ? html`
           ${part.fields.length ? html`<dl class="fields">${part.fields.map(([name, value]) => html`<dt>${visible(name)}</dt><dd>${visible(value)}</dd>`)}</dl>` : null}
           ${text === null && !part.fields.length ? html`<p>${visible(part.summary)}</p>` : null}
-          ${isCut ? html`<p class="count">The first ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}. ${isExported ? null : html`<button type="button" class="link" onClick=${load}>Load all</button>`}</p>` : null}
+          ${isCut ? html`<p class="count">The first ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}. ${isExported ? null : html`<button type="button" class="link" onClick=${load}>Load all</button>`} <span class="problem" role="status">${visible(fault)}</span></p>` : null}
           ${text === null
             ? null
             : html`<div class=${isRaw ? "beside" : ""}>
