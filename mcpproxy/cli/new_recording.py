@@ -39,7 +39,7 @@ OPTIONS = (
     ("--select", "RULE,...", "judge by these rules only"),
     ("--extend-select", "RULE,...", "judge by these rules too, which are off by default"),
     ("--ignore", "RULE,...", "leave these rules out"),
-    ("--app-errors", "", "judge error envelopes in tool results too (APP)"),
+    ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
 )
 """The options that ``run`` and ``http`` share: name, metavariable (empty for a switch), help."""
 

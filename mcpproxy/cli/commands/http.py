@@ -32,7 +32,7 @@ EPILOG: Final = """\
 A URL with a path names the MCP endpoint: requests for --endpoint go there, all other paths pass unchanged.
 On a terminal each call is printed as a line, unless --quiet or --live says otherwise.
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is
-taken, or if nothing can be recorded there."""
+taken, or if the file or folder that they name cannot be written."""
 
 _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
 """Matches text of visible ASCII characters, the only ones that a URL may have."""
@@ -351,7 +351,7 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
     """Return the lines for stderr about options that are deprecated or make the proxy less safe."""
     warnings: list[str] = []
     if options.is_url_named:
-        warnings.append("--upstream URL is only URL now; the next release removes the option")
+        warnings.append("write URL instead of --upstream URL; the next release removes the option")
     if not is_loopback(host):
         warnings.append(
             f"warning: {host} is more than this machine: whoever reaches it reaches the server through us, "

@@ -180,7 +180,8 @@ def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
             else:
                 folder.unlink(name)
         except OSError as fault:
-            return f"{name}: {(fault.strerror or 'could not be deleted').lower()}; the rest of it stays"
+            reason = (fault.strerror or "could not be deleted").lower()
+            return f"{name}: {reason}; the rest of the recording stays"
     return ""
 
 

@@ -92,7 +92,8 @@ def serve(argv: list[str]) -> int:
         return _over_http(options.http, source, replay_options, command)
     session = source.as_one()  # the first session, with the messages before it had an id
     if len(source.sessions) > 1:
-        tell(f"it holds {len(source.sessions)} sessions; the first is replayed, --session selects another")
+        number = len(source.sessions)
+        tell(f"the recording holds {number} sessions; the first is replayed, --session selects another")
     server = StdioReplayServer(ReplayEngine(session, replay_options), tell, command)
     server.run()
     return ended([server.engine], server.passed_on)
