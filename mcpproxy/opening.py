@@ -43,8 +43,8 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     try:
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
     except TraceError as fault:
-        if fault.fact == NOT_OURS[0] and (foreign_trace := _open_foreign(name)):
-            return foreign_trace
+        if fault.fact == NOT_OURS[0] and (imported_trace := _open_import(name)):
+            return imported_trace
         if trouble and not os.path.lexists(name):  # only the journal exists
             raise TraceError(name, None, trouble, "nothing of it can be read") from None
         raise
@@ -80,7 +80,8 @@ def _recover(first_file: str) -> tuple[str, str]:
     return "", ""
 
 
-def _open_foreign(name: str) -> Trace | None:
+def _open_import(name: str) -> Trace | None:
+    """Open a recording of another program; return ``None`` if its format is not known."""
     from mcpproxy.importers.detect import detect_format, open_foreign
 
     format = detect_format(name)
