@@ -258,6 +258,7 @@ def test_the_calls_of_a_tool_of_any_name_are_found(visitor: Visitor, tmp_path: P
     with served(tmp_path) as running:
         visitor.opens(running.url)
         visitor.presses("4")
+        visitor.page.locator(".tool summary", has_text="fore cast").click()
         visitor.page.get_by_text("its calls").click()
         expect(visitor.page.locator(".scroller .row .c-method")).to_have_text(f"→ {name}")
 
