@@ -275,17 +275,17 @@ class Redaction:
             return frame
         return _frame_with(frame, raw, event)
 
-    def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
-        """Return an SSE event with masked fields; ``before`` and ``after`` are its data, recorded and masked.
+    def _event(self, event: SseEvent, recorded: bytes, masked: bytes) -> SseEvent:
+        """Return an SSE event with masked fields; ``recorded`` and ``masked`` are its data.
 
-        If the data was on several lines, ``event.before`` contains those lines too (see ``SseEvent``), and
-        the masked data replaces them.
+        If the data was on several lines, ``event.after`` is ``None``, and ``event.before`` contains those
+        lines too (see ``SseEvent``): the masked data replaces them.
         """
         fields = event.before
-        if event.after is None and before != after:
+        if event.after is None and recorded != masked:
             lines = [line for line in fields.splitlines(keepends=True) if line.strip(b"\r\n")]
             other_fields = b"".join(line for line in lines if not line.startswith(b"data"))
-            data_fields = b"".join(b"data: %b\n" % line for line in after.split(b"\n"))
+            data_fields = b"".join(b"data: %b\n" % line for line in masked.split(b"\n"))
             fields = other_fields + data_fields + b"\n"
         fields = self._plain(fields)
         id = event.id if event.id is None else self.text(event.id)

@@ -201,7 +201,8 @@ class Journal:
             pass
 
     def _put(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> OSError | None:
-        """Write one whole record and return ``None``, or write nothing of it and return the error."""
+        """Write one whole record and return ``None``; or return the error, and leave at most a part of the
+        record at the end of the segment."""
         try:
             if self._size >= SEGMENT_BYTES:
                 self._rotate()

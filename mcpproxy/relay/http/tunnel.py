@@ -3,7 +3,8 @@
     client ──► heads are read and rewritten, bodies counted ──► upstream       journaled as CLIENT
     client ◄── bytes are forwarded unchanged ◄── upstream                      journaled as SERVER
 
-The journal is the copy of the traffic from which the recorder makes the trace.
+The journal is the copy of the traffic from which the recorder makes the trace. If a `Rewriter` changes
+addresses in an answer, the journal gets the bytes that upstream sent.
 
 *Order.* A chunk is read, its time is taken, it is forwarded, and then it is journaled as it was read, all
 before anything else is read. So in the journal no answer precedes its request. The beginning of a head waits

@@ -207,7 +207,7 @@ class ThreadedRelay:
         self.changed.set()
 
     def _receive_signals(self) -> None:
-        """Handle signals in a thread. On Windows, none interrupts the main thread while that waits."""
+        """Handle signals in a thread. On Windows, no signal interrupts the main thread while it waits."""
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -261,7 +261,7 @@ def _own_code(code: int) -> int:
     """Return the exit code by which this process passes on the server's."""
     if sys.platform != "win32":
         return shell_code(code)
-    # Windows has codes of 32 bits (0xC0000005 for a crash), and Python exits with those of a signed number.
+    # Windows has codes of 32 bits (0xC0000005 for a crash). Python can exit with them as signed numbers only.
     return code - (1 << 32) if code >> 31 else code
 
 
@@ -296,7 +296,7 @@ def _start(command: list[str]) -> subprocess.Popen[bytes]:
     from mcpproxy.relay.stdio import job_object, windows_command
 
     program, line = windows_command.prepare(command)
-    # With close_fds, the server gets its three streams only. It must not keep those of the host open.
+    # By default (close_fds), the server gets its three streams only. It must not keep the host's open.
     server = subprocess.Popen(line, bufsize=0, executable=program, stdin=pipe, stdout=pipe, stderr=pipe)
     job_object.bind(int(server._handle))  # pyright: ignore # no public name for it
     return server
