@@ -32,6 +32,7 @@ from mcpproxy.session.frame import (
     Note,
     RequestHead,
     ResponseHead,
+    Sender,
     SseEvent,
     Stderr,
 )
@@ -106,6 +107,7 @@ class Redaction:
         self._only_secrets: Final = scope.kinds == "secrets"
         self._pointers: Final = [re.compile(_pointer_regex(pointer)) for pointer in scope.pointers]
         self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)  # ``keep``: masks nothing
+        self._unfinished: Final[set[tuple[Sender, int]]] = set()  # streams whose next frame is another piece
         self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
         # The name of a session is derived from its id, so the name changes if the id is masked.
         self._original_session_names: Final = SessionNames()
@@ -263,8 +265,10 @@ class Redaction:
         if is_endpoint:
             raw = self._plain(self._credentials.endpoint(frame.raw))
         elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON_FLAWS:
-            if frame.continues:
+            stream = (frame.sender, frame.exchange)
+            if frame.continues or stream in self._unfinished:
                 self.text_pieces += 1
+            (self._unfinished.add if frame.continues else self._unfinished.discard)(stream)
             is_on_stdio = frame.exchange == 0
             raw = self._plain(frame.raw if is_on_stdio else self._credentials.body(frame.raw))
         else:
