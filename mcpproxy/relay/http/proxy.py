@@ -146,18 +146,12 @@ def run(
     occupy_standard()
     _raise_limit()
     proxy = (settings.make_proxy or Proxy)(settings, listener, journal)
-    if recorder_main is not None:
-        try:
+
+    def start_recorder() -> None:
+        if recorder_main is not None:
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
-        except OSError as fault:
-            proxy.stderr_log.say(
-                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
-            )
-    for greeting in settings.greetings:
-        proxy.stderr_log.say(greeting)
-    proxy.serve()
-    proxy.finish()
-    return 0
+
+    return proxy.run(start_recorder, settings.greetings)
 
 
 class Proxy:
@@ -207,6 +201,20 @@ class Proxy:
         self._recorder = recorder
         self._asleep = recorder.asleep
         self.stderr_log.forward_notes(recorder.notes, self._on_recorder_gone)
+
+    def run(self, start_recorder: Callable[[], None], greetings: list[str]) -> int:
+        """Start the recorder and serve until a signal to stop arrives. Return the exit code, which is 0."""
+        try:
+            start_recorder()
+        except OSError as fault:
+            self.stderr_log.say(
+                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
+            )
+        for greeting in greetings:
+            self.stderr_log.say(greeting)
+        self.serve()
+        self.finish()
+        return 0
 
     def serve(self) -> None:
         """Serve until a signal to stop has come."""
