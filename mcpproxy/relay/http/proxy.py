@@ -2,6 +2,7 @@
 
 The modules of this package:
 
+    listener            opens the socket to which clients connect
     tunnel              one client connection and its upstream connection: the data path
     pair                the two sockets of a tunnel: when each is read, and how both are closed
     socket              one of these sockets
@@ -61,7 +62,6 @@ RECORDER_S: Final = 5.0
 """How long the proxy waits for the recorder at its end: longer than on stdio, where a host waits for the
 exit."""
 
-_BACKLOG: Final = 4096
 _ACCEPTS_PER_TURN: Final = 64
 _RESOLVED: Final = 0
 """Written into the wake-up pipe when the resolver has an answer; no signal has this number."""
@@ -102,34 +102,6 @@ class Settings:
         self.is_quiet = False
         self.greetings: list[str] = []
         self.make_proxy: Callable[[Settings, socket.socket, Journal | None], Proxy] | None = None
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket on the first address of ``host`` (empty: all addresses of IPv4).
-
-    Raises:
-        OSError: this machine does not have that address, or the port is taken.
-    """
-    addresses = socket.getaddrinfo(
-        host or None,
-        port,
-        socket.AF_UNSPEC if host else socket.AF_INET,
-        socket.SOCK_STREAM,
-        0,
-        socket.AI_PASSIVE,
-    )
-    family, kind, protocol, _, address = addresses[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        if os.name == "posix":  # on Windows, this option would share a port that is taken
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    listener.setblocking(False)
-    return listener
 
 
 def run(
