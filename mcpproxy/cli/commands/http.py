@@ -15,6 +15,7 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.http import proxy
 from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
+from mcpproxy.relay.http.listener import listen
 from mcpproxy.relay.http.rewrite import Rewriting
 from mcpproxy.relay.http.route import Forward, Reverse, Upstream
 from mcpproxy.relay.journal import quoted
@@ -204,7 +205,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 def _check_admin(host: str, port: int) -> None:
     """Check that the admin port is free. When the recorder opens the port later, the session has begun."""
     try:
-        proxy.listen(host, port).close()
+        listen(host, port).close()
     except OSError as error:
         _refuse_at(f"{host}:{port}", f"cannot listen there ({error.strerror})", "see --admin")
 
@@ -316,7 +317,7 @@ def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
 
 def _listen(options: HttpOptions) -> socket.socket:
     try:
-        return proxy.listen(options.host, options.port)
+        return listen(options.host, options.port)
     except OSError as error:
         where = f"{options.host}:{options.port}"
         if error.errno == errno.EADDRINUSE:
