@@ -135,6 +135,62 @@ def test_the_end_of_the_server_is_ours(
     assert (closing["ending"], closing["exit_code"]) == (ending, code)
 
 
+CTRL_C: Final = {
+    # What the server does, its exit code, and what the host reads from it last.
+    "dies": (0xC000013A, "KeyboardInterrupt"),
+    "goes": (7, "interrupted"),
+    "ignores": (0, "more"),
+}
+
+
+@pytest.mark.parametrize(("server", "code", "last"), [(name, *end) for name, end in CTRL_C.items()])
+def test_ctrl_c_does_to_the_server_what_it_does_without_us(
+    server: str, code: int, last: str, windows: Windows, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.jsonl"
+    unwrapped = after_ctrl_c(windows, tmp_path, windows.python, ECHO, server)
+    assert (unwrapped[0], unwrapped[1][-1]) == (code, last)
+    wrapped = (windows.python, "-m", "mcpproxy", "--trace", trace, "--", windows.python, ECHO, server)
+    assert after_ctrl_c(windows, tmp_path, *wrapped) == unwrapped
+    await_recorded(trace)
+    lines = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    assert [line["signal"] for line in lines if line["type"] == "signal"] == ["SIGINT"]
+    assert (lines[-1]["ending"], lines[-1]["exit_code"]) == ("exited", code)
+
+
+def test_ctrl_c_stops_the_http_proxy(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    url = ("http://127.0.0.1:9/mcp", "--listen", "127.0.0.1:0")
+    stopped = after_ctrl_c(
+        windows, tmp_path, windows.python, "-m", "mcpproxy", "http", *url, "--trace", trace
+    )
+    assert stopped == (0, [])
+    await_recorded(trace)
+    lines = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    assert (lines[-2]["why"], lines[-1]["ending"]) == ("mcpproxy received SIGINT", "exited")
+
+
+def after_ctrl_c(windows: Windows, folder: Path, *command: str | Path) -> tuple[int, list[str]]:
+    """Return the exit code of a program that got Ctrl-C, and what it wrote without mcpproxy's own lines."""
+    result = folder / "result.json"
+    windows.run_in_console(windows.python, HERE / "console.py", result, *command, timeout_s=PATIENCE_S)
+    ended = json.loads(result.read_text(encoding="utf-8"))
+    return ended["code"], [line for line in ended["lines"] if not line.startswith("mcpproxy: ")]
+
+
+def test_ctrl_break_leaves_the_server_to_the_console(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    command = ("--trace", trace, "--", windows.python, ECHO)
+    with windows.start(windows.python, HERE / "ctrl_break.py", *command) as host:
+        await_that(lambda: trace.exists() and b"SIGBREAK" in trace.read_bytes())
+        pipe(host.stdin).write(PING % 1)
+        assert pipe(host.stdout).readline() == PING % 1
+        pipe(host.stdin).close()
+        assert host.wait() == 0
+    await_recorded(trace)
+    assert frames(trace) == {"client": PING % 1, "server": PING % 1}
+
+
 def test_a_command_that_does_not_exist(windows: Windows, tmp_path: Path) -> None:
     ran = windows.mcpproxy("--trace", tmp_path / "t.jsonl", "--", "no-such-server", timeout_s=PATIENCE_S)
     assert ran.returncode == 127
