@@ -6,6 +6,7 @@ not an error: it is read as far as possible, and ``Trace.notes`` says what is mi
 
 import errno
 import os
+import sys
 import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -353,8 +354,11 @@ def open_file(path: str) -> BinaryIO:
         return open(open_regular(path, follows=True), "rb")
     except FileNotFoundError:
         raise TraceError(path, None, "no such file", "mcpproxy list shows the recorded traces") from None
-    except PermissionError:
-        raise TraceError(path, None, "permission denied", "run as the user who recorded it") from None
+    except PermissionError as fault:
+        next_step = "run as the user who recorded it"
+        if sys.platform == "win32":
+            next_step = f"close that program, or {next_step}"
+        raise TraceError(path, None, (fault.strerror or "permission denied").lower(), next_step) from None
     except (OSError, ValueError) as fault:
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         is_special = isinstance(fault, OSError) and fault.errno == errno.EINVAL

@@ -8,13 +8,13 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from mcpproxy.base.files import open_binary
 from mcpproxy.errors import TraceError
 
 BATCH_BYTES: Final = 256 << 10
 """Records are collected up to this size before they are written."""
 
 _BLOCK_BYTES: Final = 64 << 10
-_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # keeps Windows from turning line feeds into two bytes
 
 
 class TraceWriter:
@@ -154,7 +154,7 @@ class TraceWriter:
     def _open(self) -> int:
         if self._fd < 0:
             create = os.O_CREAT | os.O_EXCL if self._is_new else os.O_CREAT
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | create | _BINARY, 0o600)
+            self._fd = open_binary(self.path, os.O_RDWR | os.O_APPEND | create)
             if not self._is_new:
                 os.ftruncate(self._fd, self.size)
             self._is_new = False
