@@ -22,6 +22,7 @@ NOT_OURS: Final = {
     "brotli": "used where it happens to be installed",
     "brotlicffi": "used where it happens to be installed",
     "rich": "part of textual",
+    "google": "protobuf, which the exporter of OpenTelemetry is made of",
     "typing_extensions": "read by type checkers alone, which bring it",
 }
 """What is imported without being declared, and why that is right."""
@@ -42,27 +43,46 @@ def imported(path: Path) -> Iterator[str]:
                 pass
 
 
-EXTRA: Final = ROOT / "mcpproxy" / "tui"
-"""The package that needs an extra of the same name: few users want it, and its dependency is large."""
+EXTRAS: Final = {"tui": "textual", "otel": "opentelemetry"}
+"""Packages that need an extra of the same name, because few users want them and their dependencies are large;
+each with the name that it imports."""
+
+COMMANDS_OF_EXTRAS: Final = {
+    "tui": ROOT / "mcpproxy" / "cli" / "commands" / "view" / "tui.py",
+    "otel": ROOT / "mcpproxy" / "cli" / "commands" / "export_otlp.py",
+}
+"""The modules outside these packages that import the same; they name the types that they pass on."""
 
 
-def used(paths: Iterable[Path]) -> set[str]:
-    """The distributions that modules import from."""
+def belongs_to_an_extra(path: Path) -> bool:
+    parts = path.relative_to(ROOT / "mcpproxy").parts
+    return parts[0] in EXTRAS or path in COMMANDS_OF_EXTRAS.values()
+
+
+def used(paths: Iterable[Path], declared: Iterable[str] = ()) -> set[str]:
+    """The distributions that modules import from. Of several with one name, a declared one counts."""
     names = {name for path in paths for name in imported(path)}
     strangers = names - set(sys.stdlib_module_names) - {"mcpproxy"} - set(NOT_OURS)
-    owners = packages_distributions()
-    return {owners[name][0].replace("_", "-").lower() for name in strangers}
+    owners = {
+        name: [owner.replace("_", "-").lower() for owner in found]
+        for name, found in packages_distributions().items()
+    }
+    return {
+        next((owner for owner in owners[name] if owner in declared), owners[name][0]) for name in strangers
+    }
 
 
 def test_every_package_that_is_imported_is_a_dependency() -> None:
-    modules = {path for path in (ROOT / "mcpproxy").rglob("*.py") if EXTRA not in path.parents}
+    modules = {path for path in (ROOT / "mcpproxy").rglob("*.py") if not belongs_to_an_extra(path)}
     assert used(modules) | UNSEEN == named(PROJECT["dependencies"])
 
 
-def test_the_extra_of_the_terminal_view_is_what_that_imports_besides() -> None:
-    pytest.importorskip("textual", reason="textual is not installed")
-    besides = used(EXTRA.rglob("*.py")) - named(PROJECT["dependencies"])
-    assert besides == named(PROJECT["optional-dependencies"][EXTRA.name])
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_is_what_its_package_imports_besides(extra: str) -> None:
+    pytest.importorskip(EXTRAS[extra], reason=f"{EXTRAS[extra]} is not installed")
+    modules = [*(ROOT / "mcpproxy" / extra).rglob("*.py"), COMMANDS_OF_EXTRAS[extra]]
+    declared = named(PROJECT["optional-dependencies"][extra])
+    assert used(modules, declared) - named(PROJECT["dependencies"]) == declared
 
 
 def named(requirements: Iterable[str]) -> set[str]:
@@ -77,8 +97,6 @@ def test_the_old_extras_install_nothing() -> None:
     }  # fmt: skip
 
 
-def test_only_the_command_of_the_extra_asks_for_another_install() -> None:
-    asking = [
-        str(path) for path in (ROOT / "mcpproxy").rglob("*.py") if "pip install" in path.read_text("utf-8")
-    ]
-    assert asking == [str(ROOT / "mcpproxy" / "cli" / "commands" / "view" / f"{EXTRA.name}.py")]
+def test_only_the_commands_of_the_extras_ask_for_another_install() -> None:
+    asking = [path for path in (ROOT / "mcpproxy").rglob("*.py") if "pip install" in path.read_text("utf-8")]
+    assert set(asking) == {COMMANDS_OF_EXTRAS["tui"], ROOT / "mcpproxy" / "otel" / "installed.py"}

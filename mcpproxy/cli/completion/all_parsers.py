@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcpproxy.cli.arguments import Parser, ParserDescription
 
-PARTS: Final = {"replay": ("server", "client")}
+PARTS: Final = {"replay": ("server", "client"), "export": ("html", "otlp")}
 """Commands that are several, each with a parser of its own."""
 
 Groups = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -75,7 +75,9 @@ def _run_parser() -> Parser:
         if "--help" in names:
             continue
         shown = new_recording.help_text(text, "taken from COMMAND").replace("%", "%%")
-        if value:
+        if value.startswith("["):
+            parser.add_argument(names, metavar=value.strip("[]"), nargs="?", help=shown)
+        elif value:
             parser.add_argument(names, metavar=value, help=shown)
         else:
             parser.add_argument(names, action="store_true", help=shown)
