@@ -172,10 +172,10 @@ def test_long_content_is_cut(tmp_path: Path) -> None:
 
 def test_hostile_names_do_not_break_the_encoding(tmp_path: Path) -> None:
     session = begun()
-    session.asks(2, "tools/call", {"name": "\u202e\ud83d"}, ms=100)
+    session.asks(2, "tools/call", {"name": "\u202ea"}, ms=100)
     session.asks(3, "x\u0000y", ms=100, by=C)
     spans = spans_of(session.closes(ms=200), tmp_path)
-    assert [span.name for span in spans[2:4]] == ["tools/call \\u202e\\ud83d", "x\\u0000y"]
+    assert [span.name for span in spans[2:4]] == ["tools/call \\u202ea", "x\\u0000y"]
 
 
 # Names

@@ -46,10 +46,10 @@ def run(argv: list[str]) -> int:
     if url is not None and (options.output or options.json):
         unfit = "--json" if options.json else "-o"
         raise UsageError("export otlp", f"{unfit} is for a file, and {url} is a collector", "leave one out")
-    installed.check("export otlp")
     if url is not None:
         installed.check_url("export otlp", url)
     named = find_traces.one(options.trace)
+    installed.check("export otlp")
 
     from mcpproxy.otel.span_reader import SpanReader
     from mcpproxy.view.view import open_view
