@@ -44,7 +44,8 @@ def rounds() -> tuple[str, ...]:
     wanted = {"state": {"method": "elicitation/create", "params": {"message": "Which?"}}}
     asked = {"resultType": "input_required", "inputRequests": wanted, "requestState": "s1"}
     session.answers(1, asked, ms=5)
-    again = forecast("Springfield", **STATELESS) | {"inputResponses": {"state": {}}, "requestState": "s1"}
+    again = forecast("Springfield", **STATELESS)
+    again |= {"inputResponses": {"state": {}}, "requestState": "s1"}
     session.asks(2, "tools/call", again, ms=50)
     session.answers(2, text("rain") | {"resultType": "complete"}, ms=60)
     return session.closes(ms=100)
