@@ -141,7 +141,7 @@ class Trace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing from the recording, and what these methods leave out: one sentence fragment each.
+        """What is missing from the recording, and what the members of this class leave out, one item each.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -211,7 +211,7 @@ class Report:
     notes: tuple[str, ...]
     _text: str = field(repr=False)
     more: tuple[Repeated, ...] = ()
-    """``findings`` has at most the first hundred findings of a cause; ``more`` counts the others."""
+    """``findings`` has at most the first hundred findings of a cause; these are the counts of the others."""
 
     @property
     def ok(self) -> bool:
@@ -259,7 +259,7 @@ def check(
     select: str | Iterable[str] | None = None,
     ignore: str | Iterable[str] | None = None,
 ) -> Report:
-    """Judge a recording by its frames alone, as ``mcpproxy check`` does.
+    """Judge a recording again, as ``mcpproxy check`` does. The findings recorded in it are ignored.
 
     Args:
         path: the recording.
@@ -269,7 +269,7 @@ def check(
 
     Raises:
         TraceError: the file does not exist, or is not a readable trace.
-        UsageError: ``select`` or ``ignore`` names no rule.
+        UsageError: ``select`` or ``ignore`` has a name that no rule and no family has.
         CustomRuleError: a rule folder cannot be used, or one of its checks failed.
     """
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())

@@ -32,10 +32,10 @@ def judge(
 
     Raises:
         TraceError: the trace cannot be read.
-        CustomRuleError: one of the user's own rules failed.
+        CustomRuleError: a custom rule failed.
     """
-    # Normally the observer lists only the first findings of a cause. With ``shown`` it must list all, because
-    # those to be shown may come later.
+    # Normally the observer lists only the first findings of a cause. With ``shown`` it must list all of them,
+    # because those to be shown may come later.
     observer = rules.observer(
         joined_late=trace.joined_late, redacted=trace.redacted, lists_all=shown is not None
     )

@@ -21,7 +21,7 @@ from mcpproxy.trace.short_lines import Lines
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace. If a killed session left its journal beside the trace, recover the journal first.
+    """Open a recording. If a killed session left its journal beside the trace, recover the journal first.
 
     A recording of another program is read as if it were a trace (see ``mcpproxy.importers.detect``).
 
@@ -51,7 +51,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _recover(first_file: str) -> tuple[str, str]:
-    """Complete a recording from its journal. If the trace or the journal is not this user's, complete a copy.
+    """Complete a recording from its journal. If another user owns the trace or the journal, complete a copy.
 
     Returns:
         The first file of the copy, and a note on the journal. The file is empty if nothing was copied; then
@@ -69,7 +69,10 @@ def _recover(first_file: str) -> tuple[str, str]:
             where = "the journal beside it" if fault.path == journal.folder(first_file) else "the trace"
             copied_file = recover_copy(first_file)
             note = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
-            return copied_file, note if copied_file else ""  # no copy: it is still being made
+            return (
+                copied_file,
+                note if copied_file else "",
+            )  # without a copy, the recording is still being made
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
@@ -114,6 +117,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
 def _follow_file(
     name: str, first_file: str, trace: Trace, poll_s: float
 ) -> Iterator[Event | Finding | Continued]:
+    """Yield the records of one file of a recording, and wait for more until the file is complete."""
     while not os.path.exists(name) and _is_under_way(first_file):
         time.sleep(poll_s)  # the previous file names this file a moment before this file exists
     with open_file(name) as file:
@@ -166,8 +170,9 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
 
 
 def _is_under_way(first_file: str) -> bool:
-    """Whether a recorder is still writing the trace ``first_file``. If the recorder was killed, complete the
-    trace.
+    """Whether a recorder is still writing the trace ``first_file``.
+
+    If the recorder was killed, the trace is completed here.
 
     Raises:
         TraceError: the trace cannot be completed.

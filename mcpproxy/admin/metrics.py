@@ -42,10 +42,10 @@ class Metrics:
         )
         self._stuck = self._gauge("recorder_stuck", "1 while the trace cannot be written.")
         self._request_ns: dict[int, int] = {}
-        """Per open exchange, the time of its request's head."""
+        """For each open exchange, the time of the request's head."""
         self._head_latency_s: dict[int, float | None] = {}
-        """Per open exchange whose message is not answered yet, the latency of its response's head;
-        ``None`` before that head. If the exchange ends without an answer, this latency is observed."""
+        """For each open exchange whose message is not answered yet, the latency of the response's head;
+        ``None`` before the head. If the exchange ends without an answer, this latency is observed."""
         self._streaming: set[int] = set()
         """The open exchanges whose response is an SSE stream."""
         self.trouble = ""
@@ -112,6 +112,6 @@ class Metrics:
 
 
 def _has_response(message: Message) -> bool:
-    """Whether ``message`` is a response, or a batch with one. A stream may hold other messages before it."""
+    """Whether ``message`` is a response, or a batch with one. A stream may have other messages before it."""
     items = message.items if isinstance(message, Batch) else (message,)
     return any(isinstance(item, Response | ErrorResponse) for item in items)

@@ -67,5 +67,5 @@ class AdminPort:
             )
             uvicorn.Server(config).run(sockets=[self._socket])
         except Exception as fault:
-            # Nothing above would catch it in this thread, and the recording must not be affected.
+            # Any exception: nothing above catches it in this thread, and the recording must go on.
             self._tell(f"the admin port is gone: {fault!r}; the recording goes on")

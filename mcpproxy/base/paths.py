@@ -33,7 +33,20 @@ _INLINE_CODE_OPTIONS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
 """Per launcher, the option letters that are followed by code (``node -e '...'``). All other launchers have
 ``c``."""
 
-_SECRET_PARTS = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
+_SECRET_PARTS = (
+    "key",
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "auth",
+    "cred",
+    "jwt",
+    "cookie",
+    "sig",
+    "sess",
+    "dpop",
+)
 """Every name of an option that takes a secret contains one of these parts. They are tested first, because the
 exact test needs an import."""
 

@@ -32,7 +32,7 @@ HARMLESS_WORDS = frozenset(
     )
 )  # fmt: skip
 """Endings of names that do not name secrets, although they end with one of ``SECRET_WORDS``: names of
-pagination cursors, and of a header field of CORS."""
+cursors, of handles for progress and cancellation, and of a header field of CORS."""
 
 UNSEPARATED = (
     "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",

@@ -24,8 +24,11 @@ class SecretPattern:
 
     def sub(self, replace: Callable[[re.Match[str]], str], text: str) -> str:
         """Return ``text`` with each match replaced by what ``replace`` returns for it."""
-        folded = text.casefold()
-        return self.pattern.sub(replace, text) if any(mark in folded for mark in self._marks) else text
+        return self.pattern.sub(replace, text) if self.may_match(text.casefold()) else text
+
+    def may_match(self, folded: str) -> bool:
+        """Whether a text, or a part of it, may match; ``folded`` is its ``casefold``."""
+        return any(mark in folded for mark in self._marks)
 
 
 PATTERNS: Final = (

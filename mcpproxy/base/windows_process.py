@@ -18,9 +18,10 @@ def start_time(process_id: int) -> datetime | None:
     """Return when a process was started; ``None`` if it does not run.
 
     Raises:
-        PermissionError: this user may not know, because the process belongs to somebody else.
+        PermissionError: the system does not tell this user, because the process belongs to another user.
     """
-    # ctypes has no types for what a library contains, and these functions on Windows only.
+    # ``vars``, because ctypes has ``WinDLL`` and ``get_last_error`` on Windows only. ``Any``, because ctypes
+    # knows no types of the functions in a library.
     kernel32: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
     kernel32.OpenProcess.restype = wintypes.HANDLE
     kernel32.GetProcessTimes.argtypes = (wintypes.HANDLE, *[ctypes.POINTER(wintypes.FILETIME)] * 4)

@@ -104,7 +104,7 @@ FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], CheckFunction], ...]] = (
     (("RPC-021",), frames.utf8),
     (("RPC-001",), frames.lenient_json),
 )
-"""Checks of a frame whose bytes are not JSON text, with their rules. Each reports once per frame at most."""
+"""Checks of a frame whose bytes are not JSON text, with their rules. Each runs once per frame at most."""
 
 BATCH_CHECKS: Final = (
     (("RPC-017", "RPC-018"), frames.batch),

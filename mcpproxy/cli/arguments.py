@@ -23,8 +23,8 @@ __all__ = [
 HELP_COLUMNS: Final = 100
 
 
-class ParserDescription(Exception):  # noqa: N818 # it is no error
-    """Raised in place of reading arguments while only the parser itself is of interest."""
+class ParserDescription(Exception):  # noqa: N818 # not an error
+    """Raised by ``Parser`` instead of reading arguments, while ``Parser.only_describes`` is set."""
 
     def __init__(self, parser: "Parser") -> None:
         super().__init__(parser)
@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports errors in one line, as the rest of mcpproxy does."""
 
     only_describes: ClassVar[bool] = False
-    """Set by ``completion/all_parsers.py``, which runs a command until it has made its parser."""
+    """Set by ``completion/all_parsers.py``, which runs a command only until its parser is made."""
 
     def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
         super().__init__(
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
     def parse_into(self, args: Sequence[str], namespace: object) -> None:
         """Read ``args`` into ``namespace``, with positional arguments before, between and after the options.
 
-        An unknown option is reported before parsing, because argparse would complain about its value instead.
+        An unknown option is reported before parsing, because argparse would report its value instead.
         """
         if self.only_describes:
             raise ParserDescription(self)
@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of a fixed width, because measuring the terminal would make a command's imports a sixth slower."""
+    """Help of a fixed width: to measure the terminal, a command's imports would take a sixth longer."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=HELP_COLUMNS)

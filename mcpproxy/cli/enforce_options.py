@@ -1,7 +1,8 @@
 """``--enforce RULE,...`` of ``run`` and ``http``: refuse requests that break these rules.
 
 This module imports the whole judge, so it is imported only if the option is given. A custom rule is enforced
-like any other. If its code fails, a message on stderr says so, and the rule refuses no more requests.
+like any other. If the code of the rule fails, a message on stderr says so, and the rule is not enforced any
+more.
 """
 
 import sys
@@ -72,7 +73,9 @@ def enforcing_relay_factory(
     """
     if sys.platform == "win32":
         raise UsageError(
-            where, "--enforce is not available on Windows", "leave it out: rules are still flagged"
+            where,
+            "--enforce is not available on Windows for a server on stdio",
+            "leave it out: rules are still flagged",
         )
     rules = rules_to_enforce(where, values, rule_options)
 
@@ -91,7 +94,7 @@ def enforcing_relay_factory(
 def enforcing_proxy_factory(
     where: str, values: Iterable[str], endpoint: str, rule_options: RuleOptions | None = None
 ) -> "Callable[[Settings, socket.socket, Journal | None], EnforcingProxy]":
-    """Return a factory like that of ``enforcing_relay_factory``, for the proxy before an HTTP server.
+    """Return a factory of the proxy before an HTTP server that enforces the rules in ``values``.
 
     Raises:
         UsageError: as for ``rules_to_enforce``.
@@ -99,20 +102,28 @@ def enforcing_proxy_factory(
     rules = rules_to_enforce(where, values, rule_options)
 
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
-        from mcpproxy.enforce.http import EnforcingProxy
-
         # The function is called only after ``proxy`` is assigned.
         enforcer = _enforcer(rules, rule_options, lambda line: proxy.stderr_log.say(line))
-        proxy = EnforcingProxy(settings, listener, journal, enforcer, endpoint)
+        proxy = _proxy_class()(settings, listener, journal, enforcer, endpoint)
         return proxy
 
     return make
 
 
+def _proxy_class() -> "type[EnforcingProxy]":
+    if sys.platform == "win32":
+        from mcpproxy.enforce.portable_http import PortableEnforcingProxy
+
+        return PortableEnforcingProxy
+    from mcpproxy.enforce.http import EnforcingProxy
+
+    return EnforcingProxy
+
+
 def _enforcer(
     rules: frozenset[str], rule_options: RuleOptions | None, say: "Callable[[str], None]"
 ) -> Enforcer:
-    """Return the judge of ``rules``; ``say`` reports a custom rule whose code failed."""
+    """Return the enforcer of ``rules``; ``say`` reports a custom rule whose code failed."""
 
     def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
         if lost := ", ".join(sorted(rules.intersection(codes))):

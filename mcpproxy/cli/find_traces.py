@@ -7,7 +7,7 @@ A handle names a recording of the state directory in a few characters:
 - a label: the latest recording with that label;
 - a part of the file name that no other recording there has.
 
-A file of that name comes first.
+If a file has this name, the name means the file and is not a handle.
 """
 
 import os
@@ -30,17 +30,18 @@ HELP: Final = "a recording: its file, -2 for the one before the latest, its labe
 """What the help says about a TRACE argument."""
 
 _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
-"""The names that mcpproxy gives: time, label, number of the process."""
+"""The file names that mcpproxy makes: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
 _HEADER_BYTES: Final = 64 << 10
 _CANDIDATES: Final = 5
+"""How many of the recordings that a handle may mean are named in an error message."""
 
 
 def expand(named: str | None, *, tells: bool = True) -> list[str]:
     """Return the traces that ``named`` means: a file, all below a folder, or the one with this handle.
 
-    For the path of a journal folder, the trace of that journal is returned. If ``named`` is a handle,
-    ``tells`` says on stderr which recording it means.
+    For the path of a journal folder, the trace of that journal is returned. With ``tells``, a line on stderr
+    says which recording a handle means.
 
     Raises:
         UsageError: the folder holds no traces, or the handle means no recording, or more than one.
@@ -63,7 +64,7 @@ def one(named: str | None, *, tells: bool = True) -> str:
     """Return the one trace that ``named`` means; see ``expand``.
 
     Raises:
-        UsageError: it means none, or a folder with several.
+        UsageError: ``named`` means no recording, or a folder with several.
     """
     found = expand(named, tells=tells)
     if len(found) > 1:
@@ -76,7 +77,7 @@ def place(named: str | None) -> str:
     """Return the folder or the recording that ``named`` means; without a name the folder of all recordings.
 
     Raises:
-        UsageError: it means nothing that exists.
+        UsageError: ``named`` means no folder or recording that exists.
     """
     if named is None:
         return paths.state_dir()
@@ -99,7 +100,7 @@ def every(named: Sequence[str]) -> list[str]:
 
 
 def one_path_per_recording(paths: list[str]) -> list[str]:
-    """Return ``paths`` with one path for each rotated recording: the first that names a file of it."""
+    """Return the first path of each recording in ``paths``. A rotated recording has several files."""
     named: dict[str, str] = {}
     for path in paths:
         named.setdefault(os.path.abspath(chain.first_of(path)), path)
@@ -107,7 +108,7 @@ def one_path_per_recording(paths: list[str]) -> list[str]:
 
 
 def recent(folder: str) -> list[str]:
-    """Return the recordings directly in ``folder``, the latest first; of a rotated one the first file.
+    """Return the recordings directly in ``folder``, the latest first; for a rotated one, its first file.
 
     Raises:
         UsageError: ``folder`` cannot be read.
@@ -129,7 +130,7 @@ def recent(folder: str) -> list[str]:
 
 
 def _is_handle(named: str) -> bool:
-    """Whether ``named`` is no path: there is no such file, and it does not name a folder either."""
+    """Whether ``named`` is a handle: it has no path separator, and no file has this name."""
     return bool(named) and os.sep not in named and not os.path.lexists(named) and "\0" not in named
 
 
@@ -138,13 +139,13 @@ def _with_handle(handle: str | None) -> str:
     folder = paths.state_dir()
     found = recent(folder)
     if handle is None or re.fullmatch(r"-[1-9]\d{0,8}", handle):
-        place = -int(handle or "-1")
+        position = -int(handle or "-1")
         if not found:
             step = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
             raise UsageError(folder, "nothing recorded yet", step)
-        if place > len(found):
+        if position > len(found):
             raise UsageError(handle or "", f"there are {len(found)} in {folder}", "see mcpproxy list")
-        return found[place - 1]
+        return found[position - 1]
     names = {path: os.path.basename(path) for path in found}
     for path, name in names.items():
         if handle in (name, name.removesuffix(SUFFIX)):
@@ -171,13 +172,16 @@ def _below(folder: str) -> Iterator[str]:
 
 
 def _is_continuation(name: str, names: set[str]) -> bool:
-    """Whether ``name`` is that of a later file of a rotated recording: ``NAME.2.jsonl``."""
+    """Whether ``name`` belongs to a later file of a rotated recording: ``NAME.2.jsonl``."""
     stem, _, number = name.removesuffix(SUFFIX).rpartition(".")
     return number.isdecimal() and stem + SUFFIX in names
 
 
 def _start_of(folder: str, name: str) -> str:
-    """Return when a recording began, as a text that sorts: by its name, its header, or its file."""
+    """Return when a recording began, as text that sorts by time.
+
+    The time is taken from the name of the file, from the header, or else from the file's last change.
+    """
     if parts := _NAME.fullmatch(name):
         year, month, day, hour, minute, second = parts.groups()[:6]
         return f"{year}-{month}-{day}T{hour}:{minute}:{second}"

@@ -134,8 +134,8 @@ class RecordingOptions:
         """Refuse ``--ui`` and ``--otlp`` where they cannot work.
 
         Raises:
-            UsageError: packages are missing, the address of the page could not be written, or there is no
-                process to start them.
+            UsageError: packages are missing, the address of the page could not be written, or no process
+                could start them.
         """
         if self.has_page:
             from mcpproxy.ui import beside
@@ -199,7 +199,7 @@ class RecordingOptions:
                 return "", None, f"not recording ({error.strerror}); the traffic goes on"
             if named:
                 refuse(named, f"cannot be written ({error.strerror})", "name another place with --trace-dir")
-            # Whoever named no folder, a host above all, did not ask for a recording at any price.
+            # No option names a folder, as in most hosts: the session is worth more than its recording.
             fact = f"{paths.state_dir()} cannot be written, {error.strerror}"
             return "", None, f"not recording ({fact}; name a folder with --trace-dir); the traffic goes on"
         return trace, journal, f"recording to {trace}"
@@ -251,7 +251,7 @@ def create_recording(
 def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
     """Return the payload of the START record: the data for the header of the trace and for the recorder.
 
-    ``members`` are those of the command, including ``transport`` and ``command``; each value is JSON.
+    ``members`` are further members, among them ``transport`` and ``command``; each value is JSON.
     """
     wall_ns = time.time_ns()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))

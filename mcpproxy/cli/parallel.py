@@ -24,8 +24,7 @@ def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
     if workers < 2 or not hasattr(os, "fork") or not _is_worth_it(paths):
         yield from map(work, paths)
         return
-    # Not at the top of the module: importing these takes a fifth of the time that judging a short trace
-    # takes.
+    # Imported here: to import these modules takes a fifth of the time in which a short trace is judged.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 

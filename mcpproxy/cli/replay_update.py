@@ -40,7 +40,10 @@ class Renewal:
 
 @contextmanager
 def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
-    """Yield how to reach the server at ``url`` or of ``command``; if ``wanted``, it is recorded.
+    """Yield how to reach the server that ``url`` or ``command`` names.
+
+    If ``wanted``, the server is reached through a proxy that makes a new recording. At the end, the new
+    recording replaces ``recording`` if the caller has set ``keeps``.
 
     Raises:
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.

@@ -24,4 +24,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
     add("--baseline", metavar="FILE", help="the findings in FILE are known and do not count")
-    add("--write-baseline", action="store_true", help="accept all findings: write them to that FILE")
+    add("--write-baseline", action="store_true", help="accept all findings: write them to the baseline FILE")

@@ -6,7 +6,7 @@ from mcpproxy.cli.arguments import UsageError
 
 _BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-_LEAST_BYTES = 64 << 10
+_MIN_BYTES = 64 << 10
 
 
 def rotation_member(text: str, command: str) -> str:
@@ -22,7 +22,7 @@ def rotation_member(text: str, command: str) -> str:
         number, unit = int(match[1]), match[2]
         if unit in _SECONDS:
             return f'{{"ns":{number * _SECONDS[unit] * 1_000_000_000}}}'
-        if number * _BYTES[unit] >= _LEAST_BYTES:
+        if number * _BYTES[unit] >= _MIN_BYTES:
             return f'{{"bytes":{number * _BYTES[unit]}}}'
     raise UsageError(
         command,

@@ -23,7 +23,8 @@ from mcpproxy.validate.outcome import CheckResult, Validation
 class ProgressPrinter:
     """Prints the checks as they end, and on a terminal also a line that names the current check.
 
-    ``target`` and ``transport`` are those of the validation. If ``is_quiet``, no checks are printed.
+    ``target`` names the server, and ``transport`` is the transport to it. With ``is_quiet``, no checks are
+    printed.
     """
 
     def __init__(self, target: str, transport: str, style: Style, *, is_quiet: bool) -> None:

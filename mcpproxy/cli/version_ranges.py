@@ -57,6 +57,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
 
 
 def _range(path: str, name: str, text: object) -> Range:
+    """Return the range in ``text``, as a function that says why a version is not in the range."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion, Version
 

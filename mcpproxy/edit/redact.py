@@ -12,8 +12,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
+from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS
 from mcpproxy.base.secret_values import PATTERNS, names_credential, value_after
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
@@ -53,6 +55,8 @@ PROTECTED: Final = (
 
 _JSON_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 """Matches a string (the group is the text between its quotes), a bracket or separator, or another scalar."""
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*+(:)?', re.DOTALL)
+"""Matches a string of a JSON text, and the colon after it if it is the name of a member."""
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 """Matches the text between the first and the last quote in the message of a finding."""
 _SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
@@ -99,6 +103,7 @@ class Redaction:
         patterns = [*scope.values, *(PATTERNS if scope.secrets else ())]
         # In texts that are not JSON, a key is found as ``name=value`` or ``name: value``.
         self._text_patterns: Final = [*patterns, value_after(scope.keys)] if scope.keys else patterns
+        self._only_secrets: Final = scope.kinds == "secrets"
         self._pointers: Final = [re.compile(_pointer_regex(pointer)) for pointer in scope.pointers]
         self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)  # ``keep``: masks nothing
         self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
@@ -194,7 +199,7 @@ class Redaction:
         return str(mask(value, self._mask_key))
 
     def _has_secret_name(self, name: str) -> bool:
-        return name.lower() in self._key_names or (self._scope.secrets and names_credential(name))
+        return name.lower() in self._key_names or (self._scope.secrets and _names_credential(name))
 
     def _url(self, text: str) -> str:
         return self.text(self._count_change(text, self._credentials.url(text)))
@@ -234,7 +239,7 @@ class Redaction:
         )
 
     def _plain(self, raw: bytes) -> bytes:
-        """Return bytes that are not JSON, with their values masked."""
+        """Return bytes that are not JSON, with the values in them masked."""
         try:
             text, encoding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:
@@ -252,6 +257,7 @@ class Redaction:
     # Frames
 
     def _frame(self, frame: Frame) -> Frame:
+        """Return a frame with its values masked; the same object if there is nothing to mask."""
         event = frame.event
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:
@@ -290,8 +296,24 @@ class Redaction:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             return self._plain(raw)
+        if self._only_secrets and self._has_no_secret(text):
+            return raw
         masked = self._json(text, self._pointers, 0, PROTECTED if b'"jsonrpc"' in raw else ())
         return raw if masked is text else masked.encode("utf-8")
+
+    def _has_no_secret(self, text: str) -> bool:
+        """Whether it is certain that a JSON text has no secret; in a sixth of the time of ``_json``.
+
+        Most messages are decided here. Others have an escape that may be any character, or a string that
+        may be JSON itself.
+        """
+        if "\\u" in text or '"{' in text or '"[' in text:
+            return False
+        folded = text.replace("\\/", "/").casefold()
+        if any(pattern.may_match(folded) for pattern in PATTERNS):
+            return False
+        names = {name for name, colon in _STRING.findall(text) if colon}
+        return not any(self._has_secret_name(unescaped(name)) for name in names)
 
     def _json(
         self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
@@ -380,6 +402,13 @@ class Redaction:
 
 
 _NOT_JSON_FLAWS: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
+
+
+def _names_credential(name: str) -> bool:
+    return len(name) <= MAX_NAME_CHARACTERS and _cached_names_credential(name)
+
+
+_cached_names_credential: Final = lru_cache(maxsize=1024)(names_credential)  # peers choose the names
 
 
 def _frame_with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:

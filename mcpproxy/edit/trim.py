@@ -62,7 +62,7 @@ _ISSUED: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task", "tas
 _USED: Final = ("cursor", "requestState", "taskId", "sessionId")
 """Members of params that use an issued identifier."""
 _OPENING_METHODS: Final = ("initialize", "server/discover")
-"""Methods of the handshake."""
+"""Methods that open a session."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _FrameNode:
 
 
 class _DependencyIndex:
-    """The dependencies between the frames of a trace, found in one pass over the trace.
+    """The dependencies between the frames of a trace. The trace is read once to find them.
 
     Frames and heads are identified by their frame numbers, exchanges by their exchange numbers, and sessions
     by their names.
@@ -98,7 +98,8 @@ class _DependencyIndex:
         self.heads: Final[dict[int, int]] = {}  # head -> its exchange
         # Frame -> the other frames that findings about this frame refer to.
         self.related: Final[defaultdict[int, list[int]]] = defaultdict(list)
-        self.openings: Final[defaultdict[str, list[int]]] = defaultdict(list)  # session -> its handshake
+        # Session -> the frames of its handshake, or of its ``server/discover``.
+        self.openings: Final[defaultdict[str, list[int]]] = defaultdict(list)
         self._session_names: Final = {
             exchange: name
             for name, exchanges in exchanges_of(trace.events()).items()
@@ -132,6 +133,7 @@ class _DependencyIndex:
                 pass
 
     def _add_frame(self, frame: Frame) -> None:
+        """Add a frame, and its dependencies on earlier frames."""
         session = self._session_names.get(frame.exchange, "")
         node = self.frames[frame.seq] = _FrameNode(frame.sender, frame.exchange, session)
         if exchange := self.exchanges.get(frame.exchange):
@@ -155,7 +157,7 @@ class _DependencyIndex:
             self._add_message(single, frame, node)
 
     def _bind_pieces(self, frame: Frame) -> bool:
-        """Keep the pieces of a long message together; return whether the frame is such a piece."""
+        """Make the pieces of a long message depend on each other; return whether the frame is a piece."""
         stream = (frame.exchange, frame.sender)
         previous_piece = self._last_piece.pop(stream, None)
         if previous_piece is not None:
@@ -165,7 +167,7 @@ class _DependencyIndex:
         return frame.continues or previous_piece is not None
 
     def _bind_malformed_lines(self, frame: Frame) -> None:
-        """Keep consecutive malformed lines together: they may be one message with line breaks in it."""
+        """Make consecutive malformed lines depend on each other: together they may be one message."""
         previous_line = self._last_malformed.pop(frame.sender, None)
         if isinstance(frame.message, Malformed):
             self._last_malformed[frame.sender] = frame.seq
@@ -307,7 +309,7 @@ def trimmed(
 
 
 def spans(kept: set[int], numbers: list[int]) -> str:
-    """Return those of ``numbers`` that are in ``kept`` as ranges, such as ``1-4,9``."""
+    """Return the ``numbers`` that are in ``kept`` as ranges, such as ``1-4,9``."""
     ranges: list[tuple[int, int]] = []
     is_previous_kept = False
     for seq in numbers:
@@ -358,6 +360,7 @@ def _result(message: Single) -> "JSON | Absent":
 
 
 def _member_at(value: "JSON | Absent", *path: str) -> JSON:
+    """Return the member at ``path``; ``None`` if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return None if isinstance(value, Absent) else value

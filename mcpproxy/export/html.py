@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from gzip import compress
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ui import json_rows, page_app
@@ -58,31 +58,32 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
         f"<style>{style}</style>\n"
         f'<script type="importmap">{imports}</script>\n</head>\n<body>\n<div id="app"></div>\n'
     )
+    calls: list[JSONObject] = []
+    chunks: list[str] = []
+    view.sort_parts()
     count = view.count()
-    chunks = -(-count // PER_CHUNK)
-    yield _block("recording", _whole(view, entry, chunks))
-    for chunk in range(chunks):
-        first = chunk * PER_CHUNK + 1
-        numbers = range(first, min(first + PER_CHUNK, count + 1))
-        yield _block(f"chunk-{chunk}", [json_rows.detail(view.parts(number)) for number in numbers])
+    for first in range(1, count + 1, PER_CHUNK):
+        found = [view.parts(number) for number in range(first, min(first + PER_CHUNK, count + 1))]
+        # The block of all calls comes first in the file, but a call is read only once: here.
+        calls += [json_rows.call(each.call) for each in found]
+        chunks.append(_block(f"chunk-{len(chunks)}", [json_rows.detail(each) for each in found]))
+    yield _block("recording", _whole(view, entry, calls, len(chunks)))
+    yield from chunks
     yield f'<script type="module">{start}</script>\n</body>\n</html>\n'
 
 
-def _whole(view: View, entry: JSONObject, chunks: int) -> JSONObject:
+def _whole(view: View, entry: JSONObject, calls: list[JSONObject], chunks: int) -> JSONObject:
     """Return the first block: everything that the page shows, except the details of single calls."""
-    sessions = view.sessions
     rules: dict[int, list[JSON]] = {}
     for finding in view.findings():
         rules.setdefault(finding.row, []).append(finding.finding.rule)
-    names = {session.number: session.name for session in sessions}
-    calls: list[JSON] = []
-    for start in range(0, view.count(), json_rows.WINDOW):
-        for call in view.calls(None, start, json_rows.WINDOW):
-            added = {"rules": rules.get(call.number, []), "session_name": names.get(call.session, "")}
-            calls.append({**json_rows.call(call), **added})
+    names = {session.number: session.name for session in view.sessions}
+    for number, call in enumerate(calls, start=1):
+        call["rules"] = rules.get(number, [])
+        call["session_name"] = names.get(cast("int", call["session"]), "")
     return {
         "summary": {**json_rows.summary(view, entry), "running": False, "may_send": False},
-        "calls": calls,
+        "calls": list(calls),
         "findings": json_rows.findings(view),
         "tools": json_rows.tools(view),
         "stats": json_rows.stats(view),

@@ -33,7 +33,8 @@ class Body(Protocol):
     def trailers(self) -> Headers: ...
     @property
     def rest(self) -> bytes:
-        """The line that broke the body; empty while the body is valid. The line is not part of a content."""
+        """The line, or all trailer lines, that broke the body; empty while the body is valid. ``feed`` does
+        not return these bytes as content."""
         ...
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:

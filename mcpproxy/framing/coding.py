@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol
 
 FREE_BYTES: Final = 64 << 20
-"""The decoded size that any body may have."""
+"""The decoded size that is allowed for every body, however few bytes are received."""
 
 RATIO: Final = 16
 """How many decoded bytes are allowed, beyond ``FREE_BYTES``, for each byte received. The limit grows with the

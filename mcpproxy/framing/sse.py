@@ -36,10 +36,10 @@ class SseBlock(NamedTuple):
 
     ``raw`` holds the exact bytes of the block, with line ends, blank line and byte order mark: joined in
     order, the ``raw`` of all blocks are the stream. ``data`` joins the values of the data fields by LF,
-    ``None`` if there is no such field; ``data_span`` is the place of the value in ``raw``, if there is one
-    data field. ``event``, ``id`` and ``retry`` (milliseconds) are ``None`` if the field is absent or has to
-    be ignored. ``comments`` are without their colon and the space after it. Text that is not UTF-8 gets
-    replacement characters.
+    ``None`` if there is no such field; ``data_span`` is the place of the value in ``raw``, if there is
+    exactly one data field. ``event``, ``id`` and ``retry`` (milliseconds) are ``None`` if the field is absent
+    or has to be ignored. ``comments`` are without their colon and the space after it. Text that is not UTF-8
+    gets replacement characters.
 
     ``complete`` is false for a block that no client processes: a last block without a blank line (its fields
     are read nevertheless), and the pieces of a block that is too long to hold (their fields are not read).

@@ -1,9 +1,13 @@
-"""What a wrap changes in the text of an entry, and how that is undone.
+"""The edits that wrap an entry of a configuration file, and those that unwrap it.
 
-A wrap is at most two changes: the command becomes mcpproxy, and its former words are inserted at the head of
-the arguments. An ``EntryChange`` says where it is in the entry, not in the file, so that it is found again
-after the rest of the file has changed. Where its text is found, the old text is put in its place, which gives
-the former bytes. Where a host has written the entry anew, the words are removed instead.
+The functions here get a ``Document``, the text of the file, and the node of an entry in it. They return edits
+of the text and write nothing.
+
+A wrap is at most two changes: mcpproxy takes the place of the command, and the former command is inserted at
+the head of the arguments. An ``EntryChange`` records a change, with its place in the entry and not in the
+file. So the place is found later even if the rest of the file has changed. If the new text is still at that
+place, the old text replaces it, and the entry is the same as before, to the byte. If a host has written the
+entry anew, the inserted words are removed instead.
 """
 
 from collections.abc import Sequence
@@ -14,6 +18,13 @@ from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.text_nodes import Edit, Node, Path, find, strings, text_of
 
 At = Literal["value", "first item", "behind", "key"]
+"""A place in an entry, given a path.
+
+- ``value``: the value at the path;
+- ``first item``: before the first item of the list at the path;
+- ``behind``: directly behind the value at the path;
+- ``key``: before the key of the member at the path.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,7 @@ class CommandShape:
 
 @dataclass(frozen=True, slots=True)
 class EntryChange:
-    """In an entry, ``new`` stands for ``old`` at the place that ``at`` and ``path`` describe."""
+    """A change of an entry: at the place that ``at`` and ``path`` describe, ``new`` has replaced ``old``."""
 
     at: At
     path: Path
@@ -46,21 +57,21 @@ class EntryChange:
 def wrap_changes(
     document: Document, entry: Node, shape: CommandShape, ours: Sequence[str]
 ) -> list[tuple[Edit, EntryChange]]:
-    """Return what to change so that ``ours`` starts the command of the entry.
+    """Return the edits, each with its record, that make mcpproxy start the command of the entry.
 
-    ``ours`` are the words of mcpproxy with its options, and ``--`` as the last one.
+    ``ours`` are the words that start mcpproxy, with its options. The last word is ``--``.
     """
     command = find(entry, shape.command)
     assert command is not None
     if shape.args is None:
-        return [_inserted(document, command, shape.command, [quoted(word) for word in ours])]
+        return [_insertion(document, command, shape.command, [quoted(word) for word in ours])]
     program = quoted(ours[0])
     old = document.text[command.start : command.end]
     replaced = Edit(command.start, command.end, program), EntryChange("value", shape.command, old, program)
     tokens = [*map(quoted, ours[1:]), document.token(command)]
     args = find(entry, shape.args)
     if args is None:
-        return [replaced, _added(document, entry, shape, command, tokens)]
+        return [replaced, _new_member(document, entry, shape, command, tokens)]
     if _is_null(args):
         new = f"[{', '.join(tokens)}]"
         if document.language == "yaml" and args.start == args.end:
@@ -72,36 +83,43 @@ def wrap_changes(
                 EntryChange("value", shape.args, document.text[args.start : args.end], new),
             ),
         ]
-    return [replaced, _inserted(document, args, shape.args, tokens)]
+    return [replaced, _insertion(document, args, shape.args, tokens)]
 
 
-def _inserted(document: Document, items: Node, path: Path, tokens: Sequence[str]) -> tuple[Edit, EntryChange]:
-    """Insert ``tokens`` at the head of a list, in the way in which the list is written."""
+def _insertion(
+    document: Document, items: Node, path: Path, tokens: Sequence[str]
+) -> tuple[Edit, EntryChange]:
+    """Return the edit that inserts ``tokens`` at the head of a list, in the layout of the list."""
     if not items.items:
         new, place = ", ".join(tokens), items.start + 1
     else:
         place = items.items[0].start
-        separator = _dash(document, place) if items.is_block else _comma(document, items.start, place)
+        separator = (
+            _block_separator(document, place)
+            if items.is_block
+            else _flow_separator(document, items.start, place)
+        )
         new = "".join(token + separator for token in tokens)
     return Edit(place, place, new), EntryChange("first item", path, "", new)
 
 
-def _comma(document: Document, start: int, first: int) -> str:
-    """Return what separates the items: a comma, and a new line for each if the first item has its own."""
+def _flow_separator(document: Document, start: int, first: int) -> str:
+    """Return the text between two items in brackets: a comma, and a line break if the list has any."""
     lead = document.text[start + 1 : first]
     return f",{lead}" if lead.isspace() and "\n" in lead else ", "
 
 
-def _dash(document: Document, first: int) -> str:
+def _block_separator(document: Document, first: int) -> str:
+    """Return the text between two items of a YAML list with dashes: a new line, the indent and the dash."""
     line = document.text.rfind("\n", 0, first) + 1
     dash = document.text.rfind("-", line, first)
     return f"{document.line_end}{' ' * (dash - line)}{document.text[dash:first]}"
 
 
-def _added(
+def _new_member(
     document: Document, entry: Node, shape: CommandShape, command: Node, tokens: Sequence[str]
 ) -> tuple[Edit, EntryChange]:
-    """Add a member for the arguments, beside the command."""
+    """Return the edit that adds a member for the arguments to the object that has the command."""
     assert shape.args is not None
     holder = find(entry, shape.command[:-1])
     assert holder is not None
@@ -127,33 +145,33 @@ def _added(
 def unwrap_edits(
     document: Document, entry: Node, shape: CommandShape, count: int, changes: Sequence[EntryChange]
 ) -> list[Edit]:
-    """Return what to change so that the entry starts its former command.
+    """Return the edits after which the entry starts its former command.
 
     Args:
         document: the file as it is now.
         entry: the wrapped entry in it.
         shape: where the entry has its command.
-        count: how many words of the command are those of the wrap.
-        changes: what the wrap has changed; empty if that is not known.
+        count: how many words at the head of the command belong to the wrap.
+        changes: the recorded changes of the wrap; empty if there is no record.
     """
-    found = [_undone(document, entry, change) for change in changes]
+    found = [_undoing(document, entry, change) for change in changes]
     exact = [edit for edit in found if edit is not None]
     if exact and len(exact) == len(changes):
         return exact
     command = find(entry, shape.command)
     assert command is not None
     if shape.args is None:
-        return [_without(document, entry, shape.command, count)]
+        return [_removal(document, entry, shape.command, count)]
     args = find(entry, shape.args)
     assert args is not None
     assert args.items is not None
     first = args.items[count - 1]
     token = next((change.old for change in changes if change.path == shape.command), document.token(first))
-    return [Edit(command.start, command.end, token), _without(document, entry, shape.args, count)]
+    return [Edit(command.start, command.end, token), _removal(document, entry, shape.args, count)]
 
 
-def _undone(document: Document, entry: Node, change: EntryChange) -> Edit | None:
-    """Return the edit that undoes ``change``; ``None`` if its text is not there any more."""
+def _undoing(document: Document, entry: Node, change: EntryChange) -> Edit | None:
+    """Return the edit that undoes ``change``; ``None`` if its new text is not at its place any more."""
     place = _place(entry, change)
     if place is None or not document.text.startswith(change.new, place):
         return None
@@ -161,6 +179,7 @@ def _undone(document: Document, entry: Node, change: EntryChange) -> Edit | None
 
 
 def _place(entry: Node, change: EntryChange) -> int | None:
+    """Return where in the text ``change.new`` begins; ``None`` if the entry has no such place any more."""
     node = find(entry, change.path)
     if node is None:
         return None
@@ -178,8 +197,8 @@ def _place(entry: Node, change: EntryChange) -> int | None:
             return holder.members[str(change.path[-1])].key_start
 
 
-def _without(document: Document, entry: Node, path: Path, count: int) -> Edit:
-    """Remove the first ``count`` items of the list at ``path``."""
+def _removal(document: Document, entry: Node, path: Path, count: int) -> Edit:
+    """Return the edit that removes the first ``count`` items of the list at ``path``."""
     node = find(entry, path)
     assert node is not None
     assert node.items is not None
@@ -189,7 +208,7 @@ def _without(document: Document, entry: Node, path: Path, count: int) -> Edit:
     if not node.is_block:
         return Edit(node.start + 1, node.end - 1, "")
     dash = document.text.rfind("-", 0, first.start)
-    before = len(document.text[:dash].rstrip())  # the list begins behind the colon of its key
+    before = len(document.text[:dash].rstrip())  # the list then follows the colon of its key
     return Edit(before, node.items[-1].end, " []")
 
 

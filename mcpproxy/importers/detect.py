@@ -35,7 +35,7 @@ _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 
 
 def detect_format(path: str) -> str | None:
-    """Return the format of a file (a key of ``FORMATS``), judged by its first line.
+    """Return the format of a file (a key of ``FORMATS``), judged by its beginning.
 
     The result is ``None`` for any other format.
 

@@ -55,7 +55,7 @@ NAME: Final = "HAR"
 MAX_BYTES: Final = 512 << 20
 """A longer archive is not read, because an archive is one JSON value that has to fit into memory."""
 
-_IMPORT_NOTE: Final = "from HAR: times within answers, connections and the end are not in it"
+_IMPORT_NOTE: Final = "from HAR: times within answers, connections and the session's end are not in it"
 _PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
 _WELL_KNOWN: Final = "/.well-known/"
 _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
@@ -129,7 +129,7 @@ def _entries(path: str) -> list[_Entry]:
     """Return all exchanges that have a URL and a time, in the order in which they began."""
     try:
         if os.path.getsize(path) > MAX_BYTES:
-            refuse(path, None, "is too long for a HAR to be read")
+            refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a HAR")
         with open(open_regular(path, follows=True), "rb") as file:
             archive: JSON = orjson.loads(file.read().removeprefix(b"\xef\xbb\xbf"))
     except OSError as fault:

@@ -90,7 +90,7 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
             while line := file.readline(_LINE_LIMIT_BYTES):
                 number += 1
                 if len(line) == _LINE_LIMIT_BYTES:
-                    refuse(path, number, f"a line longer than any of {name}")
+                    refuse(path, number, f"a line of {_LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
                 if not line.strip():
                     continue
                 try:

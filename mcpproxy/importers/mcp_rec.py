@@ -21,7 +21,7 @@ NAME: Final = "mcp-rec"
 
 _SENDERS: Final[dict[str, Sender]] = {"client->server": CLIENT, "server->client": SERVER}
 _IMPORT_NOTE: Final = (
-    "from mcp-rec: messages written anew; stderr, what was no text, and the end are not in it"
+    "from mcp-rec: messages written anew; stderr, invalid UTF-8 and the session's end are not in it"
 )
 
 

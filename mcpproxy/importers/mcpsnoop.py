@@ -23,8 +23,10 @@ _REDACTED: Final = "[REDACTED]"
 _UNKNOWN: Final = "masked(len=0,visible=yes,hash=000000000000)"
 """The mask that our recordings use for a secret of unknown value."""
 
-_IMPORT_NOTE: Final = "from mcpsnoop: spaces between tokens and the end are not in it"
-_PARTIAL_NOTE: Final = "mcpsnoop keeps no HTTP: no heads, no streams, messages of all connections in one row"
+_IMPORT_NOTE: Final = "from mcpsnoop: spaces between tokens and the session's end are not in it"
+_PARTIAL_NOTE: Final = (
+    "mcpsnoop keeps no HTTP: no heads, no streams, messages of all connections in one sequence"
+)
 
 
 def read(path: str, session: int) -> ImportedSource:
@@ -54,7 +56,7 @@ def read(path: str, session: int) -> ImportedSource:
     id, first_record = list(sessions.items())[chosen - 1]
     is_http = first_record.get("transport") == "http"
     if is_http and initialize_counts.get(id, 0) > 1:
-        refuse(path, None, "several HTTP clients in one row, and nothing tells which message is whose")
+        refuse(path, None, "several HTTP clients in one sequence, and nothing tells which message is whose")
     clock = Clock()
     clock.since(unix_ns(first_record.get("ts")))  # this sets ``started_at``
     words, cwd = commands.get(id, ((), ""))
@@ -82,16 +84,16 @@ def _id(path: str, number: int, members: JSONObject) -> str:
 
 def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
     clock = Clock()
-    expected_line, seq = 1, 0
+    expected_seq, seq = 1, 0
     for number, line, members in lines(path, NAME):
         if _id(path, number, members) != id:
             continue
         at_ns = clock.since(unix_ns(members.get("ts")))
         line_seq = members.get("seq")
         if isinstance(line_seq, int) and not is_http:  # over HTTP ``seq`` does not give the order
-            if line_seq > expected_line:
-                yield Gap(f"mcpsnoop dropped {line_seq - expected_line} lines", observed_at_ns=at_ns)
-            expected_line = max(expected_line, line_seq + 1)
+            if line_seq > expected_seq:
+                yield Gap(f"mcpsnoop dropped {line_seq - expected_seq} lines", observed_at_ns=at_ns)
+            expected_seq = max(expected_seq, line_seq + 1)
         text = members.get("text")
         direction = str(members["direction"])
         if direction == "stderr":

@@ -50,7 +50,7 @@ class Observer:
         self._http = HttpJudge(
             build_findings, dispatch, memory_use, joined_late=joined_late, redacted=redacted
         )
-        # These two methods are called for every frame, and looking them up takes time.
+        # These two methods are called for every frame, and to look them up each time is slower.
         self._judge_frame = self._messages.judge_frame
         self._judge_http_frame = self._http.judge_frame
 
@@ -80,7 +80,7 @@ class Observer:
         return measure((self._messages.history, self._http.history))
 
     def _tidy(self, event: Event) -> None:
-        """Measure the state. If it is too large, forget answered requests, and then if need be everything."""
+        """Measure the state. If it is too large, forget answered requests; if need be, then everything."""
         measured = self._measure()
         if measured > MOST_BYTES:
             self._messages.history.forget_finished()
@@ -95,6 +95,6 @@ class Observer:
         self._memory_use.added = 0
         place = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
         self.forgot = self.forgot or (
-            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {place} on it was judged"
-            " like a session that was joined late"
+            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {place} on the messages were judged"
+            " like those of a session that was joined late"
         )

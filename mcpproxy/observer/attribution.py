@@ -57,9 +57,10 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
 def _shows_shared_connections(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> bool:
     """Whether the request shows that its connection carries messages of sessions other than ``session``.
 
-    A client may send the messages of all its sessions over any of its connections. That is certain enough
-    when notifications/initialized comes on the connection of a session that is initialized already, while
-    a session of another connection waits for it. Then neither connection identifies a session any more.
+    A client may send the messages of all its sessions over any of its connections. That this client does so
+    is certain enough when notifications/initialized comes on the connection of a session that is initialized
+    already, while a session of another connection waits for it. Then neither connection identifies a session
+    any more.
     """
     is_repeated = (
         session.id is None
@@ -100,6 +101,6 @@ def posting_target(uri: str, base: str = "/") -> str:
 
     try:
         path = urlsplit(urljoin(urljoin("http://server/", base), uri))
-    except ValueError:  # The URI is not valid, so no client can send a request to it.
+    except ValueError:  # The URI is not valid, so no client can send a request to this URI.
         return uri
     return path.path + ("?" + path.query if path.query else "")

@@ -119,6 +119,7 @@ def _read_request(context: MessageContext, message: Request, history: History) -
 
 
 def _read_notification(context: MessageContext, message: Notification, history: History) -> None:
+    """Set the revisions and the facts of a notification."""
     method = context.method = message.method
     context.contents = message.params
     if history.in_both_eras:
@@ -137,7 +138,7 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
     request = None
     if id is not None and id is not ABSENT:
         requestor = history.server if context.sender == CLIENT else history.client
-        request = requestor.pending.get(id) or _request_meant(context, message, id, requestor, history)
+        request = requestor.pending.get(id) or _intended_request(context, message, id, requestor, history)
     if request is None:
         context.known = UNMATCHED_ID
         return
@@ -227,7 +228,7 @@ def _answer_revisions(
 # Requests
 
 
-def _request_meant(
+def _intended_request(
     context: MessageContext,
     message: Response | ErrorResponse,
     id: RequestId,
@@ -256,7 +257,7 @@ def _answers_initialize(context: MessageContext, message: Response | ErrorRespon
 
 
 def _retyped(id: RequestId) -> RequestId:
-    """Return ``id`` as the other JSON type: ``"7"`` for ``7`` and the reverse."""
+    """Return ``id`` in the other JSON type: ``"7"`` for ``7``, and ``7`` for ``"7"``."""
     if isinstance(id, int):
         return str(id)
     return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id

@@ -48,7 +48,7 @@ _WITHOUT_CONTENT: Final = (202, 204, 205)
 
 
 def facts_of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
-    """Return the facts of the whole request, whose session is known."""
+    """Return the facts of the whole request. Its session, if it has one, must be set before."""
     fields, session = exchange.fields, exchange.session
     facts = fields.facts
     if facts is None:
@@ -138,7 +138,7 @@ def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellF
 
 
 def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
-    """Whether a notification may come in this exchange. Progress must be that of a request on the stream."""
+    """Whether a notification may come in this exchange. Progress must belong to a request of the stream."""
     if message.value["method"] != PROGRESS:
         return True
     stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN_PATH)

@@ -33,7 +33,7 @@ class FindingBuilder:
     """Turns the violations that checks report into findings. One builder serves a whole recording.
 
     With ``lists_all`` every finding is given in full, for callers that act on each finding. ``total`` is the
-    number of findings so far, those that were only counted included.
+    number of all findings so far, also of findings that were only counted.
     """
 
     def __init__(self, catalogue: Catalogue, *, lists_all: bool = False) -> None:

@@ -76,10 +76,10 @@ _EVENT_ID_BYTES: Final = 200
 """About how many bytes it takes to remember an exchange, and to remember an event id."""
 
 _LONGEST_METHOD: Final = 20
-"""The names of HTTP methods are at most this long."""
+"""A longer name of an HTTP method is looked up as if it were empty."""
 
 MAX_CHALLENGES: Final = 100
-"""How many 401 responses are remembered until a client requests the authorization metadata."""
+"""How many 401 responses are remembered: this many of the first, and the latest one."""
 
 
 class HttpJudge:
@@ -163,7 +163,10 @@ class HttpJudge:
         return findings + self._judge_content(exchange, frame)
 
     def _skip_piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """Note that a body is incomplete: ``frame`` is a piece of a body too long to be judged."""
+        """Skip ``frame``, a piece of a body that is too long to be judged.
+
+        A request whose body is skipped is judged by its head. The session records that a message is unknown.
+        """
         if frame.continues:
             exchange.in_pieces |= {frame.sender}
         else:
@@ -438,7 +441,7 @@ class HttpJudge:
         """Run the checks of this moment that can find something, given ``facts``."""
         findings: list[Finding] = []
         build_findings = self._build_findings
-        # The lookup is cached by method. Invalid methods of any length must not fill the cache.
+        # The lookup is cached by method, and invalid methods of any length must not fill the cache.
         method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, facts)
         if not checks:

@@ -23,7 +23,7 @@ _TEXT_BYTES: Final = 60
 """About how many bytes a string takes in addition to its characters."""
 
 _ENTRY_BYTES: Final = 90
-"""About how many bytes a value takes that is not a string, without the values that it contains."""
+"""About how many bytes a value other than a string takes, without the values inside it."""
 
 _SMALL_BYTES: Final = 256
 """Messages up to this length get a simpler estimate."""
@@ -76,7 +76,7 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
             continue
         measured_ids.add(id(item))
         if isinstance(history := getattr(item, "history", None), History):
-            todo.append(history)  # Of a judge only the history counts: the rest is shared by all judges.
+            todo.append(history)  # Only the history of a judge counts: all judges share the rest.
         elif isinstance(item, SentRequest):
             total += item.weight
         elif isinstance(item, UsedIds):

@@ -1,8 +1,7 @@
 """The judge of one session's messages, over any transport.
 
 The judge classifies each message (``classify``), runs the checks that apply, and then adds the message to the
-history (``update``). So a check sees the history as it was before the message. Nothing else changes the
-history.
+history (``update``). So a check sees the history as it was before the message. No check changes the history.
 """
 
 from collections.abc import Callable
@@ -51,18 +50,16 @@ from mcpproxy.session.masked_values import MARK, holds_mask
 _MASK_START: Final = MARK.encode("ascii")
 _NOISE_BYTES: Final = 64
 _MOST_NOISE: Final = 1024
-"""The longest line, and the most lines, that are not messages and whose findings are remembered."""
+"""Lines that are not messages: up to which length their findings are remembered, and of how many lines."""
 
 _NOT_AN_OBJECT: Final = None
-"""In ``_judge_noise``, identifies every element of a batch that is not an object, because the findings are
-equal for all of them.
-"""
+"""Stands in ``_judge_noise`` for every element of a batch that is not an object: all have equal findings."""
 
 _BYTES_PER_ITEM: Final = 600
 """About how many bytes it takes to remember an element of a batch, in addition to the whole batch."""
 
 _HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
-"""Signals that end no server."""
+"""Signals that do not end a server."""
 
 _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
@@ -186,9 +183,10 @@ class MessageJudge:
         return self._judge_single(frame, message, "")
 
     def _judge_part(self, frame: Frame) -> list[Finding]:
-        """Judge a line that is not a message by itself, or that follows held lines.
+        """Judge a line that alone is not a message, or that follows held lines.
 
-        Lines that may be one message on several lines are held until that is certain (``pretty_printed``).
+        Lines that may be one message on several lines are held until that is certain (see
+        ``mcpproxy.session.pretty_printed``).
         """
         held_lines = self._history.side(frame.sender).held_lines
         if not held_lines.hold(frame):
@@ -202,7 +200,7 @@ class MessageJudge:
         ]
 
     def _release(self, sender: Sender) -> list[Finding]:
-        """Judge the held lines of ``sender`` one by one; they are not one message."""
+        """Judge the held lines of ``sender`` one by one, because they turned out not to be one message."""
         held_lines = self._history.side(sender).held_lines
         return [finding for frame in held_lines.release() for finding in self._judge_alone(frame)]
 
@@ -273,7 +271,7 @@ class MessageJudge:
         given in full, they are counted without judging the line again.
         """
         history = self._history
-        if frame.refused or not _is_standard(self._dispatch):
+        if frame.refused or not _noise_checks_are_built_in(self._dispatch):
             return judge()
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._noise.get(key)
@@ -379,8 +377,8 @@ class MessageJudge:
 
 
 @lru_cache(maxsize=64)
-def _is_standard(dispatch: Dispatch) -> bool:
-    """Whether only built-in checks judge non-messages. Their findings depend on nothing but the line."""
+def _noise_checks_are_built_in(dispatch: Dispatch) -> bool:
+    """Whether only built-in checks judge non-messages. The findings of these depend only on the line."""
     rows = (*dispatch.message_checks, *dispatch.updates)
     checks = [row.check if isinstance(row, Check) else None for row in rows if takes(row, Malformed)]
     return all(check in (not_a_message, message_kind, stray_output) for check in checks)

@@ -58,6 +58,7 @@ def remember(context: MessageContext, history: History) -> None:
 
 
 def _remember_request(context: MessageContext, message: Request, side: Side, history: History) -> None:
+    """Record that a request waits for its answer, that its id is used, and which revision it shows."""
     frame, id = context.frame, message.id
     if context.stateless:
         # Without a handshake the session may use each of the revisions that its requests name.
@@ -113,6 +114,7 @@ def _remember_initialize(message: Request, request: SentRequest, history: Histor
 
 
 def _remember_answer(context: MessageContext, request: SentRequest, history: History) -> None:
+    """Record that ``request`` is answered, and what the result of initialize says."""
     message, frame = context.message, context.frame
     side = history.client if request.sender == CLIENT else history.server
     if request.seq > side.last_answered_seq:

@@ -36,7 +36,8 @@ Key: TypeAlias = tuple[str, RequestId]
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Tell a stateless session who its caller is, and give it the memory that all stateless sessions share.
+    """Record the caller of a stateless session, and give the session the memory that all stateless
+    sessions share.
 
     In any session, set ``may_lack_messages`` if messages of the session may be missing because of a gap or
     because they were attributed to another session.
@@ -196,7 +197,7 @@ def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame
 
 
 def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Remember the requests whose stream ended before it brought their answers."""
+    """Remember the requests whose stream ended before their answers were sent on it."""
     connection = exchange.request.connection
     for request in session.judge.history.client.pending.values():
         lost = LostRequest(request, connection)

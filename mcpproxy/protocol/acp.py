@@ -98,7 +98,10 @@ _FLAGS: Final = frozenset(
         "terminal",
     }
 )
-"""Capabilities that are declared as ``true``. All others are declared as an object, which may be empty."""
+"""Capabilities that are declared as ``true``.
+
+``authMethods`` is declared as a list that is not empty, every other capability as an object, perhaps empty.
+"""
 
 TRANSPORTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {

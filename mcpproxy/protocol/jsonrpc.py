@@ -1,7 +1,9 @@
 """Parse the bytes of a frame as a JSON-RPC 2.0 message.
 
 Parsing reports no faults. A request whose id is a list is still parsed as a request; the checks report
-the fault. Only an object whose kind is not clear (a method *and* a result, or neither) is ``Malformed``.
+the fault. A frame is ``Malformed`` only if it cannot be parsed as JSON, if its value is neither an object nor
+an array, or if the kind of the object is not clear: a method *and* a result, a method that is not a string,
+or neither a method nor a result, error or id.
 
 orjson reads integers beyond 64 bits as floats. So if an id was parsed as a large float, the frame is parsed
 again, with exact numbers.

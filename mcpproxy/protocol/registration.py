@@ -101,7 +101,7 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
     content = result.get("content")
     if not isinstance(content, list):
         text = "the content is missing" if "content" not in result else f"the content is {kind(content)}"
-        return [Problem("error", "/content", f"{text}; it is an array")]
+        return [Problem("error", "/content", f"{text}; it must be an array")]
     problems: list[Problem] = []
     for index, item in enumerate(content):
         pointer = f"/content/{index}"
@@ -109,7 +109,7 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
             problems.append(Problem("error", pointer, f"the item is {kind(item)}, not an object"))
         elif not isinstance(item.get("type"), str):
             text = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
-            problems.append(Problem("error", pointer + "/type", f"the item {text}; it is a string"))
+            problems.append(Problem("error", pointer + "/type", f"the item {text}; it must be a string"))
         else:
             problems += _shape_problems(item, "ContentBlock", revision, pointer)
     if "isError" in result and not isinstance(result["isError"], bool):

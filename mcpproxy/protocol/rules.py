@@ -7,9 +7,9 @@ source.
 
 The tables come from ``rules/<family>.toml``; this module reads no files. In a requirement, ``keyword``
 and ``source`` are either one text for all revisions or a table whose keys mean "from this revision on":
-``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` and ``until`` bound a single
-keyword; ``until`` names the first revision to which the keyword no longer applies. A source is a page of the
-specification with its section (``basic/lifecycle#initialization``) or a full URL.
+``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` names the first revision of a
+single keyword. ``until`` names the first revision to which the requirement no longer applies. A source is a
+page of the specification with its section (``basic/lifecycle#initialization``) or a full URL.
 
 A requirement may apply to versions of the Agent Client Protocol, alone (``since = "acp-1"``) or together with
 revisions of MCP (a table with keys of both). "From this revision on" stays within one protocol.
@@ -98,8 +98,9 @@ class Requirement:
 
 @slotted(frozen=True)
 class Rule:
-    """One rule, with the texts that ``mcpproxy explain`` shows. ``example`` has one message on each line.
+    """One rule, with the texts that ``mcpproxy explain`` shows.
 
+    ``example`` has one message on each line. ``instead`` says what to do instead of what the example shows.
     An ``opt_in`` rule is off unless the user enables it.
     """
 

@@ -36,7 +36,7 @@ class TaskState(Enum):
 
     @property
     def final(self) -> bool:
-        """Whether no other state may follow."""
+        """Whether the task is over."""
         return self not in (TaskState.UNSEEN, TaskState.WORKING, TaskState.INPUT_REQUIRED)
 
 

@@ -34,7 +34,7 @@ class _Onlooker(JournalReader):
 
 
 def is_needed(trace: str) -> bool:
-    """Whether a session goes on beside ``trace``, the first file of a recording, that nobody records."""
+    """Whether a session goes on and no recorder writes to its recording, whose first file is ``trace``."""
     try:
         folder = Folder(journal.folder(trace))
     except OSError:

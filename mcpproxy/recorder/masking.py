@@ -274,7 +274,7 @@ class Masker:
         return self._masked(match[0]) if match[0] in self._learned else match[0]
 
     def _json(self, text: str) -> str:
-        """Return JSON with the values of secret members masked, including all texts within such a value."""
+        """Return JSON with the texts masked that are the value of a secret member or within it."""
         lowered = text.lower()
         if not any(stem in lowered for stem in STEMS):
             return text

@@ -82,13 +82,16 @@ def damage_refused(folder: str) -> Generator[None]:
 
 
 def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
-    """Complete a copy of a recording in a new temporary folder, which the caller has to delete.
+    """Complete a copy of a recording in a new temporary folder. If a path is returned, the caller has to
+    delete the folder.
 
     Returns:
         The path of the first file of the copy; empty if the recording is still being made.
 
     Raises:
-        TraceError, OSError: as in ``recover``. The temporary folder is deleted.
+        TraceError: as in ``recover``.
+        McpProxyError: a file could not be read or written.
+        OSError: the temporary folder could not be made.
     """
     if foreign_journals.is_recording(trace):
         return ""

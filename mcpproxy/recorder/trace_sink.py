@@ -148,7 +148,7 @@ class TraceSink:
             self.report_judge()
 
     def write_event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
-        """Write a single event of a stdio recording."""
+        """Write a single event of a stdio recording, or a gap in any recording."""
         if isinstance(event, Frame):
             self.state.tally.frames[event.sender] += 1
         self._writer.write(encode(event))

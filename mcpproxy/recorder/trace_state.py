@@ -44,7 +44,7 @@ class TraceState:
     def complete_tally(self) -> None:
         """Add to the tally the findings that the judge only counted, and what went wrong with the judging."""
         count = self.unjudged_lines
-        unjudged = f"not judged for the memory it takes: {count} of the lines" if count else None
+        unjudged = f"not judged, because that takes too much memory: {count} of the lines" if count else None
         self.tally.judge_error = "; ".join(filter(None, (self.judge.error, unjudged))) or None
         self.tally.more = self.judge.more
 

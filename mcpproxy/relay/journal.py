@@ -38,7 +38,7 @@ STDERR: Final = 3  # payload: bytes of the server's stderr
 CLIENT_EOF: Final = 4
 SERVER_EOF: Final = 5
 STDERR_EOF: Final = 6
-SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by the wrapper
+SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by mcpproxy
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
 

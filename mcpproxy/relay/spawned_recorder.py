@@ -26,7 +26,8 @@ def recorder_command(trace: str, live: str, quiet: bool, admin: str = "") -> lis
     ``live`` is how it reports findings on its stderr: ``text``, ``json`` or ``off``. ``admin`` is the address
     of its admin port, empty for none.
     """
-    command = [sys.executable, "-m", "mcpproxy.recorder", trace, "--live", live]
+    # -P: a module in the folder of the session must not take the place of ours.
+    command = [sys.executable, "-P", "-m", "mcpproxy.recorder", trace, "--live", live]
     return [*command, *(["--admin", admin] if admin else []), *(["--quiet"] if quiet else [])]
 
 

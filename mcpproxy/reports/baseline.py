@@ -30,8 +30,8 @@ _WRITE_ONE: Final = "--write-baseline writes one"
 class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
-    The other fields are for people: the finding as it was when accepted, the ``trace`` in which it occurred
-    first, and ``why`` it is accepted, empty if no reason was given.
+    The other fields are for people: the finding as it was when it was accepted, the ``trace`` in which it
+    occurred first, and the reason ``why`` it is accepted, empty if none was given.
     """
 
     fingerprint: str
@@ -63,7 +63,7 @@ class Baseline:
         return replace(finding, is_known=True, why=entry.why)
 
     def fixed(self, findings: Iterable[Located], was_judged: Callable[[str], bool]) -> tuple[Entry, ...]:
-        """Return the entries whose findings did not occur, without those of rules that were not judged."""
+        """Return the entries whose findings did not occur, except entries of rules that were not judged."""
         fingerprints = {finding.fingerprint for finding in findings}
         return tuple(
             e for e in self.entries.values() if e.fingerprint not in fingerprints and was_judged(e.rule)
@@ -86,7 +86,7 @@ class Baseline:
         return Baseline(self.path, {e.fingerprint: e for e in ordered})
 
     def lines(self) -> Iterator[str]:
-        """Return the lines of the file."""
+        """Yield the text of the file, as one item."""
         findings = [as_object(entry) for entry in self.entries.values()]
         yield json.dumps({_FORMAT_MEMBER: FORMAT, "findings": findings}, indent=2, ensure_ascii=False)
 

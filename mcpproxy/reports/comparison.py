@@ -24,7 +24,7 @@ _COLOURS: Final[dict[ItemVerdict, Colour]] = {
 
 
 def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
-    """Return a line for each item that differs or has a remark, with its changes below, then the counts."""
+    """Yield a line for each item that differs or has a remark, with its changes below, then the counts."""
     listed = [item for item in comparison.items if item.verdict != "same" or item.remark]
     for (session, verdict, what, remark, changes), items in groupby(listed, _printed):
         frames = [item.frame or item.found_frame for item in items]
@@ -48,7 +48,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def as_json(comparison: Comparison) -> Iterator[str]:
-    """Return the comparison as one JSON object: both sides, the counts, every item, and the notes."""
+    """Yield the comparison as one JSON object: both sides, the counts, every item, and the notes."""
     value = {
         "expected": comparison.expected,
         "found": comparison.found,
@@ -61,7 +61,7 @@ def as_json(comparison: Comparison) -> Iterator[str]:
 
 
 def junit(comparison: Comparison) -> Iterator[str]:
-    """Return a test suite in which each item is a test case that fails if the item differs."""
+    """Yield a test suite in which each item is a test case that fails if the item differs."""
     cases = tuple(_case(item) for item in comparison.items)
     yield from xml.lines([Suite(comparison.expected, cases, [*map(visible, comparison.notes)])])
 

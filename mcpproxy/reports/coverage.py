@@ -64,7 +64,7 @@ def unaccounted(listed: Iterable[RequirementRow]) -> tuple[str, ...]:
 
 
 def lines(listed: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[str]:
-    """Return the requirements as a table, followed by the totals."""
+    """Yield the requirements as a table, followed by the totals."""
     cells = [("ROW", "RULE", "STATE", "WHAT IT ASKS, OR WHY THE WIRE CANNOT SHOW IT")]
     cells += [(row.id, ", ".join(row.rules), row.state, row.why or row.text) for row in listed]
     width = max(len(row.id) for row in listed) + max(len(", ".join(row.rules)) for row in listed)

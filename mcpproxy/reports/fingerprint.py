@@ -40,7 +40,7 @@ _CODE: Final = pattern(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=with 
 
 @slotted(frozen=True)
 class Subject:
-    """The subject of a frame: the method, the ``name`` of the tool, prompt or resource, and the message.
+    """What a message is about: its method, and the ``name`` of its tool, prompt or resource.
 
     ``value`` is the message as JSON. A field is empty if it is unknown.
     """

@@ -10,7 +10,7 @@ from mcpproxy.trace.encode import finding_object, more_object
 
 
 def lines(verdict: JudgedTraces) -> Iterator[str]:
-    """Return the run as one indented JSON object."""
+    """Yield the run as one indented JSON object."""
     yield json.dumps(
         {
             "traces": [trace_object(trace) for trace in verdict.traces],

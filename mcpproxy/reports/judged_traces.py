@@ -57,7 +57,7 @@ class JudgedTraces:
     """The result of a whole run: every trace in the requested order.
 
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
-    ``folders`` are the folders of the user's own rules. With ``strict``, warnings count like errors.
+    ``folders`` are the folders of custom rules. With ``strict``, warnings count like errors.
     """
 
     traces: tuple[JudgedTrace, ...]
@@ -79,6 +79,7 @@ class JudgedTraces:
 
     @cached_property
     def frames(self) -> int:
+        """How many frames were judged."""
         return sum(trace.frames for trace in self.traces)
 
     @property

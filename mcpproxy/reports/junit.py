@@ -1,9 +1,9 @@
 """Test reports as JUnit XML, for build servers that show tests.
 
-The format has no standard. The output is valid under two common schemas: that of Jenkins and, if no case is
-skipped, Windy Road's schema of the reports that Apache Ant writes. Only the second schema needs the
-``properties``, ``hostname`` and ``timestamp`` of a suite and its empty ``system-err``. Characters that XML
-does not allow are written as the escapes of ``mcpproxy.base.visible``.
+The format has no standard. The output is valid under two common schemas: the schema of Jenkins, and Windy
+Road's schema of the reports that Apache Ant writes. The second schema allows no skipped cases, and only the
+second needs the ``properties``, ``hostname`` and ``timestamp`` of a suite and its empty ``system-err``.
+Characters that XML does not allow are written as the escapes of ``mcpproxy.base.visible``.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ class Suite:
 
 
 def lines(suites: Iterable[Suite], written_at: datetime | None = None) -> Iterator[str]:
-    """Return the lines of the document. ``written_at`` is the time in it, by default now."""
+    """Yield the lines of the document. ``written_at`` is the time in it, by default now."""
     timestamp = (written_at or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield "<testsuites>"

@@ -123,7 +123,7 @@ class _FrameSubjects:
 
 
 def _subject(finding: Finding, subjects: Mapping[int, _FrameSubjects]) -> Subject:
-    """Return the subject of a finding. For a response with a wrong id, use that of the related request."""
+    """Return the subject of a finding. For a response with a wrong id, it is that of its request."""
     subject = subjects.get(finding.frame, _UNKNOWN).subject_of(finding)
     if not subject.method and finding.related:
         request = subjects.get(finding.related[0], _UNKNOWN).subjects[0]
@@ -135,6 +135,7 @@ _UNKNOWN: Final = _FrameSubjects((NOTHING,))
 
 
 def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _FrameSubjects]]:
+    """Read the trace, and return the places and the subjects of the ``wanted`` frames and heads."""
     conversation = Conversation()
     open_requests: dict[int, str] = {}
     places: dict[int, Place] = {}

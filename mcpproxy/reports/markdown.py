@@ -14,14 +14,15 @@ from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark
 
 _PUNCTUATION: Final = pattern(r"([!-/:-@\[-`{-~])")
-_LONGEST: Final = 160
+_MESSAGE_CHARACTERS: Final = 160
+"""The length to which the message of a finding is cut."""
 _WORST_FIRST: Final = ("error", "warning", "info")
 
 
 def lines(
     heading: str, findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
 ) -> Iterator[str]:
-    """Return a section: a heading, a row per rule and peer at fault, remarks, the count of known findings."""
+    """Yield a section: a heading, a row per rule and peer at fault, remarks, the count of known findings."""
     findings, remarks = tuple(findings), tuple(remarks)
     yield f"## {escaped(heading)}"
     yield ""
@@ -59,8 +60,8 @@ def _rows(findings: list[Located], catalogue: Catalogue) -> Iterator[str]:
         linked = f"[{name}]({_target(first_finding.source)})" if first_finding.source else name
         message = (
             first_finding.message
-            if len(first_finding.message) <= _LONGEST
-            else first_finding.message[: _LONGEST - 1] + "…"
+            if len(first_finding.message) <= _MESSAGE_CHARACTERS
+            else first_finding.message[: _MESSAGE_CHARACTERS - 1] + "…"
         )
         where = f"{group[0].path}:{group[0].line}" if group[0].line else group[0].path
         place = f"frame {first_finding.frame}, {where}" if first_finding.frame else where

@@ -56,7 +56,7 @@ _LIMIT_BYTES: Final = 64 << 20
 
 @dataclass(slots=True)
 class CollectedPins:
-    """Pins from one or more recordings.
+    """Pins from one or more recordings, by the name of the server.
 
     ``partial`` are the servers whose complete list of tools was not seen. ``contradictions`` are lines for
     people, one for each tool or text that the recordings define in two ways.
@@ -251,7 +251,7 @@ def loads(text: str, path: str) -> Pins:
     """Return the pins in the text of a file; ``path`` is its path, for error messages.
 
     Raises:
-        UsageError: ``text`` is not that of a file of pins, or was edited.
+        UsageError: ``text`` is not a file of pins, or a definition in it was edited.
     """
     try:
         document: JSON = json.loads(text)

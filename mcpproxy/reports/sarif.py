@@ -52,7 +52,7 @@ def lines(
     exit_code: int,
     fixed: Sequence[Entry] | None = None,
 ) -> Iterator[str]:
-    """Return the log as one indented JSON object.
+    """Yield the log as one indented JSON object.
 
     Paths inside the folder ``base`` are relative to it. ``fixed`` are the entries of the baseline whose
     findings did not occur, ``None`` without a baseline.

@@ -16,7 +16,7 @@ from mcpproxy.session.frame import Finding
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """Return the suites in the order of the recordings, at the end those that were not judged, as errors."""
+    """Yield a suite for each recording, then a suite with an error for each recording that was not judged."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:
@@ -31,6 +31,7 @@ def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
 
 
 def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:
+    """Yield a case for each rule with findings in ``trace``."""
     rules = sorted(
         {finding.rule for finding in (*trace.findings, *(located.finding for located in trace.known))}
     )
@@ -63,6 +64,7 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
 
 
 def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
+    """Yield what is missing from the recording, and the findings that do not count."""
     for note in trace.notes:
         yield f"{visible(trace.path)}: incomplete: {visible(note)}"
     for repeated in trace.more:

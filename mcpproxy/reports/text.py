@@ -10,14 +10,14 @@ from mcpproxy.session.frame import Finding
 
 
 def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
-    """Return the lines of the whole run: every trace, then the summary."""
+    """Yield the lines of the whole run: every trace, then the summary."""
     for trace in verdict.traces:
         yield from trace_lines(trace, style, base=base)
     yield from summary_lines(verdict, style)
 
 
 def trace_lines(trace: JudgedTrace, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
-    """Return the findings of one trace, each with its source, then what is missing from the recording.
+    """Yield the findings of one trace, each with its source, then what is missing from the recording.
 
     Paths inside the folder ``base`` are relative to it.
     """
@@ -33,7 +33,7 @@ def trace_lines(trace: JudgedTrace, style: Style = PLAIN, *, base: str = "") -> 
 def finding_lines(
     trace: JudgedTrace, finding: Finding, style: Style = PLAIN, *, base: str = ""
 ) -> Iterator[str]:
-    """Return the lines of one finding: its place in the recording, and its evidence."""
+    """Yield the lines of one finding: its place in the recording, and its evidence."""
     path, line = trace.places.get(finding.frame, (trace.path, 0))
     place = f"{visible(inside(path, base))}:{line}:" if line else f"{visible(inside(path, base))}:"
     yield f"{style.paint(place, 'bold')} {finding_line(finding, style, in_frame=True)}"
@@ -47,7 +47,7 @@ def finding_line(finding: Finding, style: Style = PLAIN, *, in_frame: bool = Fal
     With ``in_frame`` the line names the frame, if the finding is about a frame.
     """
     message = visible(finding.message)
-    # Most messages begin with the peer at fault, so it must not be printed twice.
+    # Most messages begin with the peer at fault. Then the peer is not printed again before the message.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
     frame = f"frame {finding.frame}: " if in_frame and finding.frame else ""
     return f"{finding_head(finding, style)} {frame}{words}"
@@ -70,7 +70,7 @@ def _evidence(finding: Finding) -> str:
 
 
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
-    """Return what was judged, what was found, and the next step if there is one."""
+    """Yield what was judged, what was found, and the next step if there is one."""
     counts = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
     if verdict.known:
         counts += f", {verdict.known} known"

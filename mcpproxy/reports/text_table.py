@@ -14,16 +14,17 @@ def table(
 ) -> list[str]:
     """Return ``rows`` as lines; the columns in ``right`` are aligned to the right.
 
-    ``paint(column, cell, padded)`` returns a cell of the body in colour; ``padded`` is the cell with spaces.
+    ``paint(column, cell, padded)`` returns a cell below the first row in colour; ``padded`` is the cell with
+    spaces.
     """
-    taken = [[columns(cell) for cell in row] for row in rows]
-    widths = [max(column) for column in zip(*taken, strict=True)]
+    cell_widths = [[columns(cell) for cell in row] for row in rows]
+    widths = [max(column) for column in zip(*cell_widths, strict=True)]
     last = len(widths) - 1
     lines: list[str] = []
-    for row, row_taken in zip(rows, taken, strict=True):
+    for row, row_widths in zip(rows, cell_widths, strict=True):
         cells: list[str] = []
         for column, cell in enumerate(row):
-            space = " " * (widths[column] - row_taken[column])
+            space = " " * (widths[column] - row_widths[column])
             padded = space + cell if column in right else cell.rstrip() if column == last else cell + space
             if not lines:
                 padded = style.paint(padded, "bold")

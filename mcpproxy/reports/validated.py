@@ -22,12 +22,12 @@ _SEVERITY: Final[dict[Status, Severity]] = {"failed": "error", "warning": "warni
 
 
 def is_bad(check: CheckResult) -> bool:
-    """Whether a check is to be reported."""
+    """Whether a check failed or gave a warning."""
     return check.status in _SEVERITY
 
 
 def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
-    """Return the checks that are to be reported, as findings with places, in the same order."""
+    """Return the checks that failed or gave a warning as findings with places, in the same order."""
     bad = [check for check in checks if is_bad(check)]
     by_check: dict[int, Located] = {}
     for path in dict.fromkeys(check.trace for check in bad):
@@ -53,7 +53,7 @@ def marked(validation: Validation, accepted: Baseline) -> Validation:
 def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
     """Return a function that says whether a rule, or a check without a rule, was tried.
 
-    The entry of a baseline counts as fixed only if its rule or check was tried.
+    An entry of a baseline counts as fixed only if its rule or check was tried.
     """
     tried = {code for check in validation.checks if check.status != "skipped" for code in check.rules}
     names = {check.name for check in validation.checks if check.status != "skipped"}
@@ -67,7 +67,7 @@ def remarks(validation: Validation) -> tuple[Remark, ...]:
 
 
 def suites(validation: Validation) -> Iterator[Suite]:
-    """Return a suite per revision and a case per check. Warnings that do not count are notes of the suite."""
+    """Yield a suite per revision and a case per check. Warnings that do not count are notes of the suite."""
     server = str(validation.server.get("name") or validation.target)
     for revision in dict.fromkeys(check.revision for check in validation.checks):
         checks = [check for check in validation.checks if check.revision == revision]

@@ -21,7 +21,7 @@ _COLOURS: Final[dict[Verdict, Colour]] = {"valid": "green", "invalid": "red", "u
 
 
 def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """Return the lines of the whole run."""
+    """Yield the lines of the whole run."""
     yield header(validation.server, validation.target, style)
     for revision in validation.revisions or ("",):
         yield from revision_header(revision, validation.transport, style)
@@ -38,20 +38,20 @@ def header(server: JSONObject, target: str, style: Style = PLAIN) -> str:
 
 
 def revision_header(revision: str, transport: str, style: Style = PLAIN) -> Iterator[str]:
-    """Return the lines before the checks of a revision."""
+    """Yield the lines before the checks of a revision."""
     yield ""
     yield style.paint(visible(f"revision {revision}, {transport}"), "bold")
 
 
 def next_check(previous: CheckResult | None, check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
-    """Return the lines of a check. If ``previous`` has another category, the first line is the category."""
+    """Yield the lines of a check. If ``previous`` has another category, the first line is the category."""
     if previous is None or previous.category != check.category:
         yield f"  {check.category}"
     yield from check_lines(check, style)
 
 
 def end(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """Return the lines after the checks: notes on checks that were not done, and the summary."""
+    """Yield the lines after the checks: notes on checks that were not done, and the summary."""
     yield ""
     for note in validation.notes:
         yield f"note: {visible(note)}"
@@ -59,7 +59,7 @@ def end(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """Return the counts, the verdict, and commands that show more."""
+    """Yield the counts, the verdict, and commands that show more."""
     counts = validation.counts
     counted = ", ".join(
         count(counts[status], status) if status == "warning" else f"{counts[status]} {status}"
@@ -78,11 +78,11 @@ def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 
 def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
-    """Return one check: its mark, name and result, followed by the evidence if it failed."""
-    mark, colour = ("know", "blue") if check.is_known else _MARKS[check.status]
+    """Yield one check: its mark, name and result, followed by the evidence if it failed."""
+    mark, colour = ("known", "blue") if check.is_known else _MARKS[check.status]
     took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
     name = visible(check.name)
-    yield f"    {style.paint(f'{mark:<5}', colour)}{name}: {visible(check.conclusion.message)}{took}"
+    yield f"    {style.paint(f'{mark:<6}', colour)}{name}: {visible(check.conclusion.message)}{took}"
     if check.status not in ("failed", "warning"):
         return
     parts: list[str] = []
@@ -93,4 +93,4 @@ def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
         parts.append(visible(check.conclusion.rule))
     parts += [visible(check.conclusion.source)] if check.conclusion.source else []
     if parts:
-        yield style.paint(f"         {'  '.join(parts)}", "dim")
+        yield style.paint(f"          {'  '.join(parts)}", "dim")

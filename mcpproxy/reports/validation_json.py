@@ -8,7 +8,7 @@ from mcpproxy.validate.outcome import CheckResult, Validation
 
 
 def lines(validation: Validation) -> Iterator[str]:
-    """Return the run as one indented JSON object."""
+    """Yield the run as one indented JSON object."""
     counts = validation.counts
     yield json.dumps(
         {

@@ -55,6 +55,7 @@ class _RuleFiles:
 
     @cached_property
     def families(self) -> tuple[str, ...]:
+        """The names of the files without their suffix."""
         try:
             names = sorted(os.listdir(self._folder))
         except OSError as error:

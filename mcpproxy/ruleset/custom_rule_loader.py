@@ -1,4 +1,4 @@
-"""Load custom rules: rules of the user, from folders that the option ``--rules`` names.
+"""Load custom rules: rules that a user has written, in folders that the option ``--rules`` names.
 
 A folder contains rule tables (``*.toml``, as in ``rules/``) and modules with checks (``*.py``). Each module
 ends with ``FAMILY``, a ``RuleFamily`` that says which rules its checks report.
@@ -23,8 +23,8 @@ def load(
 ) -> tuple[Catalogue, list[RuleFamily]]:
     """Return the rules in ``folders`` and the families of checks that report them.
 
-    If a check fails later, during judging, it calls ``on_fault`` with the error. Without ``on_fault`` it
-    raises ``CustomRuleError``.
+    If a check fails later, during judging, ``on_fault`` is called with the error. Without ``on_fault``, the
+    check raises ``CustomRuleError``.
 
     Raises:
         CustomRuleError: a folder contains no rules, or something in it cannot be used.

@@ -66,7 +66,7 @@ class RuleOptions:
 
         Raises:
             CustomRuleError: something in a folder cannot be used.
-            UsageError: a name is not that of a rule.
+            UsageError: a name in the options is neither a rule nor a family.
         """
         # Imported here, so that an invalid rule table stops only the judging and not the recording.
         from mcpproxy.ruleset import ruleset
@@ -113,7 +113,7 @@ class RuleOptions:
         """Return the options that ``to_json`` returned as ``members``.
 
         Raises:
-            KeyError, TypeError: ``members`` are not those of ``to_json``.
+            KeyError, TypeError: ``members`` are not what ``to_json`` returns.
         """
         select = members["select"]
         return cls(
@@ -138,8 +138,8 @@ class FilteredObserver:
 
     def __init__(self, options: RuleOptions) -> None:
         self.left_out: list[str] = []
-        """One line for each failed check: the codes of its rules, the frame where it failed, and why. Also
-        those of ``Observer.left_out``."""
+        """One line for each failed check: the codes of its rules, the frame where it failed, and why.
+        The lines of ``Observer.left_out`` are included."""
         self._event: Event | None = None  # the event being judged
         self._runs_code = bool(options.folders)
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
@@ -157,7 +157,7 @@ class FilteredObserver:
 
     @property
     def forgot(self) -> str:
-        """What the observer had to forget: see ``Observer.forgot``."""
+        """Where the observer had to forget its state: see ``Observer.forgot``."""
         return self._observer.forgot
 
     @property

@@ -28,7 +28,7 @@ class Ruleset:
     def observer(
         self, *, joined_late: bool = False, redacted: bool = False, lists_all: bool = False
     ) -> Observer:
-        """Return an observer that judges one recording. The options are those of ``Observer``."""
+        """Return an observer that judges one recording. The options mean the same as for ``Observer``."""
         return Observer(
             self.catalogue,
             self.dispatch,
@@ -66,7 +66,7 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
     folders = tuple(folders)
     if not folders:
         return Ruleset(built_in)
-    # Imported here: it imports ``importlib.util``, which only custom rules need.
+    # Imported here, because it imports ``importlib.util``, which only custom rules need.
     from mcpproxy.ruleset import custom_rule_loader
 
     custom, families = custom_rule_loader.load(folders, built_in, on_fault)

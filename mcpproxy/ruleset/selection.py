@@ -55,14 +55,14 @@ class Selection:
 
 
 def known_rules(folders: list[str]) -> Catalogue:
-    """Return the catalogue of the built-in rules and those in ``folders``.
+    """Return the catalogue of the built-in rules and of the custom rules in ``folders``.
 
     Raises:
         CustomRuleError: something in a folder cannot be used.
     """
     if not folders:
         return catalogue.load()
-    # Imported here: it imports all checks, which the catalogue of the built-in rules does not need.
+    # Imported here, because it imports all checks, which the catalogue of the built-in rules does not need.
     from mcpproxy.ruleset import ruleset
 
     return ruleset.load(folders).catalogue

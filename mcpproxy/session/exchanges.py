@@ -311,7 +311,7 @@ class HeaderMismatch:
 class HttpHistory:
     """The state that is kept across exchanges.
 
-    What a server has shown about itself is stored by server (see ``HttpExchange.server``). What a client may
+    What a server has shown about itself is stored by server (see ``HttpExchange.server``). What a client can
     know is stored by connection, because nothing else identifies a client. In names, "modern" means: of a
     stateless revision.
     """
@@ -359,7 +359,7 @@ class HttpHistory:
     )  # the state of families of checks that all stateless requests share, by class
     lost_requests: dict[tuple[str, RequestId], LostRequest] = field(
         default_factory=dict[tuple[str, RequestId], LostRequest]
-    )  # by caller and id: stateless requests whose stream ended before the answer came
+    )  # by caller (``History.caller``) and id: stateless requests whose stream ended before the answer came
     has_gap: bool = False  # events are missing, so nothing is concluded from the absence of an event
 
 

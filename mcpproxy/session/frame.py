@@ -2,7 +2,7 @@
 
 The recorder makes events while a session runs, and the trace reader makes equal events from the recording
 later, so the findings are the same both times. Times are nanoseconds since the recording started, on the
-monotonic clock of the machine that recorded. The judge uses no clock of its own.
+monotonic clock of the machine that recorded. The observer uses no clock of its own.
 
 ``Frame`` is the only event that is not frozen: frames are the most frequent events, and making a frozen
 instance takes longer.

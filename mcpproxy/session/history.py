@@ -225,7 +225,9 @@ class History:
     over_http: bool = False
     is_signalled: bool = False  # the server received a signal that may have ended it
     may_lack_messages: bool = False  # over HTTP: messages of this session may be attributed to another one
-    caller: str = ""  # who sent a stateless request over HTTP: the server, a space, Authorization
+    # Identifies the sender of a stateless request over HTTP: ``HttpExchange.server`` and the value of the
+    # Authorization header, joined by a space. Otherwise it is empty.
+    caller: str = ""
 
     initialize: SentRequest | None = None  # the latest initialize request
     initialize_answered: bool = False

@@ -40,7 +40,7 @@ class Task:
     poll_ms: float | None = None
     first_got_seq: int = 0
     hurry_reported: bool = False  # a poll that came too early was reported
-    unmarked_reported: bool = False  # progress without the mark of this task was reported
+    unmarked_reported: bool = False  # progress that did not name this task in its _meta was reported
     deleted: bool = False
 
 

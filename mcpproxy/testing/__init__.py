@@ -46,7 +46,7 @@ _POLL_S: Final = 0.02
 
 
 def action_for(mode: Mode, exists: bool) -> Action:
-    """Return what to do in this mode, depending on whether the recording exists.
+    """Return what a test does in this mode, depending on whether its recording exists.
 
     ``once`` records if there is no recording, ``none`` never records, ``all`` always records, and ``new``
     adds missing requests.
@@ -68,7 +68,7 @@ class McpRecording:
     ``path`` is the recording. ``action`` says what the test does with the recording: ``record`` it,
     ``replay`` it, or ``extend`` it, which replays it and records the requests that it lacks. The traces of
     this test are written to ``folder``. ``command`` or ``url`` is the real server. ``adds`` is true if an
-    earlier test of this run wrote the recording: then new requests are added to it, and it is not replaced.
+    earlier test of this run wrote the recording: then new requests are added, and nothing is replaced.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class McpRecording:
                 ) from None
 
     def trouble(self) -> str:
-        """Describe the misses of this test; empty if there were none."""
+        """Return text that lists the misses of this test; empty if there were none."""
         stderr_lines = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             for event in opening.open_trace(trace).events():
@@ -214,13 +214,14 @@ class McpRecording:
         return process.wait_for(address_pattern)
 
     def _keep(self, sessions: Sequence[str]) -> None:
-        """Make the first session the recording, or keep an older recording; add all other sessions to it.
+        """Write the sessions to ``path``.
 
-        Only recordings of stdio can be joined. A session over HTTP replaces an older recording that lacks a
-        request of it.
+        The first session becomes the recording, unless an older recording is kept. The other sessions are
+        added to the recording. Only recordings of stdio can be joined: a session over HTTP replaces an older
+        recording that lacks one of its requests.
 
         Raises:
-            UsageError: it would replace what another test of this run recorded.
+            UsageError: a session over HTTP would replace what another test of this run has recorded.
         """
         path = str(self.path)
         replaces = self.action == "record" and not self._adds
@@ -277,7 +278,7 @@ class McpFindings:
         return [check(trace, self._rules, self._select, self._ignore) for trace in self._recording.sessions]
 
     def trouble(self) -> str:
-        """Describe the findings that count; empty if there are none."""
+        """Return text that lists the findings that count; empty if there are none."""
         lines: list[str] = []
         first_rule = ""
         total = 0
@@ -312,13 +313,12 @@ def _is_on_stdio(trace: str) -> bool:
 def _relay_has_exited(trace: str) -> bool:
     """Whether the relay of a session has exited, even if the trace is not complete yet.
 
-    The folder of the journal, the raw bytes of the session, is removed when the trace is complete. On Windows
-    only this is known, because there a relay cannot be found by its process id.
+    The folder of the journal, the raw bytes of the session, is removed when the trace is complete.
     """
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)
-    return header is not None and sys.platform != "win32" and not is_relay_alive(header)
+    return header is not None and not is_relay_alive(header)
 
 
 def _finish_within(trace: str, seconds: float) -> bool:

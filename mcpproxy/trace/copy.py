@@ -15,8 +15,8 @@ def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding
     """Write ``header`` and ``lines`` (pairs of record and line), and return the counts of the written
     records.
 
-    The close record gets the counts of the new trace. An existing file is never changed, and an unfinished
-    file is removed.
+    The close record gets the counts of the new trace. An existing file is never changed. If writing
+    fails, the new file is removed.
 
     Raises:
         TraceError: the file cannot be written, or ``lines`` cannot be read to the end.

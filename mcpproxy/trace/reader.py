@@ -17,7 +17,6 @@ from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode, header_format
-from mcpproxy.trace.encode import encode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import ARGUMENTS_MASKED, CloseRecord, Continued, Encoded, Header, Recorded, Tally
 from mcpproxy.trace.short_lines import Lines
@@ -33,7 +32,7 @@ _KIND_BYTES: Final = 64
 """The type of a record is within this many bytes at the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
-ENDLESS: Final = "it names itself, or no file, as the next file"
+ENDLESS: Final = "the next file that it names is itself, an earlier file, or no file name"
 NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 
 
@@ -113,6 +112,8 @@ class Trace:
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
+        from mcpproxy.trace.encode import encode  # Imported here: most readers want records, and no lines.
+
         for record in self._read():
             # Several short frames or lines of stderr share one line of the file. Each gets a line here.
             yield record, self._line or encode(cast("Recorded", record))
@@ -236,7 +237,7 @@ class Trace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether a copy is read, because this user may not complete the recording itself."""
+        """Whether a copy is read, because this user has no right to complete the original."""
         return bool(self._copy_folder)
 
     @property
@@ -358,7 +359,7 @@ def open_file(path: str) -> BinaryIO:
     except (OSError, ValueError) as fault:
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         is_special = isinstance(fault, OSError) and fault.errno == errno.EINVAL
-        next_step = "copy what it gives into one first" if is_special else "check the path"
+        next_step = "copy what it gives into a file first" if is_special else "check the path"
         raise TraceError(path, None, reason, next_step) from None
 
 
@@ -386,7 +387,8 @@ def _read_header(
     assert isinstance(header, Header)
     previous = header.continues
     if previous and (not chain.is_name(previous) or previous == os.path.basename(path)):
-        raise TraceError(path, 1, "it names itself, or no file, as the previous file", "record again")
+        fact = "the previous file that it names is itself, or no file name"
+        raise TraceError(path, 1, fact, "record again")
     return header, upgrade_steps
 
 

@@ -36,11 +36,11 @@ ARGUMENTS_MASKED: Final = "arguments"
 class Header:
     """The facts about a recording that are known before the first byte.
 
-    ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of
-    all other times in the trace. ``pid`` is the process id of mcpproxy. ``redaction`` says what is masked:
-    ``none``, ``credentials`` or ``arguments``. Over HTTP ``command`` is empty; instead there are the ``mode``
-    (``reverse`` or ``forward``), the URL on which the proxy listened, the path of its MCP endpoint, and the
-    server's URL in ``upstream`` (empty in forward mode).
+    ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of all
+    other times in the trace. ``pid`` is the process id of mcpproxy. ``redaction`` says what is masked:
+    ``none``, ``credentials`` or ``arguments``; ``redact`` and imports add other kinds. Over HTTP ``command``
+    is empty; instead there are the ``mode`` (``reverse`` or ``forward``), the URL on which the proxy
+    listened, the path of its MCP endpoint, and the server's URL in ``upstream`` (empty in forward mode).
     """
 
     format: int = FORMAT
@@ -66,7 +66,7 @@ class Header:
     boot: str = ""
     """Linux: the boot id at recording time. After a reboot, ``pid`` belongs to another process."""
     ppid: int = 0
-    """The process that started the wrapper: over stdio the client, or a shell that it uses; 0 if unknown."""
+    """The process that started mcpproxy: over stdio the client, or a shell that it uses; 0 if unknown."""
 
 
 HEADER_MEMBERS: Final = Header.__match_args__
@@ -80,13 +80,22 @@ class Tally:
     """The counts of a trace's content, stored in the close record.
 
     ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
-    ``judge_error`` is set if judging failed.
+    ``judge_error`` says what was not judged, and why.
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
     findings: dict[Severity, int] = field(default_factory=lambda: {"error": 0, "warning": 0, "info": 0})
     judge_error: str | None = None
     more: tuple[Repeated, ...] = ()
+
+    @property
+    def not_judged(self) -> str:
+        """What was not judged while recording, and what judges it; empty if everything was judged."""
+        if self.judge_error is None:
+            return ""
+        return (
+            f"not everything was judged while recording: {self.judge_error}; mcpproxy check judges it again"
+        )
 
     @property
     def total_findings(self) -> dict[Severity, int]:

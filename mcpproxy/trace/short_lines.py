@@ -71,7 +71,7 @@ def decode_lines(members: JSONObject) -> Lines:
     source = cast("Source", one_of(members, "from", SOURCES))
     raws = tuple(text_or_base64_of(members).split(b"\n"))
     if len(raws) != member(members, "count", int):
-        raise NotARecordError("a run of lines that does not say how many they are")
+        raise NotARecordError("a run of lines with a wrong count")
     return Lines(member(members, "seq", int, 0), source, raws, member(members, "t", int))
 
 

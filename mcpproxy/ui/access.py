@@ -4,12 +4,14 @@ A browser lets any page send requests to 127.0.0.1, and an attacker can let a ho
 address (DNS rebinding). So every request is checked, whatever its method:
 
 1. Host has to be the name or address that the page is served under, with its port.
-2. Origin, if the request has it, has to be that of the page. A request that may change something also needs a
-   ``Sec-Fetch-Site`` of ``same-origin``, if the browser sends that field.
-3. The request needs the token of the printed address, or the cookie that the server sets for the token. The
-   server redirects to the address without the token, so that the token is not in the history of the browser.
+2. Origin, if the request has it, has to be the origin of the page. In a request that may change something,
+   ``Sec-Fetch-Site``, if the browser sends it, has to be ``same-origin``.
+3. The request needs the token of the printed address, or the cookie that the server gives for the token. With
+   the cookie the server redirects to the address without the token, so that the token does not stay in the
+   history of the browser.
 
-The answers forbid scripts and styles that are not files of the page, frames around the page, and referrers.
+Header fields of every answer forbid scripts and styles that are not files of the page, frames around the
+page, and referrers.
 """
 
 import hmac
@@ -66,7 +68,7 @@ class Access:
         )
         self._token: Final = token.encode()
         self._cookie: Final = f"mcpproxy-{port}"
-        """The cookie's name. It has the port, because browsers share cookies between the ports of a host."""
+        """The name of the cookie. It contains the port, because the ports of a host share cookies."""
         self._secret: Final = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,8 +88,7 @@ class Access:
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to a refused request, or the redirect for the token; ``None`` for a lawful
-        request."""
+        """Return the answer to a request that is refused or redirected; ``None`` if the request may pass."""
         headers = Headers(scope=scope)
         if [host.lower() for host in headers.getlist("host")] not in [[name] for name in self._authorities]:
             return PlainTextResponse("Host is not the address of this page (DNS rebinding?)\n", 403)

@@ -1,7 +1,8 @@
 """The page of ``mcpproxy ui`` beside a session that is recorded (``--ui``).
 
-The recorder starts it as a process of its own, so the traffic does not wait for it, and it ends when the
-recorder does, however that ends: the page reads from a pipe that only the recorder holds open.
+The recorder starts the page as a process of its own, so the traffic does not wait for the page. The process
+reads from a pipe that only the recorder holds open. So the page ends when the recorder ends, even if the
+recorder is killed.
 """
 
 import subprocess
@@ -17,7 +18,7 @@ def check(where: str, *, is_quiet: bool) -> None:
     """Refuse ``--ui`` where it cannot work.
 
     Raises:
-        UsageError: its address could not be written, or there is no recorder process to start it.
+        UsageError: the address of the page could not be written, or no process could start the page.
     """
     if is_quiet:
         raise UsageError(where, "--ui writes an address to stderr, and --quiet forbids it", "leave one out")
@@ -30,6 +31,6 @@ def start(trace: str) -> "subprocess.Popen[bytes]":
 
     The page ends when the ``stdin`` of the returned process is closed.
     """
-    # -P: a module in the folder of the session must not take the place of ours.
+    # -P: a module in the folder of the session must not replace a module of mcpproxy.
     command = [sys.executable, "-P", "-m", "mcpproxy", "ui", "--beside", trace]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)

@@ -21,7 +21,7 @@ def compared(before: str, after: str) -> JSONObject:
     """Return the differences between two recordings.
 
     Raises:
-        TraceError: one of them cannot be read.
+        TraceError: one of the recordings cannot be read.
     """
     rules = DiffRules()
     comparison = Comparison(before, after)

@@ -22,7 +22,7 @@ _CURL_FIELDS: Final = (
 
 
 class NoSuchFormError(McpProxyError):
-    """The call cannot be written in the form that was asked for."""
+    """The call cannot be written in the requested form."""
 
 
 def text(view: View, number: int, form: str) -> str:
@@ -57,6 +57,7 @@ def _messages(view: View, number: int) -> str:
 
 
 def _curl(view: View, number: int) -> str:
+    """Return a call over HTTP as a curl command. Masked values are left to the user."""
     records = [part.record for part in view.parts(number).parts]
     head = next((record for record in records if isinstance(record, RequestHead)), None)
     if head is None:
@@ -75,7 +76,11 @@ def _curl(view: View, number: int) -> str:
 
 
 def _url(upstream: str, head: RequestHead) -> str:
-    """Return the address at the server. In forward mode the target, or the Host, names the server."""
+    """Return the URL of a request at the server itself, without the proxy.
+
+    ``upstream`` is the URL of the server. It is empty in forward mode, where the target or
+    the Host names the server.
+    """
     if "://" in head.target:
         return head.target
     if not upstream:

@@ -1,7 +1,7 @@
-"""What the page is sent, as JSON values. ``static/types.js`` describes the same for the browser.
+"""The JSON values that the server sends to the page. ``static/types.js`` describes them for the browser.
 
-Texts of the view are safe to show. The text of a record is sent as it was recorded, and the page makes hidden
-characters visible.
+A text that the view has made is safe to show. The text of a record is sent as it was recorded, and the page
+makes the hidden characters in it visible.
 """
 
 import os
@@ -20,10 +20,11 @@ from mcpproxy.view.view import View
 WINDOW: Final = 500
 """The most rows in one answer."""
 
-_FINDINGS: Final = 20
+_FINDINGS_PER_RULE: Final = 20
+"""The most findings of one rule that are sent."""
 
 TEXT_LIMIT: Final = 200_000
-"""Characters of a record that are sent with a call; the page asks for the others."""
+"""How many characters of a record are sent with a call. The page requests the whole text if needed."""
 
 
 def call(row: Call) -> JSONObject:
@@ -47,6 +48,7 @@ def call(row: Call) -> JSONObject:
         "answer_bytes": row.answer_bytes,
         "arguments": row.arguments,
         "result": row.result,
+        "progress": row.progress,
         "findings": row.findings,
         "severity": row.severity,
         "parent": row.parent,
@@ -96,7 +98,7 @@ def part(found: Part) -> JSONObject:
 
 
 def finding(found: FoundRule) -> JSONObject:
-    """Return one finding with what its rule says."""
+    """Return one finding, and the texts of its rule."""
     broken = found.finding
     return {
         "rule": broken.rule,
@@ -131,7 +133,7 @@ def session(found: SessionSummary) -> JSONObject:
 
 
 def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
-    """Return the findings of one rule; ``found`` are those of ``group`` that are sent."""
+    """Return the findings of one rule; ``found`` are the findings of ``group`` to send."""
     first = found[0] if found else None
     return {
         "rule": group.rule,
@@ -171,7 +173,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
 
 
 def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
-    """Return a run; ``ids`` are those of its recordings."""
+    """Return a run; ``ids`` are the ids of its recordings."""
     return {
         "title": f"{found.client or 'one client'}, {len(found.entries)} servers",
         "certainty": found.certainty,
@@ -181,9 +183,9 @@ def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
 
 
 def tools(view: View, pins: Pins | None = None) -> JSONObject:
-    """Return the tools, each with its use and about how many tokens its definition takes.
+    """Return the tools, each with the number of its calls, and about how many tokens its definition takes.
 
-    With ``pins`` each has a ``drift``: how it differs from its pin.
+    With ``pins``, each tool has a ``drift``: how the tool differs from its pin.
     """
     found = view.tools()
     drift, gone = view.drift(pins) if pins else ({}, ())
@@ -242,13 +244,17 @@ def _filter(each: CallStatistics) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a value of a filter that means exactly this text."""
+    """Return ``text`` in quotes, as a value in a filter that matches exactly this text."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def summary(view: View, entry: JSONObject) -> JSONObject:
-    """Return what a recording is, its sessions, and what is missing from it. ``entry``: see ``recording``."""
+    """Return what a recording is, its sessions, and what is missing from it.
+
+    ``entry`` is what ``recording`` returned for it. ``may_send`` says whether the page may send a call again;
+    it and ``not_sent_because`` have the values for a page without a server, and the server replaces them.
+    """
     sessions = view.sessions
     return {
         "recording": entry,
@@ -265,10 +271,10 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
 
 
 def findings(view: View) -> list[JSON]:
-    """Return the findings, grouped by rule; of each rule the first ones."""
+    """Return the findings, grouped by rule, and at most the first ``_FINDINGS_PER_RULE`` of each rule."""
     of_rule: dict[str, list[FoundRule]] = {}
     for found in view.findings():
         group = of_rule.setdefault(found.finding.rule, [])
-        if len(group) < _FINDINGS:
+        if len(group) < _FINDINGS_PER_RULE:
             group.append(found)
     return [rule(group, of_rule.get(group.rule, [])) for group in view.findings_by_rule()]

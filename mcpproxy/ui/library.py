@@ -23,7 +23,7 @@ from mcpproxy.view.view import View, open_view
 _T = TypeVar("_T")
 _MAX_OPEN: Final = 8
 _MAX_CHANGES: Final = 1000
-"""How many recordings stay open, and how many changes of a recording are remembered."""
+"""The most recordings that stay open, and the most changes of a recording that are remembered."""
 
 
 class NoRecordingError(McpProxyError):
@@ -32,7 +32,7 @@ class NoRecordingError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """Rows from ``first`` on are new or have changed; ``version`` counts the changes of a recording."""
+    """Rows from ``first`` on are new or have changed. ``version`` is the number of changes until then."""
 
     version: int
     first: int
@@ -57,8 +57,7 @@ class OpenRecording:
 
     @asynccontextmanager
     async def searching(self) -> AsyncGenerator[None]:
-        """Do not read new rows meanwhile: the results of a search are only right for the rows that it
-        searched."""
+        """Read no new rows within this context, so that the results of a search stay right."""
         self._searches += 1
         try:
             yield
@@ -66,8 +65,13 @@ class OpenRecording:
             self._searches -= 1
 
     async def changes_since(self, version: int) -> tuple[RowChange, int, bool]:
-        """Return the changes after ``version`` as one, the number of rows, and whether it is still
-        recorded."""
+        """Read what is new, and return all changes after ``version`` as one change.
+
+        If not all of them are remembered, every row counts as changed.
+
+        Returns:
+            The change, the number of rows, and whether the recording is still running.
+        """
         async with self._lock:
             if not self._searches:
                 refreshed = await anyio.to_thread.run_sync(self._view.refresh)
@@ -107,12 +111,12 @@ class Library:
         return [folder.recording(path) for path in (self._path, *self._added)]
 
     def add(self, path: str) -> str:
-        """Add a recording that was made for this page, wherever it is; return its id."""
+        """Add a recording that this page has made, also one outside the folder; return its id."""
         self._added.append(path)
         return id_of(path)
 
     def runs(self) -> list[ClientRun]:
-        """Return the runs of more than one recording, among the recordings that ``entries`` last returned."""
+        """Return the runs that have several of the recordings that ``entries`` returned last."""
         return [run for run in runs(self._entries.values()) if len(run.entries) > 1]
 
     async def entry(self, id: str) -> RecordingEntry:
@@ -154,5 +158,5 @@ class Library:
 
 
 def id_of(path: str) -> str:
-    """Return the id that the addresses of the page have for the recording at ``path``."""
+    """Return the id by which the addresses of the page name the recording at ``path``."""
     return sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:12]

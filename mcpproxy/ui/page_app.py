@@ -1,6 +1,7 @@
-"""The application of the page: its files, and the questions that the page asks.
+"""The web application of the page: its files, and the routes below ``/api`` from which it gets its data.
 
-Every answer is JSON, an event stream, or the bytes of a frame. A wrong question is answered with a sentence.
+An answer is JSON, an event stream, or the bytes of a frame. A request that cannot be answered gets an error
+status and one sentence.
 """
 
 import json
@@ -35,19 +36,23 @@ _T = TypeVar("_T")
 
 STATIC: Final = Path(__file__).parent / "static"
 
-_SPANS: Final = 1500
-_POINTS: Final = 20_000
+_MAX_SPANS: Final = 1500
+_MAX_POINTS: Final = 20_000
+"""How many calls the timeline and the plot of latencies draw."""
 _LIVE_S: Final = 0.25
 _FOLDER_S: Final = 1.0
+"""How often a running recording and the folder are read again."""
 _SEARCH_STEP_S: Final = 0.2
-_SILENCE_S: Final = 15
+"""How long a search runs before it reports its progress."""
+_PING_S: Final = 15
+"""How often a stream without events sends a comment, which keeps the connection open."""
 
 
 class PageApp:
-    """The answers to what the page asks, about the recordings of ``library``.
+    """Answers the requests of the page about the recordings of ``library``.
 
-    ``sender`` sends calls again; ``None`` if that was not asked for. ``pins`` are the tools that the user has
-    approved, if there is a file of them.
+    ``sender`` sends calls again; ``None`` if the user has not allowed that. ``pins`` are the tools that the
+    user has approved, if there is a file of pins.
     """
 
     def __init__(self, library: Library, sender: CallSender | None = None, pins: Pins | None = None) -> None:
@@ -121,7 +126,7 @@ class PageApp:
                 before = now
                 await anyio.sleep(_FOLDER_S)
 
-        return EventSourceResponse(events(), ping=_SILENCE_S)
+        return EventSourceResponse(events(), ping=_PING_S)
 
     async def compare(self, request: Request) -> Response:
         """Compare what the server did in two recordings."""
@@ -143,22 +148,22 @@ class PageApp:
             sending: JSONObject = {"may_send": reason == "", "not_sent_because": reason or ""}
             return {**json_rows.summary(view, json_rows.recording(id, entry)), **sending}
 
-        return _json(await self._ask(request, answer))
+        return _json(await self._with_view(request, answer))
 
     async def calls(self, request: Request) -> Response:
         """Return a window of the rows that pass a filter."""
         query = request.query_params
         start, limit = _number(query.get("start"), 0), min(_number(query.get("limit"), 200), json_rows.WINDOW)
         text = query.get("filter")
-        rows = await self._ask(request, lambda view: view.calls(text, start, limit))
+        rows = await self._with_view(request, lambda view: view.calls(text, start, limit))
         return _json({"start": start, "rows": [json_rows.call(row) for row in rows]})
 
     async def position(self, request: Request) -> Response:
-        """Return how many rows pass a filter, and where a call is among them."""
+        """Return how many rows pass a filter, and the position of a call among them."""
         query = request.query_params
         text, number = query.get("filter"), _number(query.get("call"), 0)
 
-        return _json(await self._ask(request, lambda view: _position(view, text, number)))
+        return _json(await self._with_view(request, lambda view: _position(view, text, number)))
 
     async def detail(self, request: Request) -> Response:
         """Return a call with everything that belongs to it."""
@@ -166,23 +171,20 @@ class PageApp:
 
         def answer(view: View) -> JSONObject:
             found = view.parts(number)
-            tool: JSON = None
-            if found.call.method == "tools/call":
-                named = (each for each in view.tools() if each.name == found.call.target and each.listed)
-                tool = next((each.definition for each in named), None)
+            tool = view.definition(found.call.target) if found.call.method == "tools/call" else None
             return {**json_rows.detail(found), "tool": tool}
 
-        return _json(await self._ask(request, answer))
+        return _json(await self._with_view(request, answer))
 
     async def copy(self, request: Request) -> Response:
         """Return a call in a form to paste: JSON, curl, or a command of mcpproxy."""
         number, form = request.path_params["call"], request.query_params.get("form", "json")
-        return _json({"text": await self._ask(request, lambda view: copies.text(view, number, form))})
+        return _json({"text": await self._with_view(request, lambda view: copies.text(view, number, form))})
 
     async def frame(self, request: Request) -> Response:
         """Return the bytes of a frame as they passed."""
         seq: int = request.path_params["seq"]
-        raw = await self._ask(request, lambda view: view.raw(seq))
+        raw = await self._with_view(request, lambda view: view.raw(seq))
         if "download" in request.query_params:
             headers = {"Content-Disposition": f'attachment; filename="frame-{seq}.txt"'}
             return Response(raw, headers=headers, media_type="application/octet-stream")
@@ -191,31 +193,31 @@ class PageApp:
     async def findings(self, request: Request) -> Response:
         """Return the findings, grouped by rule."""
 
-        return _json(await self._ask(request, json_rows.findings))
+        return _json(await self._with_view(request, json_rows.findings))
 
     async def tools(self, request: Request) -> Response:
-        """Return the tools that the servers listed: their cost, and what differs from their pins."""
-        return _json(await self._ask(request, partial(json_rows.tools, pins=self._pins)))
+        """Return the tools that the servers listed: their use, their cost, and how they differ from pins."""
+        return _json(await self._with_view(request, partial(json_rows.tools, pins=self._pins)))
 
     async def stats(self, request: Request) -> Response:
         """Return counts, latencies and sizes for each method and tool."""
-        return _json(await self._ask(request, json_rows.stats))
+        return _json(await self._with_view(request, json_rows.stats))
 
     async def latencies(self, request: Request) -> Response:
-        """Return the latencies of answered calls, or of the slowest in each stretch of time."""
+        """Return the latencies of answered calls; if there are too many, only those of the slowest."""
         text = request.query_params.get("filter")
 
-        return _json(await self._ask(request, lambda view: plots.latencies(view, text, _POINTS)))
+        return _json(await self._with_view(request, lambda view: plots.latencies(view, text, _MAX_POINTS)))
 
     async def spans(self, request: Request) -> Response:
-        """Return the calls that were open in a range of time; of very many the longest."""
+        """Return the calls that were open in a range of time; if there are too many, only the longest."""
         query = request.query_params
         begin_ns = int(float(query.get("from", "0")) * 1e6)
         end_ns = int(float(query.get("to", "1e15")) * 1e6)
         text = query.get("filter")
 
-        work = partial(plots.spans, begin_ns=begin_ns, end_ns=end_ns, filter=text, limit=_SPANS)
-        return _json(await self._ask(request, work))
+        work = partial(plots.spans, begin_ns=begin_ns, end_ns=end_ns, filter=text, limit=_MAX_SPANS)
+        return _json(await self._with_view(request, work))
 
     # Streams
 
@@ -238,12 +240,12 @@ class PageApp:
                         return
                     await anyio.sleep(_LIVE_S)
 
-        return EventSourceResponse(events(), ping=_SILENCE_S)
+        return EventSourceResponse(events(), ping=_PING_S)
 
     async def search(self, request: Request) -> Response:
-        """Apply a filter step by step and say how far it is, and at the end what ``position`` would.
+        """Apply a filter step by step. Send the progress of each step, and at the end the position.
 
-        The page cancels it by closing the stream.
+        The page cancels the search by closing the stream.
         """
         id: str = request.path_params["id"]
         text, number = request.query_params.get("filter", ""), _number(request.query_params.get("call"), 0)
@@ -253,12 +255,12 @@ class PageApp:
             async with self._library.opened(id) as recording, recording.searching():
                 steps = await recording.use(lambda view: view.find(text))
 
-                def some(_: View) -> Progress | None:
-                    """Search for a while; return how far the search is, or None at its end."""
+                def search_step(_: View) -> Progress | None:
+                    """Search for a while, and return the progress; ``None`` at the end of the search."""
                     until = time.monotonic() + _SEARCH_STEP_S
                     return next((progress for progress in steps if time.monotonic() >= until), None)
 
-                while progress := await recording.use(some):
+                while progress := await recording.use(search_step):
                     data = {
                         "done": progress.done_bytes,
                         "total": progress.total_bytes,
@@ -268,7 +270,7 @@ class PageApp:
                 found = await recording.use(lambda view: _position(view, text, number))
             yield {"event": "end", "data": json.dumps(found)}
 
-        return EventSourceResponse(events(), ping=_SILENCE_S)
+        return EventSourceResponse(events(), ping=_PING_S)
 
     # Sending
 
@@ -276,16 +278,18 @@ class PageApp:
         """Send a call again, edited, in a session of its own; return its answer and the new recording."""
         if self._sender is None:
             return PlainTextResponse("Sending is off. Start the page with --allow-send.\n", 403)
-        body = read(await request.body())  # which does not round numbers
+        body = read(await request.body())  # ``read`` keeps numbers exact
         if not isinstance(body, dict) or not isinstance(number := body.get("call"), int):
             return PlainTextResponse("call: a number is expected\n", 400)
-        again = await self._ask(request, lambda view: recorded_call(view, number))
-        answer = await self._sender.send(again, body.get("params"), confirmed=body.get("confirmed") is True)
+        recorded = await self._with_view(request, lambda view: recorded_call(view, number))
+        answer = await self._sender.send(
+            recorded, body.get("params"), confirmed=body.get("confirmed") is True
+        )
         id = self._library.add(answer.path)
         return _json({"recording": id, "call": answer.call, "text": answer.text, "took": answer.took})
 
-    async def _ask(self, request: Request, work: Callable[[View], _T]) -> _T:
-        """Return what ``work`` finds in the recording that the address names."""
+    async def _with_view(self, request: Request, work: Callable[[View], _T]) -> _T:
+        """Return what ``work`` returns for the view of the recording that the address names."""
         async with self._library.opened(request.path_params["id"]) as recording:
             return await recording.use(work)
 
@@ -295,7 +299,10 @@ def _json(value: JSON) -> Response:
 
 
 def _position(view: View, filter: str | None, number: int) -> JSONObject:
-    """Return how many rows pass a filter, and where the call ``number`` is among them (0: none is wanted)."""
+    """Return how many rows pass a filter, and the position of the call ``number`` among them.
+
+    The position is ``None`` if the call does not pass, or if ``number`` is 0.
+    """
     total = view.count(filter)
     if not number:
         return {"total": total, "position": None}
@@ -305,7 +312,7 @@ def _position(view: View, filter: str | None, number: int) -> JSONObject:
 
 
 def _number(text: str | None, default: int) -> int:
-    """Return a number of the query that is 0 or more."""
+    """Return ``text``, a value of the query, as a number of 0 or more; ``default`` if it is not one."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else default
 
 

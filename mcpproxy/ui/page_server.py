@@ -66,7 +66,7 @@ class PageServer:
         self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:
-        """Make ``run`` return soon. This may be called from any thread, and before ``run``."""
+        """Make ``run`` return soon. Any thread may call this, also before ``run`` is called."""
         self._is_stopped = True
         if self._server:
             self._server.should_exit = True

@@ -1,4 +1,4 @@
-"""The points and spans that the plots of the page draw. Their number is limited to the slowest calls."""
+"""The points and spans that the plots of the page draw: if there are too many calls, only of the slowest."""
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
@@ -8,8 +8,10 @@ from mcpproxy.view.view import View
 
 
 def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
-    """Return the latencies of answered calls, at most ``limit``: the slowest of each group of successive
-    calls."""
+    """Return the latencies of answered calls.
+
+    If there are more than ``limit``, successive calls form groups, and the slowest of each group is returned.
+    """
     columns = view.columns
     latency_ns, started_ns = columns.latency_ns, columns.started_ns
     rows = [row for row in view.numbers(filter) if latency_ns[row] >= 0]
@@ -29,7 +31,7 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
 
 
 def spans(view: View, begin_ns: int, end_ns: int, filter: str | None, limit: int) -> JSONObject:
-    """Return the calls that were open between two times, at most ``limit``: the longest ones."""
+    """Return the calls that were open between two times; if there are more than ``limit``, the longest."""
     columns = view.columns
     latency_ns, started_ns = columns.latency_ns, columns.started_ns
     last_ns, no_answer = view.now_ns(), OUTCOMES.index(Outcome.NO_ANSWER)

@@ -1,6 +1,6 @@
 """Sends a call again to the server of its recording, in a session of its own that is recorded.
 
-The session is opened by the client of ``mcpproxy validate``, in the revision of the recorded one. Nothing is
+The client of ``mcpproxy validate`` opens the new session, in the revision of the recorded session. Nothing is
 sent before the user asks for it, and a tool that does not say that it only reads needs a confirmation.
 """
 
@@ -21,6 +21,7 @@ from mcpproxy.view.view import View, open_view
 
 _TIMEOUT_S: Final = 60.0
 _AGAIN: Final = " again"
+"""The end of the label of a session in which a call is sent again."""
 
 
 class NotSentError(McpProxyError):
@@ -29,7 +30,7 @@ class NotSentError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What is needed to send a call again: its server, its method, and what its tool says about itself."""
+    """What is needed to send a call again: its server, its method, and whether it only reads."""
 
     header: Header
     revision: str
@@ -51,7 +52,7 @@ def recorded_call(view: View, number: int) -> RecordedCall:
     """Return what is needed to send a call again.
 
     Raises:
-        NotSentError: it is not a request of the client.
+        NotSentError: the call is not a request of the client.
     """
     call = view.call(number)
     if call.sender != "client" or call.kind is not Kind.REQUEST:
@@ -89,22 +90,22 @@ class CallSender:
     def __init__(self, folder: str) -> None:
         self._folder: Final = folder
 
-    async def send(self, again: RecordedCall, params: JSON, *, confirmed: bool) -> SentAnswer:
-        """Send ``again`` with other params and wait for the answer.
+    async def send(self, recorded: RecordedCall, params: JSON, *, confirmed: bool) -> SentAnswer:
+        """Send a recorded call again, with ``params``, and wait for the answer.
 
         Raises:
-            NotSentError: it may not be sent, or the server cannot be reached, or does not answer.
+            NotSentError: the call may not be sent, or the server cannot be reached or does not answer.
         """
-        header = again.header
+        header = recorded.header
         if reason := refusal(header):
             raise NotSentError(reason)
-        if not again.reads_only and not confirmed:
+        if not recorded.reads_only and not confirmed:
             raise NotSentError(
                 "the tool does not say that it only reads (readOnlyHint); confirm that it is sent"
             )
         label = f"{header.label.removesuffix(_AGAIN) or 'call'}{_AGAIN}"
         path = os.path.join(self._folder, paths.trace_name(paths.safe(label)))
-        revision = again.revision if again.revision in REVISIONS else STATEFUL[-1]
+        revision = recorded.revision if recorded.revision in REVISIONS else STATEFUL[-1]
         if header.transport == "http":
             connecting = connected_http(
                 header.upstream, revision=revision, timeout_s=_TIMEOUT_S, trace=path, title=label
@@ -124,12 +125,12 @@ class CallSender:
                 path = client.wire.recording.path
                 await client.connect()
                 began = time.monotonic()
-                answer = await client.request(again.method, ABSENT if params is None else params)
+                answer = await client.request(recorded.method, ABSENT if params is None else params)
                 seconds = time.monotonic() - began
         except McpProxyError as fault:
             raise NotSentError(f"{fault}; recorded in {path}") from fault
         with open_view(path) as view:
-            row = next((call.number for call in view.calls(f"method:{again.method}", 0, 1)), 1)
+            row = next((call.number for call in view.calls(f"method:{recorded.method}", 0, 1)), 1)
         return SentAnswer(
             path, row, answer.frame.raw.decode("utf-8", "backslashreplace"), f"{seconds * 1000:.0f} ms"
         )

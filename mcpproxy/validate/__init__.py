@@ -36,11 +36,11 @@ async def connected_stdio(
     trace: str = "",
     title: str = "",
 ) -> AsyncGenerator[Client]:
-    """Yield a client of the server that ``command`` runs in the folder ``cwd``, by default in ours.
+    """Yield a client of the server that ``command`` runs in ``cwd``, by default the current folder.
 
     At the end, the server and every process that it started are ended. ``timeout_s`` limits the wait for each
     response; the first response may take ``start_s`` if that is longer. The session is recorded in the file
-    ``trace``, by default in a temporary file that is deleted at the end; ``title`` is the label it has.
+    ``trace``, by default in a temporary file that is deleted at the end; ``title`` is its label.
 
     Raises:
         CouldNotStartError: the command cannot be started.

@@ -261,7 +261,7 @@ class RpcConnection:
             ) from None
 
     async def next_unsolicited(self, timeout_s: float, after: int = 0) -> Frame | None:
-        """Return the next unsolicited frame after the first ``after``; ``None`` if none arrives in time."""
+        """Return the unsolicited frame at the index ``after``; ``None`` if it does not arrive in time."""
         try:
             async with asyncio.timeout(timeout_s), self._has_news:
                 await self._has_news.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))

@@ -136,7 +136,8 @@ class Validation:
         """``valid`` if nothing failed and, with ``strict``, nothing gave a warning.
 
         A failed check makes the server ``invalid``, even if the run is not complete. If nothing failed but
-        the run was interrupted, or mcpproxy itself failed, the verdict is ``undecided``.
+        the run was interrupted, mcpproxy itself failed, or most checks could not be tried, the verdict is
+        ``undecided``.
         """
         if any(map(self.does_count, self.checks)):
             return "invalid"

@@ -99,7 +99,7 @@ def checks(
 ) -> Iterator[CheckResult]:
     """Yield the checks for the findings of one revision.
 
-    A category without messages gives no check. ``findings`` are pairs of the path of a recording and a
+    A category without messages gives no passed check. ``findings`` are pairs of the path of a recording and a
     finding. ``messages`` says how many messages were judged in each category; ``names`` are the names of the
     rules, by code.
     """

@@ -88,7 +88,7 @@ class ProbeContext:
         self.never_answers = False
         """Whether a process answered nothing within ``start_s``; later ones get no extra time to start."""
         self.stops_at_malformed_json = False
-        """Whether the server stopped answering after malformed JSON; then it is not sent again."""
+        """Whether the server stopped answering after malformed JSON, which is then not sent again."""
         self.server: JSONObject = {}
         """The result of ``initialize`` or ``server/discover``."""
         self.inventory: Final = Inventory()

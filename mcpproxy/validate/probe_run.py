@@ -1,8 +1,8 @@
 """Runs one probe, and turns what it returns or raises into a result.
 
-The conclusion is the worse of two: what the probe returned, and the findings of the judge, which checks all
-messages against the rules, while the probe ran. If the probe itself fails, which is a fault of mcpproxy, the
-result says so, and the other probes still run.
+While a probe runs, the judge checks all messages against the rules. The conclusion is the worse of two: what
+the probe returned, and the findings of the judge. If the probe itself fails, which is a fault of mcpproxy,
+the result says so, and the other probes still run.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ _SLOW_METHODS: Final = ("tools/call", "prompts/get", "resources/read", "completi
 class ProbeRun:
     """The result of one probe.
 
-    ``is_silent`` is true if the server gave no answer in time. ``fault`` says how mcpproxy itself failed; it
-    is empty otherwise.
+    ``is_silent`` is true if the server gave no answer in time to a request that should not take long.
+    ``fault`` says how mcpproxy itself failed; it is empty otherwise.
     """
 
     result: CheckResult
@@ -120,10 +120,10 @@ def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
     frames = tuple(number for number in failure.frames if number)
     if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
         effect = "ends" if isinstance(failure, GoneError) else "silences"
-        text = f"{failure}; no sentence forbids it, but a mistake of a client {effect} the server"
+        text = f"{failure}; no revision forbids it, but a mistake of a client {effect} the server"
         return Conclusion("warning", text, frames)
     if _may_take_long(failure):
-        return Conclusion("warning", f"{failure}; no sentence says how long it may take", frames)
+        return Conclusion("warning", f"{failure}; no revision says how long it may take", frames)
     return Conclusion("failed", str(failure), frames)
 
 

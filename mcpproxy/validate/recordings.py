@@ -23,8 +23,8 @@ from mcpproxy.validate.session_recording import SessionRecording
 class Target:
     """The server to validate: a ``command`` or a ``url``.
 
-    ``env`` is added to our environment for the command, and ``cwd`` is the folder it runs in (empty: ours).
-    ``headers`` are sent to the URL, and ``insecure`` accepts any TLS certificate.
+    ``env`` is added to our environment for the command, and ``cwd`` is the folder it runs in (empty: the
+    current folder). ``headers`` are sent to the URL, and ``insecure`` accepts any TLS certificate.
     """
 
     command: tuple[str, ...] = ()

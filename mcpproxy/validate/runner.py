@@ -132,7 +132,9 @@ class Run:
             return list(REVISIONS)
         if wanted != "auto":
             if wanted not in REVISIONS:
-                raise UsageError("--revision", f"{wanted!r} is none", f"one of {', '.join(REVISIONS)}")
+                raise UsageError(
+                    "--revision", f"{wanted!r} is not a revision", f"one of {', '.join(REVISIONS)}"
+                )
             return [wanted]
         if not await self._opens("discover", STATELESS[-1]):
             return [STATEFUL[-1]]  # if the server does not support this era either, the probes report it

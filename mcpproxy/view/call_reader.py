@@ -7,7 +7,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON, Batch
-from mcpproxy.reports.transcripts.preview import preview
+from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Frame, Gap, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
@@ -31,6 +31,8 @@ class CallReader:
     def __init__(self, columns: Columns, source: Source) -> None:
         self._columns: Final = columns
         self._source: Final = source
+        self._kept: dict[int, Record] = {}
+        """Line -> record, for the request and the answer of the last call: its parts are read next."""
 
     def line(self, line: int) -> bytes:
         """Return the bytes of a line of the recording."""
@@ -42,6 +44,8 @@ class CallReader:
         Raises:
             TraceError: the line is not what it was when the index was made.
         """
+        if line in self._kept:
+            return self._kept[line]
         try:
             return decode(self.line(line))
         except NotARecordError as fault:
@@ -49,7 +53,7 @@ class CallReader:
             raise TraceError(path, line + 1, str(fault), "the file was changed: open it again") from None
 
     def name(self, row: int) -> tuple[str, str | None]:
-        """Return the method and target of a row as they were sent, without escapes."""
+        """Return the method and target of a row, unchanged: their characters may not be safe to show."""
         number = self._columns.name[row]
         if number != self._columns.unnamed:
             return self._columns.names[number]
@@ -65,7 +69,9 @@ class CallReader:
         columns = self._columns
         answer_line = columns.answer_line[row]
         kind, outcome = columns.kind_of(row), OUTCOMES[columns.outcome[row]]
-        first_record = self.record(columns.first_line[row])
+        first_line = columns.first_line[row]
+        first_record = self.record(first_line)
+        self._kept = {first_line: first_record} if columns.request_bytes[row] < _LARGE_BYTES else {}
         method, target = self.name(row)
         answer, result = self._answer(row, answer_line, method)
         code = columns.code[row]
@@ -80,7 +86,7 @@ class CallReader:
             kind=kind,
             frame=_seq(first_record),
             answer=answer,
-            id="" if id is None else visible(preview(id, 60)),
+            id="" if id is None else str(id) if type(id) is int else visible(preview(id, 60)),
             session=columns.session[row],
             sender=columns.sender_of(row),
             method=shortened(method),
@@ -108,6 +114,8 @@ class CallReader:
             return None, ""
         if self._columns.answer_bytes[row] < _LARGE_BYTES or row in self._columns.answer_elements:
             answer = self.record(line)
+            if self._columns.answer_bytes[row] < _LARGE_BYTES:
+                self._kept[line] = answer
             return _seq(answer), result_preview(answer, self._columns.answer_elements.get(row), method)
         head = self._source.read(self._columns.line_offset[line], _HEAD_BYTES)
         seq = _SEQ.search(head)
@@ -142,7 +150,10 @@ def target_in(message: dict[str, Any]) -> str | None:
 
 
 def arguments_preview(record: object, message: dict[str, Any], method: str) -> str:
-    """Return the arguments of a request, or the content of an orphan, on one line."""
+    """Return the arguments of a request, or the content of any other record, on one line.
+
+    ``message`` is the JSON object of a message; if it is empty, the object is taken from ``record``.
+    """
     match record:
         case Frame():
             value = message or getattr(record.message, "value", None)
@@ -157,7 +168,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                         return _cut(digest)
                     # The row shows the target beside the method.
                     params = _without(object_params, TARGETS.get(method, ""))
-                return _shown(cast("JSON", _without(params, "_meta"))) if params else ""
+                return _shown(cast("JSON", _without(params, "_meta")), record.raw) if params else ""
             return _text(record.raw)
         case RequestHead():
             return shortened(record.target.partition("?")[2])
@@ -175,13 +186,13 @@ def result_preview(record: object, element: int | None = None, method: str = "")
     """Return the text of the content of an answer to ``method``, or the message of its error, on one line."""
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
-    message = _single(record, element)
+    message, raw = _single(record, element), getattr(record, "raw", b"")
     if "result" not in message:
         error: Any = message.get("error")
         text: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else None
         if isinstance(text, str):
             return shortened(text)
-        return "" if error is None else _shown(cast("JSON", error))
+        return "" if error is None else _shown(cast("JSON", error), raw)
     result: Any = message["result"]
     if isinstance(result, dict):
         members = cast("dict[str, Any]", result)
@@ -191,7 +202,7 @@ def result_preview(record: object, element: int | None = None, method: str = "")
             return text
         if "content" in members and "structuredContent" in members:
             result = members["structuredContent"]
-    return _shown(_without(result, "_meta"))
+    return _shown(_without(result, "_meta"), raw)
 
 
 def shortened(text: str) -> str:
@@ -253,8 +264,9 @@ def _without(value: Any, name: str) -> Any:
     return {key: member for key, member in cast("dict[str, Any]", value).items() if key != name}
 
 
-def _shown(value: JSON) -> str:
-    return _cut(visible(preview(value, PREVIEW_CHARACTERS)))
+def _shown(value: JSON, raw: bytes) -> str:
+    """Return the beginning of a part of the message ``raw`` on one line."""
+    return _cut(visible(preview(value, PREVIEW_CHARACTERS, is_short=len(raw) <= SHORT_BYTES)))
 
 
 def _text(raw: bytes) -> str:

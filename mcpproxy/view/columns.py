@@ -14,7 +14,7 @@ from mcpproxy.view.calls import Kind, Outcome
 KINDS: Final = tuple(Kind)
 OUTCOMES: Final = tuple(Outcome)
 SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "error")
-"""The values for which ``kind``, ``outcome`` and ``severity`` hold positions.
+"""The columns ``kind``, ``outcome`` and ``severity`` hold positions in these three tuples.
 
 Severities are in rising order.
 """
@@ -33,7 +33,7 @@ _LONGEST_NAME: Final = 512
 are read from the trace when they are needed."""
 
 _DENSE: Final = 1 << 16
-"""How many sequence numbers may be missing between two records before they are kept in a dictionary."""
+"""If more numbers than this are missing before a sequence number, it is put into ``far_seqs``."""
 
 TARGETS: Final = {
     "tools/call": "name",
@@ -67,7 +67,11 @@ COLUMNS: Final = (
 
 
 class Columns:
-    """The columns. A row without an answer has ``latency_ns`` -1 and ``answer_line`` 0."""
+    """The columns.
+
+    A row without an answer has ``answer_line`` 0, and ``latency_ns`` -1 or, if it was cancelled, the time
+    until then.
+    """
 
     def __init__(self) -> None:
         self.line_offset: array[int] = array("Q")
@@ -95,9 +99,11 @@ class Columns:
         self.unnamed = -1
         """The position in ``names`` that all pairs beyond the limits share; -1 if there are none."""
         self.elements: dict[int, int] = {}
-        """Row -> position in its batch of the request."""
+        """Row -> position of its request in the batch that contained the request."""
         self.answer_elements: dict[int, int] = {}
-        """Row -> position in its batch of the answer."""
+        """Row -> position of its answer in the batch that contained the answer."""
+        self.progress: dict[int, int] = {}
+        """Row of a call without an answer -> line of its last progress notification."""
         self.far_seqs: dict[int, int] = {}
         """Sequence number -> line, for numbers too far beyond the last one in ``line_of_seq``."""
         self._number_of: dict[tuple[str, str | None], int] = {}
@@ -149,7 +155,7 @@ class Columns:
     def _new_name(self, method: str, target: str | None) -> int:
         is_long = len(method) + len(target or "") > _LONGEST_NAME
         if len(self.names) >= MAX_NAMES or is_long:
-            # It shares one number, and is read from the trace when it is needed.
+            # All such pairs share one number; they are read from the trace when they are needed.
             if (number := self._number_of.get(("", None))) is None:
                 number = self._add_name(("", None))
                 self.unnamed = number
@@ -186,7 +192,7 @@ class Columns:
         return KINDS[self.kind[row] & ~FROM_SERVER]
 
     def sender_of(self, row: int) -> Sender:
-        """Return the peer that sent the request or orphan of a row."""
+        """Return the peer that sent the first record of a row."""
         return "server" if self.kind[row] & FROM_SERVER else "client"
 
 

@@ -3,12 +3,11 @@
 import re
 import sys
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
-from mcpproxy.protocol.rules import Rule, RuleError
-from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import (
     ExchangeEnd,
     Finding,
@@ -22,6 +21,9 @@ from mcpproxy.view.call_reader import CallReader, arguments_preview, result_prev
 from mcpproxy.view.calls import FoundRule, Kind, Part, Role
 from mcpproxy.view.columns import Columns
 
+if TYPE_CHECKING:
+    from mcpproxy.protocol.rules import Rule
+
 _NOTIFICATION_ROLES: Final = {
     "notifications/progress": Role.PROGRESS,
     "notifications/message": Role.LOG,
@@ -31,10 +33,52 @@ _NOTIFICATION_ROLES: Final = {
 }
 
 
-def lines_of(columns: Columns, row: int, inner: list[int]) -> list[int]:
-    """Return the lines that belong to ``row`` or to one of the rows ``inner``, in order."""
-    start = max(columns.first_line[row] - _LINES_BEFORE, 0)
-    return sorted(line for number in (row, *inner) for line in places(columns.line_row, number, start))
+class CallPlaces:
+    """Where the records of a call are. The columns are searched for each call."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns: Final = columns
+
+    def inner_rows(self, row: int) -> list[int]:
+        """Return the rows of the requests that were sent during a call. All of them come after it."""
+        return places(self._columns.parent, row, row)
+
+    def lines(self, row: int, inner: list[int]) -> list[int]:
+        """Return the lines that belong to ``row`` or to one of the rows ``inner``, in order."""
+        start = max(self._columns.first_line[row] - _LINES_BEFORE, 0)
+        return sorted(line for number in (row, *inner) for line in self._lines(number, start))
+
+    def _lines(self, row: int, start: int) -> list[int]:
+        return places(self._columns.line_row, row, start)
+
+
+class SortedCallPlaces(CallPlaces):
+    """The same for very many calls: the columns are sorted once."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns)
+        self._sorted_lines: Final = _SortedColumn(columns.line_row)
+        self._sorted_parents: Final = _SortedColumn(columns.parent)
+
+    def inner_rows(self, row: int) -> list[int]:
+        """Return the rows of the requests that were sent during a call."""
+        return self._sorted_parents.places(row)
+
+    def _lines(self, row: int, start: int) -> list[int]:
+        return [line for line in self._sorted_lines.places(row) if line >= start]
+
+
+class _SortedColumn:
+    """The values of a column in order, and the position of each in the column."""
+
+    def __init__(self, column: "array[int]") -> None:
+        self._positions: Final = array("I", sorted(range(len(column)), key=column.__getitem__))
+        self._values: Final = array("I", map(column.__getitem__, self._positions))
+
+    def places(self, value: int) -> list[int]:
+        """Return the positions of ``value`` in the column."""
+        first = bisect_left(self._values, value)
+        return self._positions[first : bisect_right(self._values, value, first)].tolist()
 
 
 def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
@@ -59,18 +103,15 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
 
 def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
     """Return what the last progress notification of a row says: ``1/2 model 1``; empty if there is none."""
-    for line in reversed(places(columns.line_row, row, columns.first_line[row])[-_LAST_LINES:]):
-        record = reader.record(line)
-        message = record.message if isinstance(record, Frame) else None
-        if isinstance(message, Notification) and message.method == "notifications/progress":
-            params = message.params if isinstance(message.params, dict) else {}
-            done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
-            return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
-    return ""
+    line = columns.progress.get(row)
+    record = reader.record(line) if line else None
+    message = record.message if isinstance(record, Frame) else None
+    params = message.params if isinstance(message, Notification) else None
+    if not isinstance(params, dict):
+        return ""
+    done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
+    return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
 
-
-_LAST_LINES: Final = 20
-"""How far back progress is searched among the lines of a row."""
 
 _LINES_BEFORE: Final = 4096
 """How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""
@@ -142,8 +183,11 @@ def found_rule(finding: Finding, row: int) -> FoundRule:
     return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, finding.source)
 
 
-def rule_of(code: str) -> Rule | None:
+def rule_of(code: str) -> "Rule | None":
     """Return the built-in rule with this code; ``None`` if there is none."""
+    from mcpproxy.protocol.rules import RuleError  # Imported here: most recordings have no findings.
+    from mcpproxy.ruleset import catalogue
+
     try:
         return catalogue.load().rules.get(code)
     except RuleError:

@@ -1,8 +1,8 @@
 """The recordings in a folder: who took part, when each was made, and whether it is running or how it ended.
 
 Only the beginning and the end of every file are read. The header and the handshake say who took part, and the
-last record says how the recording ended. Nothing is written; a journal, the file from which a recorder that
-was killed is completed, is only read.
+last record says how the recording ended. Nothing is written; a journal, the file from which a recording is
+completed if its recorder was killed, is only read.
 """
 
 import os

@@ -40,7 +40,7 @@ class GrowingTrace:
                 from mcpproxy.view.folder import last_frame
 
                 if (last_frame(first) or 0) < self._draft.frames:
-                    return self._draft.trace  # until the recorder, who has begun, has come as far
+                    return self._draft.trace  # until the recorder has written as many frames
         self._draft = None
         return open_trace(self._path)
 

@@ -92,7 +92,7 @@ _LOOK_BACK: Final = 200
 
 
 def link_between(one: RecordingEntry, other: RecordingEntry) -> Certainty | None:
-    """Return how sure it is that one client process uses both; ``None`` if nothing suggests it."""
+    """Return how sure it is that two recordings belong to one run; ``None`` if nothing suggests it."""
     first, second = sorted((one, other), key=lambda entry: entry.started_ns)
     if not first.started_ns or (first.client and second.client and first.client != second.client):
         return None

@@ -1,9 +1,9 @@
 """Saved indexes. With one, a recording of a million calls opens at once instead of in some seconds.
 
 An index is saved in the cache folder of the user and never beside the recording, so nothing is written to
-another user's folder. Only finished recordings of ``SMALLEST_BYTES`` or more have a saved index. It is used
-if the files of the recording have the same place, size, time of change, beginning and end as when it was
-saved. Otherwise, or if the index has any fault, the recording is read again.
+another user's folder. Only large finished recordings have a saved index. It is used if the files of
+the recording have the same place, size, time of change, beginning and end as when it was saved. Otherwise, or
+if the index has any fault, the recording is read again.
 """
 
 import os
@@ -26,15 +26,12 @@ from mcpproxy.view.peers import SessionFacts
 from mcpproxy.view.scan import Scan
 from mcpproxy.view.source import Source
 
-SMALLEST_BYTES: Final = 16 << 20
-"""A smaller recording is read in less than half a second."""
-
 KEPT_BYTES: Final = 1 << 30
 """How much all indexes may take; the oldest are deleted first."""
 
 _FACTS: Final = SessionFacts.__match_args__
 _SUFFIX: Final = ".index"
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Raise it when the columns change, or when ``Scan`` puts other values into them."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600
@@ -56,9 +53,7 @@ def cache_dir() -> str:
 
 
 def load(source: Source) -> Scan | None:
-    """Return the state of the pass that made the saved index; ``None`` if there is no usable index."""
-    if source.size < SMALLEST_BYTES:
-        return None
+    """Return the ``Scan`` of the saved index; ``None`` if there is no usable index."""
     try:
         folder = Folder(cache_dir())
         if not _is_private(folder):
@@ -79,7 +74,7 @@ def load(source: Source) -> Scan | None:
 
 def save(source: Source, scan: Scan) -> None:
     """Save the index of a finished recording. Failures are ignored: the recording is then read again."""
-    if source.size < SMALLEST_BYTES or not isinstance(scan.last, CloseRecord) or source.trace.is_copy:
+    if not isinstance(scan.last, CloseRecord) or source.trace.is_copy:
         return
     try:
         paths.make_private(cache_dir())
@@ -142,6 +137,7 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
         "unnamed": columns.unnamed,
         "elements": list(columns.elements.items()),
         "answer_elements": list(columns.answer_elements.items()),
+        "progress": list(columns.progress.items()),
         "far_seqs": list(columns.far_seqs.items()),
         "sessions": [
             [getattr(facts, name) for name in SessionFacts.__match_args__] for facts in scan.sessions
@@ -167,6 +163,7 @@ def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
     columns.unnamed = head["unnamed"]
     columns.elements = dict(head["elements"])
     columns.answer_elements = dict(head["answer_elements"])
+    columns.progress = dict(head["progress"])
     columns.far_seqs = dict(head["far_seqs"])
     scan = Scan(columns)
     scan.sessions.extend(SessionFacts(*facts) for facts in head["sessions"])

@@ -26,7 +26,6 @@ from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
-from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
@@ -48,6 +47,13 @@ _LEADING_ID: Final = pattern(
     rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(-?\d{1,18}|"[^"\\]{0,200}")\s*+,\s*+"result"'
 )
 """The beginning of a result whose id comes first."""
+
+
+def _session_name(record: Any) -> str:
+    """Return the name of the session that a record of HTTP names."""
+    from mcpproxy.trace.session_labels import SessionNames  # Imported here: on stdio there are none.
+
+    return SessionNames().track(record)
 
 
 class Scan(MessageScan):
@@ -139,7 +145,7 @@ class Scan(MessageScan):
         if frame.exchange:
             exchange = self._exchanges.get(frame.exchange) or self._open_exchange(frame.exchange)
             if frame.event is not None and frame.event.name == "endpoint":
-                self._name_session(exchange, self._session(SessionNames().track(frame)))
+                self._name_session(exchange, self._session(_session_name(frame)))
         by_us = frame.by_proxy or frame.refused
         seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
         place = (frame.exchange, client)
@@ -265,7 +271,7 @@ class Scan(MessageScan):
         )
         self._exchanges[exchange.number] = exchange
         if exchange.method == "POST" and exchange.endpoint:
-            exchange.lines.append(at)  # the row is known when its body is read
+            exchange.lines.append(at)  # the row is known when the request's body is read
         else:
             self._add_exchange_row(exchange, at)
         return exchange.row
@@ -357,7 +363,7 @@ class Scan(MessageScan):
         """
         if "session" in members:
             return self._session(members["session"])
-        return self._session(SessionNames().track(decode(line)) if b"ession" in line else "")
+        return self._session(_session_name(decode(line)) if b"ession" in line else "")
 
     def _name_session(self, exchange: ExchangeState, session: int) -> None:
         """Move an exchange and its rows to ``session``, which its first answer may name."""

@@ -25,6 +25,7 @@ _CANCELLED: Final = OUTCOMES.index(Outcome.CANCELLED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
 
+_PROGRESS: Final = "notifications/progress"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 _MAX_SESSIONS: Final = 60_000
@@ -189,6 +190,8 @@ class MessageScan:
         columns.latency_ns[row] = max(seen.at_ns - columns.started_ns[row], 0)
         if row < self.first_changed or not self.first_changed:
             self.first_changed = row
+        if columns.progress:
+            columns.progress.pop(row, None)
         if row in self._token_of:
             self._tokens.pop(self._token_of.pop(row), None)
         outcome = _OK
@@ -246,6 +249,8 @@ class MessageScan:
         if not row and not client:
             row = self._parent(exchange, session)
         if row:
+            if method == _PROGRESS and self.columns.outcome[row] == _NO_ANSWER:
+                self.columns.progress[row] = seen.line
             return row
         return self._orphan(_NOTIFICATION, seen, method, session)
 
@@ -253,7 +258,7 @@ class MessageScan:
         self, method: str, params: dict[str, Any], client: bool, session: int, exchange: ExchangeState | None
     ) -> int:
         """Return the row of the call that a notification names by a token or id; 0 if it names none."""
-        if method == "notifications/progress":
+        if method == _PROGRESS:
             token = params.get("progressToken")
             if type(token) is int or type(token) is str:
                 if row := self._tokens.get((not client, session, token), 0):

@@ -34,7 +34,7 @@ class TextSearch:
     """A search for ``texts``; the case of ASCII letters does not matter.
 
     ``lines`` are the lines with one of the texts so far. ``end`` is the offset up to which the recording was
-    searched, ``odd`` the number of odd lines that were.
+    searched, ``odd`` the number of odd lines that were searched.
     """
 
     texts: tuple[str, ...]

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from mcpproxy.trace.encode import encode_header
 from mcpproxy.trace.reader import Trace, open_file
 
 
@@ -70,7 +69,7 @@ class Source:
     def lines(self, offset: int) -> Iterator[bytes]:
         """Yield the whole lines from ``offset`` on.
 
-        A last line without a line feed is still being written.
+        A last line without a line feed is left out: it is still being written.
         """
         for index in range(bisect_right(self._starts, offset) - 1, len(self._files)):
             file = self._files[index]
@@ -90,6 +89,8 @@ def _converted(trace: Trace) -> BinaryIO:
     """Return a temporary file with an imported recording, or a trace of an older format, as a current
     trace."""
     import tempfile  # Imported here: our own recordings need no copy, and it takes 3 ms.
+
+    from mcpproxy.trace.encode import encode_header
 
     file = tempfile.TemporaryFile(prefix="mcpproxy-")  # noqa: SIM115 - it lives as long as the source
     file.write(encode_header(trace.header))

@@ -176,7 +176,7 @@ def statistics(views: Iterable[View]) -> Statistics:
 
 
 def percentile(ordered: list[int], percent: int) -> int | None:
-    """Return the smallest value that is not less than ``percent`` of 100 values; ``None`` without values."""
+    """Return the smallest value that ``percent`` % of the values do not exceed; ``None`` without values."""
     if not ordered:
         return None
     return ordered[max(-(-percent * len(ordered) // 100) - 1, 0)]

@@ -53,7 +53,7 @@ def _counted(columns: Columns, last_ns: int) -> tuple[Counter[tuple[int, int]], 
     spans: dict[int, tuple[int, int]] = {}
     if not columns.rows:
         return outcomes, spans
-    if not any(columns.session):
+    if not columns.session.tobytes().strip(b"\0"):
         # There is one session, as on stdio. Counting bytes takes a hundredth of the time.
         outcome_bytes = columns.outcome[1:].tobytes()
         outcomes.update({(0, outcome): outcome_bytes.count(outcome) for outcome in range(len(OUTCOMES))})

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, read
@@ -18,6 +19,30 @@ def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tupl
     If a session listed its tools several times, the last listing counts, with all of its pages.
     """
     call_counts = _called(columns)
+    listed = _listed(columns, reader, listings, call_counts)
+    unlisted = [
+        ToolDefinition(visible(name), session, None, 0, 0, calls, listed=False)
+        for (session, name), calls in call_counts.items()
+        if calls and name not in listed.get(session, {})
+    ]
+    return (*(tool for definitions in listed.values() for tool in definitions.values()), *unlisted)
+
+
+def definition(
+    columns: Columns, reader: CallReader, listings: Iterable[int], name: str | None
+) -> JSONObject | None:
+    """Return the definition of a tool; ``None`` if it was not listed. Calls are not counted here."""
+    for tools_by_name in _listed(columns, reader, listings, Counter()).values():
+        for tool in tools_by_name.values():
+            if tool.name == name:
+                return cast("JSONObject", tool.definition)
+    return None
+
+
+def _listed(
+    columns: Columns, reader: CallReader, listings: Iterable[int], call_counts: Counter[tuple[int, str]]
+) -> dict[int, dict[str, ToolDefinition]]:
+    """Return the listed tools by session and name."""
     listed: dict[int, dict[str, ToolDefinition]] = {}
     for row in listings:
         answer = reader.record(columns.answer_line[row])
@@ -30,12 +55,7 @@ def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tupl
             calls = call_counts[session, name]
             tool = ToolDefinition(visible(name), session, definition, size, answer.seq, calls)
             listed[session][name] = tool
-    unlisted = [
-        ToolDefinition(visible(name), session, None, 0, 0, calls, listed=False)
-        for (session, name), calls in call_counts.items()
-        if calls and name not in listed.get(session, {})
-    ]
-    return (*(tool for definitions in listed.values() for tool in definitions.values()), *unlisted)
+    return listed
 
 
 def whole_lists(columns: Columns, reader: CallReader, listings: Iterable[int]) -> frozenset[int]:

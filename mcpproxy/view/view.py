@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
 from mcpproxy.trace.records import CloseRecord, Continued, Header, Record, frame_bytes
 from mcpproxy.trace.short_lines import Lines
-from mcpproxy.view import details, saved_index
+from mcpproxy.view import details
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import (
     Call,
@@ -41,14 +42,14 @@ from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.scan import Scan
-from mcpproxy.view.search import TextSearch
-from mcpproxy.view.select_rows import Rows, select
 from mcpproxy.view.source import Source
 from mcpproxy.view.summaries import summaries
 
 if TYPE_CHECKING:
     from mcpproxy.checks.opt_in.pins import Pins
     from mcpproxy.view.drift import Drift
+    from mcpproxy.view.search import TextSearch
+    from mcpproxy.view.select_rows import Rows
 
 AnyFilter = Filter | str | None
 
@@ -60,7 +61,7 @@ class _Selection:
     From row ``stale_from`` on they have to be selected again; 0 if none have.
     """
 
-    rows: Rows = field(default_factory=lambda: array("I"))
+    rows: "Rows" = field(default_factory=lambda: array("I"))
     stale_from: int = 1
 
 
@@ -82,10 +83,11 @@ class View:
         self._trace = trace
         self.running = trace.is_recording
         self._source = Source(trace)
-        saved = None if self.running else saved_index.load(self._source)
+        saved = None if self.running else self._load()
         self._scan = saved or Scan(Columns())
         self.columns = self._scan.columns
         self._reader = CallReader(self.columns, self._source)
+        self._places = details.CallPlaces(self.columns)
         self._fault: tuple[int, str, str] | None = None
         self._torn = ""
         self._summaries: tuple[SessionSummary, ...] | None = None
@@ -93,6 +95,7 @@ class View:
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._read_findings = 0
         self._finding_list: list[tuple[Finding, int]] = []
+        self._findings_of: dict[int, list[Finding]] = {}
         try:
             self._read()
         except BaseException:
@@ -101,6 +104,14 @@ class View:
         if saved is None:
             self._save()
         self._scan.first_changed = 0
+
+    def _load(self) -> Scan | None:
+        """Return the saved index; ``None`` if there is none."""
+        if self._source.size < SMALLEST_SAVED_BYTES:
+            return None
+        from mcpproxy.view import saved_index
+
+        return saved_index.load(self._source)
 
     def close(self) -> None:
         """Close the files."""
@@ -164,16 +175,7 @@ class View:
         if self.header.imported:
             return "it was recorded by another program and not judged; mcpproxy check judges it"
         tally = self._scan.last.tally if self._scan.last else None
-        if tally and tally.judge_error:
-            fault = visible(tally.judge_error)
-            return f"the judge failed while recording ({fault}); mcpproxy check judges it again"
-        return ""
-
-    @property
-    def judge_error(self) -> str:
-        """Why the judge failed while recording; empty if it did not."""
-        tally = self._scan.last.tally if self._scan.last else None
-        return visible(tally.judge_error or "") if tally else ""
+        return visible(tally.not_judged) if tally else ""
 
     @property
     def found(self) -> Mapping[Severity, int]:
@@ -266,6 +268,8 @@ class View:
         selection = self._selected.get(parsed) or _Selection()
         if not selection.stale_from:
             return
+        from mcpproxy.view.select_rows import select  # few look for something
+
         rows = selection.rows[: bisect_left(selection.rows, selection.stale_from)]
         rows += yield from select(self, parsed, selection.stale_from)
         while len(self._selected) >= _KEPT_FILTERS:
@@ -301,16 +305,23 @@ class View:
         """
         call = self.call(number)
         columns = self.columns
-        inner = details.places(columns.parent, number)
+        inner = self._places.inner_rows(number)
         parts: list[Part] = []
-        lines, left_out = details.lines_of(columns, number, inner), 0
+        lines, left_out = self._places.lines(number, inner), 0
         if limit is not None and len(lines) > limit:
             left_out = len(lines) - limit
             lines[limit // 2 : limit // 2 + left_out] = []
         for line in lines:
             parts += details.part(columns, self._reader, number, line)
-        findings = tuple(details.found_rule(f, row) for f, row in self._findings() if row == number)
+        findings = tuple(details.found_rule(f, number) for f in self._findings_of.get(number, ()))
         return Detail(call, tuple(parts), findings, tuple(inner), left_out)
+
+    def sort_parts(self) -> None:
+        """Sort the index by calls. After that ``parts`` of all rows takes a fraction of the time.
+
+        It is for a caller that goes through a whole recording; ``refresh`` undoes it.
+        """
+        self._places = details.SortedCallPlaces(self.columns)
 
     def raw(self, seq: int) -> bytes:
         """Return the bytes of a frame as they were sent.
@@ -406,6 +417,12 @@ class View:
 
         return tools(self.columns, self._reader, self._scan.tool_lists)
 
+    def definition(self, tool: str | None) -> JSONObject | None:
+        """Return the definition of a tool; ``None`` if no server listed one of this name."""
+        from mcpproxy.view.tools import definition
+
+        return definition(self.columns, self._reader, self._scan.tool_lists, tool)
+
     def drift(self, pins: "Pins") -> "tuple[dict[tuple[int, str], Drift], tuple[Drift, ...]]":
         """Compare the tools with ``pins``; see ``mcpproxy.view.drift``."""
         from mcpproxy.view.drift import drift
@@ -433,6 +450,7 @@ class View:
         else:
             self._source.add_files(trace.readable_files)
             self._trace, self.running = trace, trace.is_recording
+            self._places = details.CallPlaces(self.columns)
             self._read()
             self._save()
         first = 1 if rebuilt else self._scan.first_changed
@@ -443,7 +461,9 @@ class View:
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
 
     def _save(self) -> None:
-        if not self.running and not self._fault:
+        if not self.running and not self._fault and self._source.size >= SMALLEST_SAVED_BYTES:
+            from mcpproxy.view import saved_index
+
             saved_index.save(self._source, self._scan)
 
     def _read(self) -> None:
@@ -498,6 +518,8 @@ class View:
 
         Bytes that were searched before are not searched again.
         """
+        from mcpproxy.view.search import TextSearch
+
         search = self._searches.pop(texts, None) or TextSearch(texts)
         while len(self._searches) >= _KEPT_SEARCHES:
             del self._searches[next(iter(self._searches))]
@@ -514,6 +536,7 @@ class View:
             assert isinstance(finding, Finding)
             row = self.row_of(finding.frame) if finding.frame else 0
             self._finding_list.append((finding, row))
+            self._findings_of.setdefault(row, []).append(finding)
             if row:
                 columns = self.columns
                 columns.findings[row] = min(columns.findings[row] + 1, 0xFFFF)
@@ -536,6 +559,9 @@ class View:
             notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)
         return notes
 
+
+SMALLEST_SAVED_BYTES: Final = 16 << 20
+"""The index of a smaller recording is not saved: it is read in less than half a second."""
 
 _STEP_LINES: Final = 20_000
 """How many lines are read between two reports of progress."""

@@ -9,7 +9,7 @@ from typing import Final
 from mcpproxy.base.visible import visible
 from tests.attacks.folders import Scene
 from tests.attacks.proxied import Origin, Proxied, message
-from tests.attacks.stage import Done, Stage, Table, hold
+from tests.attacks.stage import DEADLINE_S, Done, Stage, Table, hold
 from tests.cli import recordings
 from tests.cli.recordings import HANDSHAKE, close, frame
 from tests.cli.test_hostile_text import HOSTILE, traces
@@ -146,8 +146,8 @@ def _free_port() -> int:
 
 
 def _asked(port: int, host: str, path: str = "/healthz") -> bytes:
-    with socket.create_connection(("127.0.0.1", port), 5) as connection:
-        connection.settimeout(5)
+    with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as connection:
+        connection.settimeout(DEADLINE_S)
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         try:
             return message(connection)
@@ -158,7 +158,7 @@ def _asked(port: int, host: str, path: str = "/healthz") -> bytes:
 def _until_up(stage: Stage, port: int) -> None:
     for _ in stage.looks("the admin port"):
         try:
-            socket.create_connection(("127.0.0.1", port), 5).close()
+            socket.create_connection(("127.0.0.1", port), DEADLINE_S).close()
         except ConnectionRefusedError:
             continue
         return
@@ -202,7 +202,10 @@ def admin_connections(stage: Stage) -> str:
     port = _free_port()
     with Origin() as origin, Proxied(stage, origin, "--admin", f"127.0.0.1:{port}"), ExitStack() as stack:
         _until_up(stage, port)
-        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 5)) for _ in range(IDLE)]
+        idle = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), DEADLINE_S))
+            for _ in range(IDLE)
+        ]
         for half in idle[::2]:
             half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
         answer = _asked(port, f"127.0.0.1:{port}")

@@ -14,10 +14,14 @@ from playwright.sync_api import expect
 
 import mcpproxy.ui
 from mcpproxy.cli.main import main
+from mcpproxy.export.html import pieces
+from mcpproxy.trace.decode import decode
+from mcpproxy.trace.records import Record
 from mcpproxy.ui import json_rows
+from mcpproxy.view import call_reader, folder
 from mcpproxy.view.view import open_view
 from tests.ui.browser import Visitor, browser, visitor
-from tests.view.situations import SITUATIONS, begun, text, write
+from tests.view.situations import SITUATIONS, begun, forecast, text, write
 
 __all__ = ["browser", "visitor"]
 
@@ -73,6 +77,26 @@ def test_secrets_are_masked_unless_told_otherwise(tmp_path: Path) -> None:
     assert "masked(len=" in unpacked(tmp_path / "masked.html")
     exported(trace, tmp_path / "whole.html", "--keep-secrets")
     assert SECRET in unpacked(tmp_path / "whole.html")
+
+
+def test_each_record_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = begun()
+    for id in range(2, 52):
+        talk.asks(id, "tools/call", forecast("Oslo"), ms=10 * id)
+        talk.answers(id, text("Oslo: sunny"), ms=10 * id + 5)
+    trace = write(tmp_path / "s.jsonl", talk.closes(ms=2000))
+    read: list[bytes] = []
+
+    def counted(line: bytes) -> Record:
+        read.append(line)
+        return decode(line)
+
+    with open_view(trace) as view:
+        monkeypatch.setattr(call_reader, "decode", counted)
+        entry = json_rows.recording("s", folder.recording(trace))
+        assert "".join(pieces(view, entry)).count("<script") == 4
+    assert len(set(read)) == view.frames
+    assert len(read) - view.frames <= 2  # the tools are read from their listing
 
 
 def test_an_existing_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.otel.decoding import decoded, exported  # isort: skip # it skips where nothing is installed
-
 from mcpproxy.cli.main import main
 from mcpproxy.otel import installed
+from tests.otel.decoding import decoded, exported
 from tests.otel.receiver import receiving
 from tests.otel.sessions import SESSIONS
 from tests.view.situations import SITUATIONS, write

@@ -10,10 +10,9 @@ from typing import IO
 
 import pytest
 
-from tests.otel.decoding import exported  # isort: skip # it skips where nothing is installed
-
 from mcpproxy.cli.commands import http, run
 from mcpproxy.errors import UsageError
+from tests.otel.decoding import exported
 from tests.otel.receiver import receiving
 
 SERVER = (

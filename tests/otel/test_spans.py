@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.otel.decoding import Span, decoded, exported  # isort: skip # it skips where nothing is installed
-
 from mcpproxy.otel.span_file import protobuf_pieces
 from mcpproxy.otel.span_reader import SpanReader
 from mcpproxy.view.view import open_view
+from tests.otel.decoding import Span, decoded, exported
 from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE
 from tests.otel.table import GOLDEN, NAMES, table, trace_of
 from tests.view.situations import C, begun, forecast, text, write

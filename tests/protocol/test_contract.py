@@ -51,7 +51,7 @@ TOLD: Final[list[tuple[Schema, JSON, str, str]]] = [
     ({"properties": {"a": False}}, {"a": 1}, "/a", "is not allowed"),
     ({"enum": ["on", "off"]}, "up", "", 'should be "on" or "off", is "up"'),
     ({"enum": list(range(9))}, 9, "", "should be 0, 1, 2, 3, 4, 5 or …, is 9"),
-    ({"enum": []}, 1, "", "has no value to be"),
+    ({"enum": []}, 1, "", "fits no value of the empty enum"),
     ({"const": None}, 1, "", "should be null, is 1"),
     ({"minimum": 1}, 0, "", "should be at least 1, is 0"),
     ({"exclusiveMaximum": 1}, 1.0, "", "should be below 1, is 1.0"),
@@ -155,6 +155,7 @@ NEW_LIST: Final[Schema] = {"prefixItems": [{"type": "string"}]}
         ({"type": "string", "$schema": "https://example.org/mine"}, 1, NOW, True),
         ({"type": "string", "$schema": 7}, 1, NOW, True),
         ({"type": "integer", "$schema": DRAFT_4}, 1.0, NOW, True),  # nobody can tell it from 1
+        ({"type": ["integer", "null"], "$schema": DRAFT_4}, 1.0, NOW, True),
         ({"type": "integer", "$schema": DRAFT_4}, 1.5, NOW, False),
         ({"contentEncoding": "base64", "$schema": DRAFT_7}, "%", NOW, True),
         ({"format": "date", "$schema": DRAFT_7}, "soon", NOW, True),

@@ -181,7 +181,7 @@ def test_a_line_that_takes_too_much_memory_is_not_judged(tmp_path: Path) -> None
     trace = recorded(tmp_path, [START, *(server(part) for part in chunks(line + b"\n")), EXIT])
     assert said(trace, "server") == line + b"\n"
     assert Path(trace.path).stat().st_size < 2 * len(line)
-    assert tally_of(trace).judge_error == "not judged for the memory it takes: 1 of the lines"
+    assert tally_of(trace).judge_error == "not judged, because that takes too much memory: 1 of the lines"
     assert not [event for event in trace.events() if isinstance(event, Finding)]
     assert_judged_alike(trace)
 

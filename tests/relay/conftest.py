@@ -5,11 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.relay.http_peers import Proxy, Upstream
+from tests.relay import http_peers
+from tests.relay.http_peers import LOOPS, Proxy, Upstream
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The kind of proxy, by its loop. A test of one kind only has the mark ``FORKED``."""
+    monkeypatch.setattr(http_peers, "usual_loop", request.param)
+    return request.param
 
 
 @pytest.fixture
-def upstream() -> Iterator[Upstream]:
+def upstream(loop: str) -> Iterator[Upstream]:
     server = Upstream()
     yield server
     server.close()

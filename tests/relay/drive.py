@@ -1,7 +1,7 @@
 """The relay alone, as a process: ``python drive.py KIND TRACE RECORDER GRACE COMMAND [ARG...]``.
 
 ``KIND`` is ``threads``, or ``stdio``, or that with one way of hearing signals: ``handlers`` or ``waiting``;
-or ``greeting``, where we have something to say ourselves.
+or ``macos``, with what Linux can play of that; or ``greeting``, where we have something to say ourselves.
 ``RECORDER`` names one of the fakes below, or ``none``.
 """
 
@@ -77,6 +77,10 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
 
         follow = [sys.executable, __file__, "follow"] if recorder != "none" else None
         return threads.run(list(command), journal, follow, grace_s=float(grace))
+    if kind == "macos":
+        from tests.relay import macos
+
+        macos.pretend()
     from mcpproxy.relay.stdio import relay, signals
 
     if kind == "handlers":  # as where no thread can learn who sent a signal

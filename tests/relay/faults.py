@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from mcpproxy.relay.http import proxy, resolve, tls, tunnel
+from mcpproxy.relay.http import portable, proxy, resolve, tls, tunnel
 from mcpproxy.relay.http.dial import Dial
 from mcpproxy.relay.http.socket import TunnelSocket
 from mcpproxy.relay.http.tunnel import Tunnel
@@ -45,6 +45,10 @@ def while_lingering() -> None:
     break_down(Tunnel, "_close")
 
 
+def with_few_sockets() -> None:
+    setattr(portable, "MOST_SOCKETS", 8)  # noqa: B010 # it is Final
+
+
 def while_abandoning() -> None:
     """A fault, and then another one when the connection is released."""
     break_down(Dial, "_on_addresses")
@@ -53,6 +57,7 @@ def while_abandoning() -> None:
 
 FAULTS: dict[str, Callable[[], None]] = {
     "none": lambda: None,
+    "few sockets": with_few_sockets,
     "connect timer": lambda: break_down(Dial, "_on_timeout"),
     "lingering timer": while_lingering,
     "handshake": lambda: break_down(vars(tls)["_Handshake"], "continue_handshake"),

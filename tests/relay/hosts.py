@@ -23,6 +23,13 @@ PEERS = str(HERE / "peers.py")
 HOME = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
 """The environment in which the relay is found."""
 
+RELAYS = ("stdio", "threads", "macos")
+"""The kinds of relay: for Linux, for systems without fork (Windows), and what Linux can play of macOS."""
+
+LOOPS = ("stdio", "macos")
+"""The kinds that fork the recorder and wait with ``poll``. The document of the relay says what is different
+where the relay has threads."""
+
 Record = tuple[int, int, bytes]
 
 
@@ -34,7 +41,7 @@ def peer(*words: str) -> list[str]:
 def behind(
     kind: str, command: list[str], trace: str = "", recorder: str = "none", grace_s: float = 20
 ) -> list[str]:
-    """``command`` behind a relay; ``kind`` is stdio, threads, or plain for none at all."""
+    """``command`` behind a relay of this kind, as in ``drive.py``; plain for none at all."""
     if kind == "plain":
         return command
     return [sys.executable, "-S", str(HERE / "drive.py"), kind, trace, recorder, str(grace_s), *command]
@@ -91,7 +98,7 @@ class Host:
         )
         for fd in (theirs_in, theirs_out, theirs_err):
             os.close(fd)
-        self.errors = b""
+        self.errors = bytearray()
         self._collector = threading.Thread(target=self._collect)
         if reads_errors:
             self._collector.start()
@@ -172,7 +179,7 @@ class Host:
         """What came on stderr, up to its end."""
         self._collector.join(DEADLINE_S)
         assert not self._collector.is_alive(), "stderr did not end"
-        return self.errors
+        return bytes(self.errors)
 
     def _collect(self) -> None:
         try:
@@ -185,7 +192,7 @@ class Host:
         """Wait until ``words`` have come on stderr."""
         end = time.monotonic() + DEADLINE_S
         while words not in self.errors:
-            assert time.monotonic() < end, self.errors
+            assert time.monotonic() < end, bytes(self.errors)
             select.select([], [], [], 0.005)
 
     def status(self, name: str) -> int:

@@ -14,10 +14,21 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+import pytest
+
 from mcpproxy.relay import journal
 from tests.relay.hosts import DEADLINE_S, HERE
 
 Record = tuple[int, int, bytes]
+
+LOOPS = ("make_loop", "portable")
+"""The kinds of proxy: for Linux, and for systems without fork (Windows)."""
+
+usual_loop = LOOPS[0]
+"""The kind of those proxies for which a test names none."""
+
+FORKED = pytest.mark.parametrize("loop", LOOPS[:1], indirect=True)
+"""For tests of what the proxy without fork does not have; the document of the relay says why."""
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -157,12 +168,12 @@ class Proxy:
         recorder: str = "none",
         connect_s: float = 20,
         recorder_s: float = 1,
-        loop: str = "make_loop",
+        loop: str = "",
         fault: str = "none",
     ) -> None:
         self.trace = trace
         drive = [sys.executable, "-S", "-m", "tests.relay.drive_http"]
-        command = [*drive, trace, recorder, str(connect_s), str(recorder_s), loop, fault]
+        command = [*drive, trace, recorder, str(connect_s), str(recorder_s), loop or usual_loop, fault]
         self.process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", *options],
             stderr=subprocess.PIPE,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from tests.relay.hosts import Host, behind, peer, read_journal, stream
+from tests.relay.hosts import RELAYS, Host, behind, peer, read_journal, stream
 
 STREAMS: dict[str, bytes] = {
     "nothing at all": b"",
@@ -29,7 +29,7 @@ STREAMS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
 @pytest.mark.parametrize("sent", STREAMS.values(), ids=STREAMS)
 def test_what_is_sent_comes_back_and_is_journaled(sent: bytes, over: str, kind: str, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_what_is_sent_comes_back_and_is_journaled(sent: bytes, over: str, kind: 
     assert {journal.CLIENT_EOF, journal.SERVER_EOF, journal.STDERR_EOF} <= set(kinds)
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
 def test_half_a_line_is_delivered_before_the_other_half_is_sent(over: str, kind: str) -> None:
     with Host(behind(kind, peer("echo")), over) as host:
@@ -61,7 +61,7 @@ def test_half_a_line_is_delivered_before_the_other_half_is_sent(over: str, kind:
         assert host.rest() == b""
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
 def test_both_directions_full_at_once(over: str, kind: str, tmp_path: Path) -> None:
     size = 6 << 20
@@ -77,7 +77,7 @@ def test_both_directions_full_at_once(over: str, kind: str, tmp_path: Path) -> N
     assert stream(records, journal.SERVER) == b"s" * size
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 def test_no_answer_is_journaled_before_its_question(kind: str, tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
     with Host(behind(kind, peer("echo"), trace)) as host:
@@ -95,20 +95,22 @@ def test_no_answer_is_journaled_before_its_question(kind: str, tmp_path: Path) -
     assert asked == answered > 0
 
 
-def test_a_file_as_stdout_is_appended_to_where_it_stands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", RELAYS)
+def test_a_file_as_stdout_is_appended_to_where_it_stands(kind: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.write_bytes(b"before\n")
     script = f'exec "$@" >> {out} < {__file__}'
-    with Host(["sh", "-c", script, "sh", *behind("stdio", peer("echo"))]) as host:
+    with Host(["sh", "-c", script, "sh", *behind(kind, peer("echo"))]) as host:
         assert host.wait() == 0
     assert out.read_bytes() == b"before\n" + Path(__file__).read_bytes()
 
 
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
-def test_the_hosts_descriptors_stay_blocking(over: str) -> None:
+def test_the_hosts_descriptors_stay_blocking(over: str, kind: str) -> None:
     """O_NONBLOCK on a shared descriptor would apply to every process that shares it."""
     script = "import os; print(*(os.get_blocking(fd) for fd in (0, 1, 2)))"
-    wrapped = shlex.join(behind("stdio", peer("echo")))
+    wrapped = shlex.join(behind(kind, peer("echo")))
     # The outer shell shares its three descriptors with the relay and looks at them afterwards.
     with Host(["sh", "-c", f"{wrapped} && {peer()[0]} -S -c '{script}'"], over) as host:
         host.end_input()

@@ -11,7 +11,20 @@ from mcpproxy.relay import journal
 from mcpproxy.relay.crash_buffer import left_records
 from mcpproxy.relay.journal import DROPPED, RESET
 from tests.relay.hosts import DEADLINE_S, kill
-from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, kinds, read_journal, request, stream
+from tests.relay.http_peers import (
+    FORKED,
+    OK,
+    Peer,
+    Proxy,
+    Record,
+    Upstream,
+    kinds,
+    read_journal,
+    request,
+    stream,
+)
+
+pytestmark = pytest.mark.usefixtures("loop")
 
 EVENT = b"9\r\ndata: 1\n\n\r\n"
 
@@ -330,6 +343,7 @@ def test_stopping_ends_all_connections_and_the_journal(upstream: Upstream, proxy
     assert (journal.SIGNAL, 0, b"SIGTERM") in records
 
 
+@FORKED
 def test_a_second_signal_waits_for_no_recorder(upstream: Upstream, tmp_path: Path) -> None:
     with Proxy(str(tmp_path / "t"), upstream.origin, recorder="hanging", recorder_s=2 * DEADLINE_S) as proxy:
         recorder = int(proxy.stderr.readline().split()[1])
@@ -371,6 +385,7 @@ def test_a_chunk_that_arrived_is_recorded_although_the_relay_is_killed(
     assert journaled + b"".join(payload for _, payload, _, _ in buffered) == sent
 
 
+@FORKED
 def test_a_recorder_that_dies_stops_nobody(upstream: Upstream, tmp_path: Path) -> None:
     with Proxy(str(tmp_path / "t"), upstream.origin, recorder="killed") as proxy:
         assert proxy.stderr.readline() == (
@@ -385,6 +400,7 @@ def test_a_recorder_that_dies_stops_nobody(upstream: Upstream, tmp_path: Path) -
         assert stream(proxy.stop(), journal.SERVER) == OK
 
 
+@FORKED
 def test_the_recorder_is_woken_when_there_is_something(upstream: Upstream, tmp_path: Path) -> None:
     with Proxy(str(tmp_path / "t"), upstream.origin, recorder="sleepy") as proxy:
         assert proxy.stderr.readline() == b"asleep\n"

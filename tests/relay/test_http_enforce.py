@@ -79,15 +79,20 @@ class Answer(NamedTuple):
 
 
 class Proxied:
-    """A proxy that enforces ``rules`` before ``server``, and a client's connection to it."""
+    """A proxy that enforces ``rules`` before ``server``, and a client's connection to it.
 
-    def __init__(self, folder: Path, server: Server, rules: str, *options: str) -> None:
+    ``program`` is the module that is run.
+    """
+
+    def __init__(
+        self, folder: Path, server: Server, rules: str, *options: str, program: str = "mcpproxy"
+    ) -> None:
         self.trace = folder / "http.jsonl"
         upstream = f"http://127.0.0.1:{server.server_port}/mcp"
         command = [
             sys.executable,
             "-m",
-            "mcpproxy",
+            program,
             "http",
             upstream,
             "--listen",
@@ -147,9 +152,9 @@ def server() -> Iterator[Server]:
         thread.join(DEADLINE_S)
 
 
-@pytest.fixture
-def proxied(tmp_path: Path, server: Server) -> Iterator[Proxied]:
-    proxied = Proxied(tmp_path, server, "PROTO-009,STAT-001")
+@pytest.fixture(params=["mcpproxy", "tests.relay.portable_command"])
+def proxied(request: pytest.FixtureRequest, tmp_path: Path, server: Server) -> Iterator[Proxied]:
+    proxied = Proxied(tmp_path, server, "PROTO-009,STAT-001", program=request.param)
     yield proxied
     proxied.connection.close()
     proxied.process.kill()

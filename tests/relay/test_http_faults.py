@@ -12,6 +12,8 @@ from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, request
 from tests.relay.test_http_tls import CERT, KEY
 
+pytestmark = pytest.mark.usefixtures("loop")
+
 SAID = b"a fault of mcpproxy: ValueError('out of order') (faults.py, line "
 
 

@@ -171,7 +171,7 @@ def test_an_upgrade_does_not_forward_fields_for_a_proxy(tmp_path: Path, upstream
 
 
 @pytest.fixture
-def forward(tmp_path: Path) -> Iterator[Proxy]:
+def forward(loop: str, tmp_path: Path) -> Iterator[Proxy]:
     with Proxy(str(tmp_path / "t"), "--forward") as started:
         yield started
 

@@ -54,6 +54,23 @@ def test_many_streams_open_at_once(upstream: Upstream, proxy: Proxy) -> None:
         assert stream(records, journal.SERVER, number + 1).endswith(b"data: %03d\n\n" % number)
 
 
+@pytest.mark.parametrize("loop", ["portable"], indirect=True)
+def test_where_few_sockets_can_be_watched_clients_wait(upstream: Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), upstream.origin, fault="few sockets") as proxy:
+        pairs = open_streams(upstream, proxy, 3)
+        said = proxy.stderr.readline()
+        assert said == b"mcpproxy: 3 clients are all that this system allows; others wait\n"
+        fourth = proxy.connect()
+        fourth.send(request(b"", line=b"GET /mcp HTTP/1.1"))
+        for client, server in pairs:
+            server.send(b"data: 2\n\n")
+            assert client.read(9) == b"data: 2\n\n"
+        for end in pairs[0]:
+            end.close()
+        upstream.accept().send(HEAD)
+        assert fourth.read(len(HEAD)) == HEAD
+
+
 @pytest.mark.usefixtures("many_descriptors")
 def test_an_idle_stream_costs_little(upstream: Upstream, proxy: Proxy) -> None:
     open_streams(upstream, proxy, 50)

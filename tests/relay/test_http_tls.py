@@ -18,6 +18,8 @@ from mcpproxy.relay import journal
 from tests.relay.hosts import HERE
 from tests.relay.http_peers import Peer, Proxy, Upstream, request, stream
 
+pytestmark = pytest.mark.usefixtures("loop")
+
 CERT, KEY = str(HERE / "certs" / "localhost.pem"), str(HERE / "certs" / "localhost.key")
 TO_CLIENTS = ("--cert", CERT, "--key", KEY)
 

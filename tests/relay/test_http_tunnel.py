@@ -286,11 +286,11 @@ def test_no_answer_is_journaled_before_its_question(upstream: Upstream, proxy: P
     assert found[: 1 + 2 * 500] == [journal.CONNECT] + [journal.CLIENT, journal.SERVER] * 500
 
 
-@pytest.mark.parametrize("loop", ["SelectorLoop", "portable"])
-def test_without_epoll(loop: str, upstream: Upstream, tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["SelectorLoop"], indirect=True)
+def test_without_epoll(upstream: Upstream, tmp_path: Path) -> None:
     """Requests, a large body under back-pressure, an end: on systems that have only the module selectors."""
     body = b"b" * (8 << 20)
-    with Proxy(str(tmp_path / "t"), upstream.origin, loop=loop) as proxy:
+    with Proxy(str(tmp_path / "t"), upstream.origin) as proxy:
         client = proxy.connect()
         sending = client.send_aside(request(body))
         server = upstream.accept()

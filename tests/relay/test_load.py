@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.relay.hosts import Host, behind, peer
+from tests.relay.hosts import RELAYS, Host, behind, peer
 
 LIMIT_KB = 64 << 10
 
 
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
-def test_a_slow_client_does_not_fill_the_relay(over: str, tmp_path: Path) -> None:
+def test_a_slow_client_does_not_fill_the_relay(kind: str, over: str, tmp_path: Path) -> None:
     size = 96 << 20
-    with Host(behind("stdio", peer("flood", "1", str(size)), str(tmp_path / "t")), over) as host:
+    with Host(behind(kind, peer("flood", "1", str(size)), str(tmp_path / "t")), over) as host:
         got = len(host.read(1))
         for _ in range(200):
             got += len(host.read(1000))
@@ -24,10 +25,11 @@ def test_a_slow_client_does_not_fill_the_relay(over: str, tmp_path: Path) -> Non
         assert host.all_errors() == b"done\n"
 
 
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
-def test_a_slow_server_does_not_fill_the_relay(over: str, tmp_path: Path) -> None:
+def test_a_slow_server_does_not_fill_the_relay(kind: str, over: str, tmp_path: Path) -> None:
     size = 6 << 20
-    with Host(behind("stdio", peer("sip", str(size)), str(tmp_path / "t")), over) as host:
+    with Host(behind(kind, peer("sip", str(size)), str(tmp_path / "t")), over) as host:
         writer = host.write_aside(b"x" * size, then_end=False)
         assert host.read(5) == b"full\n"
         writer.join()
@@ -36,15 +38,16 @@ def test_a_slow_server_does_not_fill_the_relay(over: str, tmp_path: Path) -> Non
         assert host.wait() == 0
 
 
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("after", ["silence", "full client", "ended client", "closed stdout"])
-def test_an_idle_relay_does_not_wake_up(after: str, tmp_path: Path) -> None:
+def test_an_idle_relay_does_not_wake_up(kind: str, after: str, tmp_path: Path) -> None:
     servers = {
         "silence": peer("echo"),
         "full client": peer("flood", "1", str(4 << 20)),
         "ended client": peer("stubborn"),
         "closed stdout": peer("close", "1"),
     }
-    with Host(behind("stdio", servers[after], str(tmp_path / "t"), "patient")) as host:
+    with Host(behind(kind, servers[after], str(tmp_path / "t"), "patient")) as host:
         match after:
             case "silence":
                 host.write(b"x")

@@ -13,7 +13,19 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from tests.relay.hosts import DEADLINE_S, HOME, Host, behind, gone, kill, peer, read_journal, stream
+from tests.relay.hosts import (
+    DEADLINE_S,
+    HOME,
+    LOOPS,
+    RELAYS,
+    Host,
+    behind,
+    gone,
+    kill,
+    peer,
+    read_journal,
+    stream,
+)
 
 Seen = tuple[int, bytes, bytes]
 Play = Callable[[Host], bytes]
@@ -122,7 +134,7 @@ def perform(command: list[str], play: Play, over: str) -> Seen:
         return code, out, host.all_errors()
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize("over", ["pipes", "sockets"])
 @pytest.mark.parametrize(("command", "play"), TABLE.values(), ids=TABLE)
 def test_wrapped_is_as_unwrapped(
@@ -167,14 +179,15 @@ def test_an_environment_that_is_no_mapping_passes_as_it_is(variable: bytes) -> N
     assert seen(behind("stdio", ["cat", "/proc/self/environ"])) == plain
 
 
-def test_a_client_is_told_at_once_that_the_server_reads_no_more() -> None:
-    with Host(behind("stdio", peer("close", "0"))) as host:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_client_is_told_at_once_that_the_server_reads_no_more(kind: str) -> None:
+    with Host(behind(kind, peer("close", "0"))) as host:
         assert refused(host)
         host.signal(signal.SIGTERM)
         assert host.wait() == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [
@@ -199,7 +212,7 @@ def test_a_command_that_cannot_be_started(
     assert stream(read_journal(trace), journal.EXIT) == b'{"ending":"not started","code":null,"signal":null}'
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 def test_signals_are_recorded(kind: str, tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
     with Host(behind(kind, peer("polite", "SIGTERM"), trace)) as host:
@@ -209,7 +222,7 @@ def test_signals_are_recorded(kind: str, tmp_path: Path) -> None:
     assert stream(read_journal(trace), journal.SIGNAL) == b"SIGTERM"
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 def test_a_stubborn_server_does_not_outlive_a_host_that_went_away(kind: str) -> None:
     with Host(behind(kind, peer("stubborn"), grace_s=0.2)) as host:
         server = int(_line(host))
@@ -221,7 +234,7 @@ def test_a_stubborn_server_does_not_outlive_a_host_that_went_away(kind: str) -> 
         assert gone(server)
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 def test_a_stubborn_server_does_not_outlive_eof_and_a_signal(kind: str) -> None:
     with Host(behind(kind, peer("stubborn"), grace_s=0.2)) as host:
         server = int(_line(host))
@@ -231,27 +244,30 @@ def test_a_stubborn_server_does_not_outlive_eof_and_a_signal(kind: str) -> None:
         assert gone(server)
 
 
-def test_a_host_that_only_closed_stdin_is_waited_for() -> None:
+@pytest.mark.parametrize("kind", RELAYS)
+def test_a_host_that_only_closed_stdin_is_waited_for(kind: str) -> None:
     """With a grace period of nothing at all, the late answers still come."""
-    with Host(behind("stdio", ["sh", "-c", "cat; sleep 0.3; echo late"], grace_s=0)) as host:
+    with Host(behind(kind, ["sh", "-c", "cat; sleep 0.3; echo late"], grace_s=0)) as host:
         host.write(b"question\n")
         host.end_input()
         assert host.rest() == b"question\nlate\n"
         assert host.wait() == 0
 
 
-def test_a_killed_relay_leaves_no_server_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_killed_relay_leaves_no_server_behind(kind: str, tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
-    with Host(behind("stdio", peer("stubborn"), trace, "patient", 0.2)) as host:
+    with Host(behind(kind, peer("stubborn"), trace, "patient", 0.2)) as host:
         server = int(_line(host))
         host.signal(signal.SIGKILL)
         assert gone(server)
 
 
-def test_a_server_that_ignores_everything_is_gone_a_second_after_the_relay(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_server_that_ignores_everything_is_gone_a_second_after_the_relay(kind: str, tmp_path: Path) -> None:
     """Whatever the recorder still has to do, and however long the host gave the server."""
     trace = str(tmp_path / "t.jsonl")
-    with Host(behind("stdio", peer("stubborn"), trace, "busy", 20)) as host:
+    with Host(behind(kind, peer("stubborn"), trace, "busy", 20)) as host:
         server = os.pidfd_open(int(_line(host)))
         host.until_said(b"recorder ")
         recorder = int(host.errors.split()[1])
@@ -287,7 +303,7 @@ def test_two_thousand_findings_that_nobody_reads_hold_nothing_up(over: str) -> N
             assert b"goodbye" in host.all_errors()
 
 
-@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("kind", RELAYS)
 def test_a_child_that_the_server_left_does_not_keep_the_relay(kind: str) -> None:
     with Host(behind(kind, peer("parent"))) as host:
         child = int(_line(host))
@@ -298,9 +314,10 @@ def test_a_child_that_the_server_left_does_not_keep_the_relay(kind: str) -> None
             kill(child)
 
 
-def test_an_inherited_descriptor_belongs_to_the_server_alone() -> None:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_an_inherited_descriptor_belongs_to_the_server_alone(kind: str) -> None:
     ours, theirs = os.pipe()
-    with Host(behind("stdio", peer("let_go", str(theirs))), pass_fds=(theirs,)) as host:
+    with Host(behind(kind, peer("let_go", str(theirs))), pass_fds=(theirs,)) as host:
         os.close(theirs)
         with os.fdopen(ours, "rb") as file:
             assert file.read() == b"hello"  # its end comes although server and relay still live
@@ -309,7 +326,8 @@ def test_an_inherited_descriptor_belongs_to_the_server_alone() -> None:
         assert host.wait() == 0
 
 
-def test_ctrl_c_reaches_the_server_once() -> None:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_ctrl_c_reaches_the_server_once(kind: str) -> None:
     """The terminal sends it to the whole foreground group: the server has it before we could forward it."""
     terminal, theirs = pty.openpty()
     in_foreground = (
@@ -318,7 +336,7 @@ def test_ctrl_c_reaches_the_server_once() -> None:
         "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
         "os.execv(sys.argv[1], sys.argv[1:])\n"
     )
-    command = [sys.executable, "-c", in_foreground, *behind("stdio", peer("counting"))]
+    command = [sys.executable, "-c", in_foreground, *behind(kind, peer("counting"))]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=HOME) as process:
         os.close(theirs)
         try:
@@ -342,9 +360,10 @@ def _expect(terminal: int, words: bytes) -> bytes:
     return got
 
 
-def test_standard_streams_may_be_closed_from_the_start() -> None:
+@pytest.mark.parametrize("kind", RELAYS)
+def test_standard_streams_may_be_closed_from_the_start(kind: str) -> None:
     script = 'exec "$@" 0<&- 2>&-'
-    with Host(["sh", "-c", script, "sh", *behind("stdio", peer("echo"))]) as host:
+    with Host(["sh", "-c", script, "sh", *behind(kind, peer("echo"))]) as host:
         assert host.rest() == b""
         assert host.wait() == 0
 

@@ -8,7 +8,7 @@ import pytest
 
 from mcpproxy.relay import journal, priority
 from mcpproxy.relay.stdio import processes
-from tests.relay.hosts import Host, behind, peer, read_journal, stream
+from tests.relay.hosts import LOOPS, Host, behind, peer, read_journal, stream
 
 MISHAPS = {
     "raising": b"mcpproxy: recorder: RuntimeError: out of tape\n"
@@ -18,10 +18,11 @@ MISHAPS = {
 }
 
 
+@pytest.mark.parametrize("kind", LOOPS)
 @pytest.mark.parametrize(("recorder", "said"), MISHAPS.items(), ids=MISHAPS)
-def test_the_session_goes_on(recorder: str, said: bytes, tmp_path: Path) -> None:
+def test_the_session_goes_on(kind: str, recorder: str, said: bytes, tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
-    with Host(behind("stdio", peer("echo"), trace, recorder)) as host:
+    with Host(behind(kind, peer("echo"), trace, recorder)) as host:
         if recorder != "stopped":
             host.until_said(said)
         for _ in range(100):
@@ -33,10 +34,11 @@ def test_the_session_goes_on(recorder: str, said: bytes, tmp_path: Path) -> None
     assert stream(read_journal(trace), journal.CLIENT) == b"hello\n" * 100
 
 
-def test_a_recorder_that_never_ends_is_left_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_recorder_that_never_ends_is_left_behind(kind: str, tmp_path: Path) -> None:
     from tests.relay.hosts import kill
 
-    with Host(behind("stdio", peer("echo"), str(tmp_path / "t"), "hanging")) as host:
+    with Host(behind(kind, peer("echo"), str(tmp_path / "t"), "hanging")) as host:
         host.until_said(b"recorder ")
         host.end_input()
         assert host.rest() == b""
@@ -48,16 +50,18 @@ def test_a_recorder_that_never_ends_is_left_behind(tmp_path: Path) -> None:
     assert b"the recorder is not done" in errors
 
 
-def test_it_holds_nothing_that_a_peer_waits_on(tmp_path: Path) -> None:
-    with Host(behind("stdio", peer("echo"), str(tmp_path / "t"), "patient")) as host:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_it_holds_nothing_that_a_peer_waits_on(kind: str, tmp_path: Path) -> None:
+    with Host(behind(kind, peer("echo"), str(tmp_path / "t"), "patient")) as host:
         host.end_input()
         assert host.rest() == b""
         assert host.wait() == 0
         assert host.all_errors() == b"descriptors [0, 1, 2], own session True\n"
 
 
-def test_it_is_woken_once_when_it_asks(tmp_path: Path) -> None:
-    with Host(behind("stdio", peer("echo"), str(tmp_path / "t"), "sleepy")) as host:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_it_is_woken_once_when_it_asks(kind: str, tmp_path: Path) -> None:
+    with Host(behind(kind, peer("echo"), str(tmp_path / "t"), "sleepy")) as host:
         host.until_said(b"asleep\n")
         for _ in range(50):
             host.write(b"x")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base import paths
+from mcpproxy.base.secret_names import SECRET_WORDS, UNSEPARATED
 from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import follow
@@ -157,6 +158,12 @@ SCRIPTS = {
 @pytest.mark.parametrize(("command", "label"), SCRIPTS.items(), ids=[" ".join(each) for each in SCRIPTS])
 def test_a_scripts_text_and_a_secret_are_no_label(command: tuple[str, ...], label: str) -> None:
     assert paths.label_for([*command]) == label
+
+
+@pytest.mark.parametrize("name", sorted(SECRET_WORDS | {*UNSEPARATED}))
+def test_the_value_of_a_secret_option_is_no_label(name: str) -> None:
+    command = ["npx", f"--{name.replace(' ', '-')}", "s3cr3t", "server-files"]
+    assert paths.label_for(command) == "server-files"
 
 
 @pytest.mark.parametrize(

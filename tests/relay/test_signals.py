@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from tests.relay.hosts import DEADLINE_S, HOME, Host, behind, peer, read_journal, stream
+from tests.relay.hosts import DEADLINE_S, HOME, LOOPS, Host, behind, peer, read_journal, stream
 
 PASSED = ["SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGTSTP", "SIGCONT", "SIGRTMIN"]
 
@@ -99,9 +99,10 @@ def test_we_stop_when_the_server_does_and_go_on_together(kind: str) -> None:
         assert host.wait() == 0
 
 
-def test_a_server_that_somebody_else_stops_is_not_followed() -> None:
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_server_that_somebody_else_stops_is_not_followed(kind: str) -> None:
     """Whoever stopped the server continues the server."""
-    with Host(behind("stdio", ["sh", "-c", "echo $$; exec cat"])) as host:
+    with Host(behind(kind, ["sh", "-c", "echo $$; exec cat"])) as host:
         server = int(read_line(host))
         os.kill(server, signal.SIGSTOP)
         until_state(server, "T")

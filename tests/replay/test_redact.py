@@ -174,6 +174,25 @@ def test_json_in_a_text_is_looked_into() -> None:
     assert text["n"] == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        r'{"text":"\u0067' + GITHUB.removeprefix("g") + '"}',
+        r'{"url":"postgres:\/\/me:hunter22@db/x"}',
+        r'{"to\u006ben":"hunter22"}',
+        r'{"text":"{\"password\":\"hunter22\"}"}',
+        r'{"list":[":","a\"b",{":":1,"password":"hunter22"}]}',
+        '{"a":"b:","password" : "hunter22"}',
+    ],
+)
+def test_a_secret_is_seen_however_it_is_written(arguments: str) -> None:
+    raw = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":%b}}'
+    text = json.dumps(masked(raw % arguments.encode(), RedactionScope(secrets=True)))
+    assert "masked(len=" in text
+    assert "hunter22" not in text
+    assert GITHUB not in text
+
+
 def test_equal_values_have_equal_masks_in_one_file_alone() -> None:
     first, again = (Redaction(RedactionScope(keys=["a"])) for _ in range(2))
     one, two = (first.record(Frame(n, "client", b'{"a":"x","b":[{"a":"x"}]}')) for n in (1, 2))

@@ -271,7 +271,7 @@ def test_a_directory(tmp_path: Path) -> None:
 
 def test_a_pipe_is_not_waited_for(file: Path) -> None:
     os.mkfifo(file)
-    assert message_of(file) == f"{file}: is a pipe, not a regular file; copy what it gives into one first"
+    assert message_of(file) == f"{file}: is a pipe, not a regular file; copy what it gives into a file first"
 
 
 def test_a_name_that_no_file_can_have() -> None:

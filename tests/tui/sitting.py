@@ -2,20 +2,11 @@
 
 import asyncio
 import html
-import os
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
-
-import pytest
-
-if find_spec("textual") is None:
-    if os.environ.get("CI"):
-        pytest.fail("textual is needed here: install the extra dev")
-    pytest.skip("textual is not installed", allow_module_level=True)
 
 from textual.pilot import Pilot
 

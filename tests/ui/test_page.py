@@ -1,6 +1,7 @@
 """What a person sees and does on the page, in a real browser."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+import mcpproxy.ui
 from mcpproxy.cli.main import main
 from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
@@ -281,6 +283,14 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
         assert all(url.startswith((running.home, "data:")) for url in visitor.requests)
 
 
+def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", SITUATIONS["progress"][:10])  # until the second of two steps
+    with served(tmp_path) as running:
+        looks_at(visitor, running, "s", "#call=4")
+        assert any("→ 2/2 model 2 of 2" in row for row in visitor.rows())
+        visitor.sees("Its last progress: 2/2 model 2 of 2.")
+
+
 def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> None:
     server = (
         "import sys, json\n"
@@ -330,6 +340,26 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             session.stdin.close()
             session.wait()
         expect(visitor.page.locator(".about .running")).to_have_count(0)
+
+
+def test_all_modules_are_asked_for_at_once() -> None:
+    static = Path(mcpproxy.ui.__file__).parent / "static"
+    needed, unread = set[str](), ["app.js"]
+    while unread:
+        text = (static / unread.pop()).read_text(encoding="utf-8")
+        for name in re.findall(r'^(?:import|export) .*?from "\./([\w/.-]+)"', text, re.MULTILINE):
+            if name not in needed:
+                needed.add(name)
+                unread.append(name)
+    document = (static / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', document) == sorted(needed)
+
+
+def test_the_first_rows_take_few_answers(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "failed-tool")
+    one = f"/api/recordings/{recording(page, 'failed-tool')}"
+    asked = {url.removeprefix(page.home) for url in visitor.requests if one in url}
+    assert asked == {one, f"{one}/calls?start=0&limit=200"}
 
 
 def test_types_in_the_scripts_are_right() -> None:

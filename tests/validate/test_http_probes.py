@@ -122,7 +122,7 @@ CASES = (
     fails("unknown-method-status", "stateless", "unknown-method-200", "with 200 and -32601", "ERR-002"),
     fails("removed-methods", "stateless", "ping-602", "with 200 and -32602", "ERR-002"),
     warns("session-header", "stateless", "minted-ids", "session id", "PROTO-010"),
-    warns("session-header", "stateless", "offended-by-ids", "it should be ignored"),
+    warns("session-header", "stateless", "offended-by-ids", "the id should be ignored"),
     warns("retired-http-methods", "stateless", "get-200", "with 200", "HTTP-020"),
     warns("older-client", "stateless", "curt", "without naming the versions", "ERA-003"),
     fails("both-eras", "dual", "one-era-at-a-time", "was refused with 400 and -32600"),
@@ -136,13 +136,15 @@ CASES = (
     fails("input-undeclared", "stateless", "needs-602", "not with -32021", "PROTO-009"),
     warns("input-left-out", "stateless", "impatient", "it should ask again"),
     fails("subscription", "stateless", "silent-subscription", "not acknowledged", "SUB-003", timeout_s=1.5),
-    fails("subscription", "stateless", "refused-subscription", "changes are declared", "PROTO-009"),
+    fails("subscription", "stateless", "refused-subscription", "change notifications", "PROTO-009"),
     fails("subscription", "stateless", "answered-subscription", "answered at once", "SUB-003"),
     fails(
         "two-subscriptions", "stateless", "confused-subscriptions", "under its id", "SUB-003", timeout_s=1.5
     ),
     # Lawful, if rare
-    Case("header-version-missing", "dual", "blind-to-headers", "passed", "older clients"),
+    Case(
+        "header-version-missing", "dual", "blind-to-headers", "passed", "which a server of both eras may do"
+    ),
     Case("older-client", "dual", "curt", "passed", 'it speaks "2025-11-25", too'),
     Case("accept", "stateful", "late-endpoint", "passed", "406"),
     Case("oauth-metadata", "stateful", "guarded", "passed", "http://auth.invalid"),

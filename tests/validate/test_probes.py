@@ -105,7 +105,7 @@ CASES = (
     fails("id-string", "ascii-ids", "p?ge", "PROTO-007"),
     fails("id-digits", "numbers-for-digits", "815", "PROTO-007"),
     fails("id-long", "clipped-ids", "id", "PROTO-007"),
-    warns("id-long", "refused-long-ids", "no sentence says how long"),
+    warns("id-long", "refused-long-ids", "no revision says how long"),
     fails("progress-token", "progress-for-nobody", "nobodys", "PROG-003"),
     fails("progress-token", "stalled-progress", "2", "PROG-004"),
     # Robustness

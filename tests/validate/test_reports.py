@@ -81,7 +81,7 @@ def test_what_a_baseline_accepts_does_not_count(capsys: pytest.CaptureFixture[st
     assert validated(tmp_path, "traceback-on-stdout", baseline, "--write-baseline") == 0
     assert validated(tmp_path, "traceback-on-stdout", baseline) == 0
     out = capsys.readouterr().out
-    assert "know stdout: " in out
+    assert "known stdout: " in out
     assert "0 failed" in out
     assert "1 known" in out
     # Another flaw is new, and the one that is gone is told.

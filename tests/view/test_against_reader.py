@@ -85,6 +85,9 @@ def test_the_fixtures_of_a_rule(rule: str, tmp_path: Path) -> None:
         write(path, [event for step in steps for event in step.events])
         with open_view(path) as view:
             check(view)
+            searched = [view.parts(number) for number in view.numbers()]
+            view.sort_parts()
+            assert [view.parts(number) for number in view.numbers()] == searched
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -96,4 +99,7 @@ def test_anything_that_a_trace_can_hold_is_read(events: list[Event], tmp_path: P
         for call in view.calls(limit=1000):
             assert call.kind in Kind
             assert view.parts(call.number).call == call
+        searched = [view.parts(call.number) for call in view.calls(limit=1000)]
+        view.sort_parts()
+        assert [view.parts(call.number) for call in view.calls(limit=1000)] == searched
         assert view.frames == sum(isinstance(event, Frame) for event in events)

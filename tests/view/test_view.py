@@ -199,7 +199,7 @@ def test_a_recording_whose_judge_failed_says_so(tmp_path: Path) -> None:
     failed = close.replace('"judge_error":null', '"judge_error":"KeyError: 7"')
     with open_view(write(tmp_path / "s.jsonl", (*records, failed))) as view:
         assert view.not_judged == (
-            "the judge failed while recording (KeyError: 7); mcpproxy check judges it again"
+            "not everything was judged while recording: KeyError: 7; mcpproxy check judges it again"
         )
 
 
@@ -369,7 +369,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept indexes, which are kept for the smallest recordings, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(saved_index, "cache_dir", lambda: str(tmp_path / "cache" / "index"))
-    monkeypatch.setattr(saved_index, "SMALLEST_BYTES", 0)
+    monkeypatch.setattr("mcpproxy.view.view.SMALLEST_SAVED_BYTES", 0)
     return tmp_path / "cache" / "index"
 
 

@@ -28,6 +28,7 @@ HERE: Final = Path(__file__).parent
 ECHO: Final = HERE / "echo.py"
 RECORDING: Final = HERE.parents[1] / "recordings" / "everything-http-2025-06-18.jsonl"
 PING: Final = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
+BARE: Final = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
 PATIENCE_S: Final = 60
 """A recorder of Windows takes seconds to start under Wine, and more where other tests run."""
 
@@ -116,6 +117,7 @@ def test_every_kind_of_bytes_passes_and_is_recorded(windows: Windows, tmp_path: 
 ENDS: Final[dict[str, tuple[tuple[str | Path, ...], int, str]]] = {
     "its own code": ((ECHO, "exit", "3"), 3, "exited"),
     "a large code": ((ECHO, "exit", "255"), 255, "exited"),
+    "a crash": ((ECHO, "crash"), 0xC0000005, "exited"),
     "the end of stdin": ((ECHO,), 0, "exited"),
 }
 
@@ -126,7 +128,8 @@ def test_the_end_of_the_server_is_ours(
 ) -> None:
     trace = tmp_path / "t.jsonl"
     ran = windows.mcpproxy("--trace", trace, "--", windows.python, *server, timeout_s=PATIENCE_S)
-    assert (ran.returncode, ran.stdout) == (code, b"")
+    # Of the code of a program, this system has eight bits.
+    assert (ran.returncode, ran.stdout) == (code & 0xFF, b"")
     await_recorded(trace)
     closing = json.loads(trace.read_bytes().splitlines()[-1])
     assert (closing["ending"], closing["exit_code"]) == (ending, code)
@@ -145,6 +148,33 @@ def test_ten_thousand_calls_are_all_recorded(windows: Windows, tmp_path: Path) -
     assert (ran.returncode, ran.stdout) == (0, sent)
     await_recorded(trace)
     assert frames(trace) == {"client": sent, "server": sent}
+
+
+FOLDERS: Final = {
+    "spaces and Unicode": "Größe 東京 🙂 a b",
+    "more than 260 characters": "/".join(["d" * 40] * 8),
+}
+
+
+@pytest.mark.parametrize("folder", FOLDERS.values(), ids=FOLDERS)
+def test_a_recording_may_be_in_any_folder(folder: str, windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / folder / "t 1.jsonl"
+    trace.parent.mkdir(parents=True)
+    sent = PING % 1
+    ran = windows.mcpproxy("--trace", trace, "--", windows.python, ECHO, given=sent, timeout_s=PATIENCE_S)
+    assert (ran.returncode, ran.stdout) == (0, sent)
+    windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
+    await_recorded(trace)
+    assert frames(trace) == {"client": sent, "server": sent}
+
+
+@pytest.mark.parametrize(("page", "arrow"), [("cp437", b"->"), ("cp932", b"\x81\xa8"), ("ascii", b"->")])
+def test_what_a_console_cannot_show_is_written_otherwise(page: str, arrow: bytes, windows: Windows) -> None:
+    recording = HERE.parents[1] / "recordings" / "everything-2025-06-18.jsonl"
+    command = (windows.python, "-m", "mcpproxy", "show", recording)
+    ran = windows.run(*command, env={"PYTHONIOENCODING": page}, timeout_s=PATIENCE_S)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"ping " + arrow + b" {}" in ran.stdout
 
 
 @pytest.mark.parametrize("who", ["the relay", "the recorder", "both"])
@@ -243,6 +273,34 @@ def test_http_with_fifty_streams(windows: Windows, tmp_path: Path) -> None:
     await_recorded(trace)
     sent = Counter(event.sender for event in read_trace(str(trace)).events() if isinstance(event, Frame))
     assert sent == {"client": 20, "server": 20 + 50 * Server.EVENTS}
+
+
+def test_http_refuses_what_it_is_told_to(windows: Windows, tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/mcp"
+    options = ("--listen", "127.0.0.1:0", "--trace", tmp_path / "t.jsonl", "--enforce", "STAT-001")
+    proxy = windows.start(windows.python, "-m", "mcpproxy", "http", url, *options)
+    try:
+        listening = re.search(rb"listening on http://127.0.0.1:(\d+)/mcp", pipe(proxy.stderr).readline())
+        assert listening is not None
+        client = http.client.HTTPConnection("127.0.0.1", int(listening[1]), timeout=PATIENCE_S)
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": BARE}}
+        headers = {
+            "Content-Type": "application/json",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/list",
+        }
+        client.request("POST", "/mcp", json.dumps(request), headers)
+        answer = client.getresponse()
+        assert answer.status == 400
+        assert json.loads(answer.read())["error"]["data"]["rule"] == "STAT-001"
+        client.close()
+    finally:
+        proxy.kill()
+        proxy.communicate()
+        server.shutdown()
+        server.server_close()
 
 
 def test_check_says_what_it_could_not_judge(windows: Windows) -> None:

@@ -27,7 +27,7 @@ CROSSING_NS: Final = 1_000_000_000
 """An answer this soon after session/cancel may have been sent before the agent read the notification."""
 
 BUSY_NS: Final = 5_000_000_000
-"""For this long after session/cancel, an agent that answers nothing may not have read the notification."""
+"""How long an agent may need to read session/cancel, if it has answered no request that was sent later."""
 
 REQUEST_CANCELLED: Final = -32800
 
@@ -97,11 +97,11 @@ def early_message(context: MessageContext[Request | Notification], history: Hist
     yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
-def remember_early_request(context: MessageContext, history: History) -> None:
-    """Record that ``early_message`` has reported a request, so that later requests are not reported."""
+def remember_early_message(context: MessageContext, history: History) -> None:
+    """Record that ``early_message`` has reported a message, so that later ones are not reported."""
     message = context.message
-    is_session_request = isinstance(message, Request) and message.method.startswith("session/")
-    if is_session_request and context.sender == CLIENT and history.negotiated is None:
+    is_of_session = isinstance(message, Request | Notification) and message.method.startswith("session/")
+    if is_of_session and context.sender == CLIENT and history.negotiated is None:
         history.of(Sessions).sent_too_early = True
 
 
@@ -215,7 +215,7 @@ def _not_cancelled(
 
 
 def _since_cancel(session: AcpSession, context: MessageContext, history: History) -> tuple[int, int]:
-    """Return how long ago the turn was cancelled, and after how long the agent has certainly read that."""
+    """Return the time since the turn was cancelled, and the time that the agent may need to act on that."""
     cancellation_was_read = history.client.last_answered_seq > session.cancel_seq
     return context.frame.observed_at_ns - session.cancel_ns, READ_NS if cancellation_was_read else BUSY_NS
 
@@ -284,7 +284,7 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-008",), idle_state, (Notification,), ("session/update",), ACP_ONLY),
     ),
     updates=(
-        StateUpdate(remember_early_request, (Request,), (), ACP_ONLY),
+        StateUpdate(remember_early_message, (Request, Notification), (), ACP_ONLY),
         StateUpdate(remember_opening, (Request,), ("session/load", "session/resume"), ACP_ONLY),
         StateUpdate(remember_prompt, (Request,), _PROMPT, ACP_ONLY),
         StateUpdate(remember_cancel, (Notification,), ("session/cancel",), ACP_ONLY),

@@ -67,8 +67,8 @@ class Ask:
 class Reply:
     """The client's result for one request of the server. ``at`` is the JSON Pointer of the result.
 
-    ``ask`` is the request, ``None`` if it is not known. ``method`` is then derived from the members of the
-    result; a result whose members do not show the method is not a reply.
+    ``ask`` is the request, ``None`` if it is not known. The ``method`` of an entry of ``inputResponses`` is
+    derived from the members of the entry; an entry whose members do not show the method is not a reply.
     """
 
     method: str

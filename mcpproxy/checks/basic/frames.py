@@ -41,7 +41,11 @@ def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
 
 
 def lenient_json(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report JSON that only a lenient parser accepts, such as NaN or Infinity (RPC-001)."""
+    """Report a frame that is not JSON although a lenient parser reads a message from it (RPC-001).
+
+    The observer calls this function only for such a frame, and then judges the message instead of the frame.
+    So ``not_a_message`` does not report the frame again.
+    """
     message = context.frame.message
     if (
         isinstance(message, Malformed)

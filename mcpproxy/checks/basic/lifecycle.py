@@ -301,7 +301,8 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
         names = [name for name in result if name not in ("_meta", "resultType")]
         if names:
             problem = (
-                f"{context.sender} answered a ping with a member {shortened(names[0])}; it must be empty"
+                f"{context.sender} answered a ping with the member {shortened(names[0])}; "
+                "the result must be empty"
             )
             yield Violation(
                 "LIFE-004",
@@ -314,7 +315,7 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def requested_version(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report an initialize for a version that has no handshake or was never published (PROTO-008)."""
+    """Report an initialize for a version that has no handshake or is not known (PROTO-008)."""
     message = context.message
     if context.sender == "client":
         yield from _version_fault(
@@ -349,7 +350,7 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
 
 
 def _version_fault(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
-    """Report a version in the handshake that has no handshake or was never published (PROTO-008)."""
+    """Report a version in the handshake that has no handshake or is not known (PROTO-008)."""
     if not isinstance(version, str) or version in STATEFUL:
         return  # PROTO-001 reports a missing or mistyped version.
     at_most: Severity | None = None

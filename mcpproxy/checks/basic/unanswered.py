@@ -15,7 +15,10 @@ _PROBE: Final = "server/discover"
 """The request with which a client finds out (*probes*) whether a server has a stateless revision."""
 
 MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
-"""Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong."""
+"""Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong.
+
+Only a server that ends by itself is reported for an unanswered probe.
+"""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 """A missing answer is reported if its request was sent at least this long before the end."""

@@ -71,7 +71,8 @@ def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iter
         if keywords and isinstance(schema.get("type"), str) and schema["type"] != "object":
             schema_text = f"a schema that has {keywords[0]}, which forms do not allow"
             problem = f"server asked for {shown(name)} with {schema_text}"
-            # A warning only: the schema allows any member, and only the text forbids these keywords.
+            # A warning only: the schema of MCP allows any keyword there, and only the text of the
+            # specification forbids these.
             yield Violation(
                 "ELIC-002", "R-181", problem, pointer=pointer + token(keywords[0]), at_most="warning"
             )
@@ -196,7 +197,7 @@ def incomplete_error(context: MessageContext[ErrorResponse], history: History) -
     if error is None or error.get("code") != URL_REQUIRED or context.sender != SERVER:
         return ()
     if member(history.client_capabilities, "elicitation", "url") is None:
-        return ()  # The code is not reserved, so this client may use it for something else.
+        return ()  # Without this capability the code may mean something else: MCP does not reserve it.
     return _incomplete(member(error, "data", "elicitations"), context)
 
 

@@ -153,7 +153,10 @@ PLAIN: Final[JSONObject] = {
 
 
 def is_plain(result: JSONObject) -> bool:
-    """Whether a result is complete and contains nothing but text. It must have only members of ``PLAIN``."""
+    """Whether a result is complete and contains nothing but text.
+
+    The caller has tested that the result has no other members than those of ``PLAIN``.
+    """
     content = result.get("content", _NO_CONTENT)
     if type(content) is not list:
         return False

@@ -125,7 +125,7 @@ class Check:
     - ``within``: revisions, of which one must be a candidate for the message;
     - ``members``: names of members, of which the params or the result must have one;
     - ``mentions``: words, mostly names of members with their quotes, of which one must occur in the frame;
-    - ``given``: facts, of which one must hold; in a row with ``mentions`` too, one of either is enough;
+    - ``given``: facts, of which one must hold; if the row also has ``mentions``, a fact or a word is enough;
     - ``unless``: a function that returns whether to exclude the messages with a ``DispatchKey``.
     """
 

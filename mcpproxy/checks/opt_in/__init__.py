@@ -1,1 +1,1 @@
-"""Checks that run only when a user enables them."""
+"""Checks that run only when a user enables them. ``deprecated`` and ``credentials`` serve every session."""

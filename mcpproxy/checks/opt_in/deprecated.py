@@ -1,4 +1,4 @@
-"""Deprecated features. They still work, so each use is reported once per session and never as an error.
+"""Deprecated features. They still work, so each is reported once per session and never as an error.
 
 ``checks.basic.embedded`` defines ``Ask``: a request of the server, as a message or inside a result.
 

@@ -151,8 +151,8 @@ def changes(
     """Yield the fields in which two definitions differ.
 
     ``revisions_now`` are the revisions that the session with ``now`` may use, ``revisions_before`` those of
-    the session with ``was``. A field that is absent from one definition is not reported if the revision of
-    that session may not define the field.
+    the session with ``was``. A new field is not reported if no revision in ``revisions_before`` defines it. A
+    field that is gone is not reported if some revision in ``revisions_now`` does not define it.
     """
     for field, revisions in FIELDS.items():
         before, after = _field(was, field), _field(now, field)

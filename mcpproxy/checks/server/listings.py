@@ -44,10 +44,10 @@ MAX_ITEMS: Final = 10_000
 """The number of items that are remembered of one list."""
 
 MAX_WALKS: Final = 8
-"""The number of unfinished walks that are remembered of one list."""
+"""How many unfinished walks of one list are remembered, and of how many connections the latest one is."""
 
 MAX_LISTS: Final = 256
-"""The number of lists that are remembered."""
+"""The number of lists that are remembered, and of callers whose tool calls are counted."""
 
 SCHEMAS: Final = ("inputSchema", "outputSchema")
 """The members of a tool that are schemas."""
@@ -158,8 +158,9 @@ class ListWalk:
 class Page:
     """One page of a list.
 
-    ``walk`` is the walk before this page. ``items`` has the index in the page, the name, and the object of
-    each item that has a name. ``next_cursor`` is ``None`` on the last page.
+    ``walk`` is the walk that this page continues, at first without the items of the page: ``remember_page``
+    adds them. ``items`` has the index in the page, the name, and the object of each item that has a name.
+    ``next_cursor`` is ``None`` on the last page.
     """
 
     walk: ListWalk

@@ -1,8 +1,8 @@
 """Caching hints of 2026-07-28: how long a result is fresh (``ttlMs``), and who may get it (``cacheScope``).
 
 Some checks compare the results of different requests. Over HTTP, a request belongs to no session, so results
-are remembered by *caller*: the server with the value of the Authorization header. On stdio there is one
-caller.
+are remembered by *caller*: requests to one server with the same Authorization header have the same caller. On
+stdio there is one caller.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
 """

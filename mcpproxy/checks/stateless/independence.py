@@ -18,7 +18,10 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 
 MAX_REMEMBERED: Final = 100
-"""The number of callers whose request ids are tracked. A caller is a server with the credentials used."""
+"""The number of callers whose request ids are tracked.
+
+The requests to one server with the same credentials have the same caller.
+"""
 
 Violations = Iterator[Violation]
 
@@ -112,7 +115,10 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _is_unique(id: str | int, history: History) -> bool:
-    """Whether an id is so long or so large that only one client of the caller can have used it."""
+    """Whether only one client can have used an id.
+
+    That is a long text, or a later number of ids that have always increased.
+    """
     if isinstance(id, str):
         return len(id) >= 16
     ids = history.across_requests(NumericIdsByCaller).by_caller.get(history.caller)

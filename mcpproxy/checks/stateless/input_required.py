@@ -110,7 +110,7 @@ def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Vi
             and declares(earlier_capabilities, need.path)
         ]
         if earlier_seqs:
-            problem += f", as frame {earlier_seqs[-1]} did"
+            problem += f"; frame {earlier_seqs[-1]} did"
             yield Violation(
                 "MRTR-004", "R-256", problem, pointer=ask.at, related=(request.seq, earlier_seqs[-1])
             )
@@ -216,7 +216,10 @@ def _retry_without_state(
         ]
         if with_same_keys:
             seq = with_same_keys[-1].seq
-            problem = f"client sent {request.method} with the input that frame {seq} asked for elsewhere"
+            problem = (
+                f"client sent {request.method} with the input that frame {seq} asked for "
+                "in answer to another request"
+            )
             yield Violation(
                 "MRTR-009",
                 "R-261",
@@ -277,7 +280,8 @@ def _check_retry(
     if foreign := _foreign_input(responses, possible_rounds, known_rounds):
         key, foreign_round = foreign
         problem = (
-            f"client answered {shortened(key)}, which frame {foreign_round.seq} asked for another request"
+            f"client answered {shortened(key)}, which frame {foreign_round.seq} asked for "
+            "in answer to another request"
         )
         pointer = base_pointer + "/params/inputResponses" + token(key)
         related = (latest.seq, foreign_round.seq)
@@ -352,7 +356,9 @@ def _unfit_responses(
         method = method_shown_by(value)
         if method and requested_methods != {None} and method not in requested_methods:
             expected = " or ".join(sorted(str(name) for name in requested_methods if name))
-            problem = f"client answered {shortened(key)} with a result of {method}; it was {expected}"
+            problem = (
+                f"client answered {shortened(key)} with a result of {method}; the server asked for {expected}"
+            )
             yield Violation("MRTR-008", "R-260", problem, pointer=pointer + token(key), related=(seq,))
 
 

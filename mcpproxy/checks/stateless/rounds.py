@@ -26,7 +26,10 @@ MAX_DECLARATIONS: Final = 8
 """The number of capability declarations that are remembered for each caller."""
 
 MAX_CALLERS: Final = 256
-"""The number of callers that are remembered. Over HTTP, a caller is a server with the credentials used."""
+"""The number of callers that are remembered.
+
+Over HTTP, the requests to one server with the same credentials have the same caller.
+"""
 
 _CHANGED_BY_RETRY: Final = ("_meta", "inputResponses", "requestState")
 

@@ -27,7 +27,10 @@ RESULT_TYPES: Final = ("complete", "input_required")
 """The result types that the specification defines; extensions define others."""
 
 MAX_CALLERS: Final = 1_024
-"""The number of callers that are remembered. Over HTTP, a caller is a server with the credentials used."""
+"""The number of callers that are remembered.
+
+Over HTTP, the requests to one server with the same credentials have the same caller.
+"""
 
 
 @slotted()
@@ -185,7 +188,7 @@ def remember_refusal(context: MessageContext, history: History) -> None:
     code, supported = member(error, "code"), strings_in(member(error, "data", "supported"))
     if code == -32022 and supported:
         server(history).version_refusal = (context.seq, supported)
-        history.familiar_meta = None  # The familiar _meta may name a version that is not listed now.
+        history.familiar_meta = None  # The _meta found correct may name a version that is not listed now.
     elif code == -32601 and request.method == "server/discover" and is_certainly_stateless(request.params):
         server(history).no_discovery_seq = server(history).no_discovery_seq or context.seq
 
@@ -201,7 +204,7 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     until_ns = context.frame.observed_at_ns + fresh_ns
     history.facts |= DISCOVERED
-    history.familiar_meta = None  # The familiar _meta may name a version that is not listed now.
+    history.familiar_meta = None  # The _meta found correct may name a version that is not listed now.
     server(history).discovered = Discovered(
         context.seq, until_ns, versions, capabilities, _lacks(capabilities, context)
     )

@@ -393,7 +393,7 @@ DELIVERED: Final = (*WANTED_BY, ACKNOWLEDGED, "notifications/tasks")
 """Notifications that may belong to a subscription."""
 
 TYPED_RESULTS: Final = ("server/discover", "tools/list", "prompts/list", "resources/list")
-"""Frequent requests whose results show by their type that the server is modern."""
+"""Frequent requests whose results show by their type that the server supports a stateless revision."""
 
 FAMILY: Final = RuleFamily(
     checks=(

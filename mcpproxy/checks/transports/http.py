@@ -267,7 +267,10 @@ def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         media_type = exchange.response_fields.media_type
         type_name = shortened(media_type) if media_type else "no Content-Type"
         status = exchange.status
-        problem = f"server answered a GET for an event stream with {status} and {type_name}; 405 refuses it"
+        problem = (
+            f"server answered a GET for an event stream with {status} and {type_name}, "
+            "instead of a stream or 405"
+        )
         yield Violation("HTTP-016", "R-077", problem, related=(exchange.request.seq,))
 
 
@@ -290,7 +293,7 @@ def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: 
 
 
 def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a server on this machine that serves a web page of another site (HTTP-019).
+    """Report a server on this machine that serves a request from a web page of another site (HTTP-019).
 
     This is a warning only, because each server decides which origins it trusts. An origin that is not http or
     https is that of a program, such as a browser extension, and is not reported.
@@ -304,7 +307,7 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         and not _is_loopback(host)
         and _is_loopback(exchange.fields.get("host") or "")
     ):
-        problem = f"server on this machine served a page of another site ({shortened(origin)})"
+        problem = f"server on this machine served a request from a page of another site ({shortened(origin)})"
         seq = exchange.response.seq if exchange.response else None
         yield Violation(
             "HTTP-019",

@@ -46,7 +46,7 @@ Violations = Iterator[Violation]
 
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a session id in a response to another request than initialize (PROTO-010)."""
+    """Report a session id in a response to anything but a successful initialize (PROTO-010)."""
     issued_id, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
     if issued_id is None or session is None or head is None:
         return
@@ -180,6 +180,7 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
+    # The check runs at the end of the recording, with that time as the end of the session's last exchange.
     idle_ns = (exchange.ended_ns or 0) - session.last_ended_ns
     if idle_ns >= ABANDONED_NS and session.last_ended_ns:
         problem = (
@@ -242,7 +243,8 @@ def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if version.lower().startswith("draft"):
         return
     problem = (
-        f"server accepted MCP-Protocol-Version: {shortened(version)}, which is not a revision; 400 refuses it"
+        f"server accepted MCP-Protocol-Version: {shortened(version)}, which is not a revision, "
+        "instead of refusing it with 400"
     )
     # A version with the form of a date may be a revision that this program does not know.
     is_date = _DATE.fullmatch(version) is not None

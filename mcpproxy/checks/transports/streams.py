@@ -95,7 +95,8 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Violat
         is_subscription = any(request.method == LISTEN for request in exchange.requests)
         if token not in tokens and tokens and not is_subscription:  # SUB-008 judges subscriptions.
             problem = (
-                f"server reported progress under {spelled(token)}, not this request's token, on its stream"
+                f"server reported progress under {spelled(token)} "
+                "on the stream of a request with another token"
             )
     else:
         request = _request_with_token(exchange, token)
@@ -228,7 +229,7 @@ def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     waited_ns = exchange.request.observed_at_ns - stream.closed_ns
     if waited_ns < stream.retry_ms * 1_000_000 - EARLY_NS:
         waited = f"{max(waited_ns, 0) // 1_000_000} ms"
-        problem = f"client reconnected after {waited}; the server asked for {stream.retry_ms}"
+        problem = f"client reconnected after {waited}; the server asked for {stream.retry_ms} ms"
         yield Violation("SSE-006", "R-085", problem)
 
 
@@ -239,7 +240,8 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Vi
         return
     if any("jsonrpc" in m.value for m in singles(frame)[0]):
         problem = (
-            f"server sent a message in an event named {shortened(event.name)}; many clients only read message"
+            f"server sent a message in an event named {shortened(event.name)}; "
+            "many clients only read events named message"
         )
         yield Violation("SSE-007", "R-086", problem, related=(exchange.request.seq,))
 

@@ -74,7 +74,11 @@ SHAPE: Final = ("CANC-004", "R-109")
 TASK: Final = ("CANC-006", "R-111")
 TASK_WITHOUT_ID: Final = ("CANC-006", "D-006")
 FOREIGN_REQUEST: Final = ("CANC-007", "R-112")
-"""The rule and requirement for each kind of fault. ``FOREIGN_REQUEST`` is for the stateless revisions."""
+"""The rule and requirement for each kind of fault.
+
+``TASK_WITHOUT_ID`` is for a request for a task that was not answered yet, so that the task's id is not known.
+``FOREIGN_REQUEST`` is for the stateless revisions.
+"""
 
 
 @slotted(frozen=True)

@@ -106,7 +106,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
     elif not client.fully_read:
         return
     elif not (level_setters := [request for request in pending if _level_set_by(request) is not None]):
-        problem = f"{described}, but no request under way asked for them with {LEVEL_KEY}"
+        problem = f"{described}, but no request under way asked for log messages with {LEVEL_KEY}"
         # On stdio the log message may be a late one, of an earlier request that set a level.
         may_be_late = history.of(LogLevel).was_requested
         yield Violation(

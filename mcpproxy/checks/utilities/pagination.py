@@ -98,7 +98,7 @@ def refused_cursor(context: MessageContext[ErrorResponse], history: History) -> 
     code = member(as_object(message.error), "code")
     if not isinstance(code, int) or code == INVALID_PARAMS or code in UNRELATED_CODES:
         return ()
-    problem = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
+    problem = f"{context.sender} refused an unknown cursor with {code} instead of {INVALID_PARAMS}"
     at_most = "info" if context.stateless else None  # The cursor may have been given before the recording.
     return (
         Violation(

@@ -344,7 +344,7 @@ def _number(value: JSON) -> float | None:
 
 META_MEMBER: Final = ("_meta",)
 TOKEN_TEXT: Final = (b'"progressToken"',)
-"""A message without this member and this text cannot have a token, so the checks of tokens skip it."""
+"""Only a message with this member and this text can have a token. The checks of tokens skip all others."""
 
 FAMILY: Final = RuleFamily(
     checks=(

@@ -264,7 +264,7 @@ def refusal_code(context: MessageContext[ErrorResponse], history: History) -> It
         request.method == "tasks/cancel" and task is not None and task.state.final and task.seq < request.seq
     ):
         if code != -32603:  # An internal error may have another cause.
-            problem = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
+            problem = f"{context.sender} refused to cancel a finished task with {code} instead of -32602"
             yield Violation("TASK-011", "R-200", problem, pointer=pointer, related=(task.seq, request.seq))
     elif UNKNOWN_TASK.search(text) and (task is None or request.method != "tasks/result"):
         problem = f"{context.sender} refused an unknown task with {code} instead of -32602"

@@ -284,7 +284,7 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
         elif context.answers is not None and 0 < question.gone_seq < context.answers.seq:
             # An equal request under the same key may be a report that the server made before the answer.
             place = f"under the key {shown(key)} of task {_named(earlier_task.id)}"
-            problem = f"server asks {place} again after its answer"
+            problem = f"server asks {place} again after the client answered"
             yield Violation(
                 "TASKX-005",
                 "R-271",
@@ -439,7 +439,7 @@ def remember_call(context: MessageContext[Request], history: History) -> None:
 
 RESULT_TYPE: Final = ("resultType",)
 TASK_TEXT: Final = (b'"task"',)
-"""A result without this member and this text does not create a task, so the checks of new tasks skip it."""
+"""Only a result with this member and this text can create a task. The checks of new tasks skip all others."""
 
 FAMILY: Final = RuleFamily(
     checks=(

@@ -32,9 +32,8 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
             yield from lines
     if not following:
         yield from (f"incomplete: {visible(note)}" for note in trace.notes)
-        if trace.tally and trace.tally.judge_error:
-            fault = visible(trace.tally.judge_error)
-            yield f"incomplete: the judge failed while recording ({fault}); judge again with mcpproxy check"
+        if trace.tally and trace.tally.not_judged:
+            yield f"incomplete: {visible(trace.tally.not_judged)}"
 
 
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:

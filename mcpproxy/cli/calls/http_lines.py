@@ -15,7 +15,8 @@ _WAIT_S: Final = 5.0
 
 def start(trace: str) -> "subprocess.Popen[bytes]":
     """Start to print the calls that are recorded in ``trace``."""
-    command = [sys.executable, "-m", "mcpproxy.cli.calls.http_lines", trace]
+    # -P: a module in the current folder must not take the place of ours.
+    command = [sys.executable, "-P", "-m", "mcpproxy.cli.calls.http_lines", trace]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
 

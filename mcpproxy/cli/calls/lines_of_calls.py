@@ -13,7 +13,6 @@ from typing import Final
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.text import finding_line
 from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.view.calls import Call, Kind, Outcome, SessionSummary
 
@@ -95,6 +94,8 @@ class CallLines:
 
     def finding(self, finding: Finding, *, where: str = "") -> list[str]:
         """Return the lines of a finding; ``where`` says what it is about if that is not the line above."""
+        from mcpproxy.reports.text import finding_line  # Imported here: most recordings have no findings.
+
         text = finding_line(finding) + where
         first, *rest = self._wrap(text, 2)
         head = f"{finding.severity} {visible(finding.rule)}"

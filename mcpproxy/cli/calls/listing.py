@@ -127,11 +127,8 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
     if wanted:
         yield f"{count(view.count(wanted), 'row')} of {view.count():,} shown: {visible(wanted.text)}"
     yield from (f"{style.paint('incomplete:', 'yellow')} {visible(note)}" for note in view.notes)
-    if view.judge_error:
-        fault = f"the judge failed while recording ({view.judge_error}); judge again with mcpproxy check"
-        yield f"{style.paint('incomplete:', 'yellow')} {fault}"
     if view.not_judged:
-        yield f"not judged: {view.not_judged}"
+        yield style.paint(view.not_judged, "yellow")
 
 
 def summary(view: View, style: Style) -> str:

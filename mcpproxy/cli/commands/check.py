@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
 
-With --baseline, findings that FILE accepts are known and do not count; --write-baseline accepts all there
-are.
+With --baseline, findings that FILE accepts are known and do not count; --write-baseline accepts all.
 
 exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
             2 a trace could not be judged, or the report not written
@@ -159,6 +158,7 @@ def _compared(
 
 
 def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
+    """Return a judged trace in which the ``accepted`` findings are known, and do not count."""
     located = accepted.marked(judged.located)
     findings = tuple(entry.finding for entry in located if not entry.is_known)
     # Findings that are only counted are known if all listed findings of the same cause are known.

@@ -15,11 +15,11 @@ EPILOG: Final = """\
 
 
 def run(argv: list[str]) -> int:
-    """Print what is asked for."""
+    """Print the script or the man page."""
     parser = Parser("completion", "Print the completion script of a shell, or the man page.", EPILOG)
     parser.add_argument("what", choices=(*SHELLS, "man"), help="for which shell, or man for the man page")
     what: str = parser.parse_args(argv).what
-    # Neither is escaped: both are programs for others, and say nothing that a peer has said.
+    # Not escaped for a terminal: a shell or man reads the text, which contains nothing from a peer.
     sys.stdout.write(_man_page() if what == "man" else _script(what))
     return 0
 

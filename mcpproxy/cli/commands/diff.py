@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
         help="the recording with the expected behaviour; without it the one before the latest",
     )
     parser.add_argument(
-        "b", nargs="?", metavar="B", help="the recording to compare with it; without it the latest"
+        "b", nargs="?", metavar="B", help="the recording to compare with A; without it the latest"
     )
     parser.add_argument(
         "--session",

@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
 
 
 def _read(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Return the names of the rules, and the folders of the user's own."""
+    """Return the names of the rules, and the folders of custom rules."""
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 
     parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
@@ -49,7 +49,7 @@ def _read(argv: list[str]) -> tuple[list[str], list[str]]:
 
 
 def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
-    """Return the page on ``rule``."""
+    """Yield the lines that explain ``rule``."""
     columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
     yield f"{style.paint(rule.code, 'bold')} {style.paint(rule.name, 'bold')}"
     yield ""
@@ -73,7 +73,7 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
 
 
 def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
-    """Return ranges of equally strict revisions: first and last revision, level, and keywords (MUST).
+    """Return ranges of revisions in which the rule has the same level: first, last, level, keywords (MUST).
 
     A protocol that the rule does not cover is left out.
     """
@@ -91,7 +91,7 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
 
 
 def _requirement(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
-    """Return a requirement's sentence, the peer that it binds, and its pages, the newest first."""
+    """Yield a requirement's sentence, the peer that it binds, and its pages, the newest first."""
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
     yield from _prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
     if requirement.unobservable:

@@ -87,7 +87,7 @@ def _html(argv: list[str]) -> int:
 
 
 def _write(path: str, texts: Iterable[str]) -> None:
-    """Write a new file, readable for its owner alone; an unfinished one is removed."""
+    """Write a new file that only its owner can read. If writing fails, remove the file."""
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             try:

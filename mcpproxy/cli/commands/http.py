@@ -35,11 +35,12 @@ Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the argument
 taken, or if nothing can be recorded there."""
 
 _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
+"""Matches text of visible ASCII characters, the only ones that a URL may have."""
 
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """The values of the arguments. ``host``, ``port`` and ``endpoint`` are those of the proxy itself."""
+    """The values of the arguments. ``host``, ``port`` and ``endpoint`` belong to the proxy itself."""
 
     recording: RecordingOptions
     upstream: Upstream | None
@@ -80,11 +81,11 @@ def run(argv: list[str]) -> int:
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
-        from mcpproxy.recorder.process import run as follow
+        from mcpproxy.recorder.process import run as run_recorder
 
         recording.beside_companions(
             trace,
-            lambda: follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin),
+            lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin),
         )
 
     def serve() -> int:
@@ -205,7 +206,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def _check_admin(host: str, port: int) -> None:
-    """Check that the admin port is free. The recorder opens it later, and could only report a failure."""
+    """Check that the admin port is free. When the recorder opens the port later, the session has begun."""
     try:
         proxy.listen(host, port).close()
     except OSError as error:
@@ -303,7 +304,7 @@ def _endpoint(path: str) -> str:
 
 
 def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
-    """Return TLS to upstream and TLS to clients, each only if the options ask for it."""
+    """Return TLS to upstream and TLS to clients; ``None`` for one that the options do not ask for."""
     up = down = None
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.relay.http import tls
@@ -353,6 +354,7 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
+    """Return the lines for stderr about options that are deprecated or make the proxy less safe."""
     warnings: list[str] = []
     if options.is_url_named:
         warnings.append("--upstream URL is only URL now; the next release removes the option")

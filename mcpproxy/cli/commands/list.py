@@ -24,8 +24,11 @@ too, and so is any part of the file name that no other recording has."""
 _WIDE: Final = (
     "", "STARTED (UTC)", "LABEL", "SERVER", "CLIENT", "DURATION", "FRAMES", "FINDINGS", "ENDED", "TRACE",
 )  # fmt: skip
+"""The columns of a wide terminal."""
 _NARROW_HANDLES: Final = ("", "UTC", "SERVED", "BY", "DURATION", "FRAMES", "FOUND", "ENDED")
+"""The columns of a narrow terminal, where a handle names each recording."""
 _NARROW_PATHS: Final = ("UTC", "SERVED", "DURATION", "FRAMES", "FOUND", "ENDED", "FILE")
+"""The columns of a narrow terminal, where the recordings have no handles."""
 _HEADINGS: Final = {
     "UTC": "STARTED",
     "SERVED": "SERVER",
@@ -33,10 +36,11 @@ _HEADINGS: Final = {
     "FOUND": "FINDINGS",
     "FILE": "TRACE",
 }
+"""Column -> its heading, if that is not the name of the column."""
 _TEXTS: Final = ("SERVER", "CLIENT", "ENDED", "TRACE")
 """The columns that are cut if the terminal is too narrow even for these."""
-_LEAST: Final = 7
-"""How narrow such a column may become."""
+_LEAST_WIDTH: Final = 7
+"""The width below which such a column is not cut."""
 
 
 def run(argv: list[str]) -> int:
@@ -90,9 +94,8 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
 def as_table(entries: Sequence[RecordingEntry], style: Style, *, has_handles: bool) -> list[str]:
     """Return the list as a table for people, as wide as the terminal.
 
-    ``has_handles`` is whether the first column says by which handle a recording can be named. On a narrow
-    terminal there are fewer columns: the handle instead of the path, the server instead of the label, no
-    versions.
+    With ``has_handles``, the first column is the handle of each recording. A narrow terminal gets fewer
+    columns: the handle instead of the path, the server instead of the label, no versions.
     """
     rows = [_cells(entry, number) for number, entry in enumerate(entries, start=1)]
     wide = _columns(_WIDE, rows, has_handles=has_handles)
@@ -104,17 +107,17 @@ def as_table(entries: Sequence[RecordingEntry], style: Style, *, has_handles: bo
     while (over := _width(narrow) - width) > 0:
         widths = {place: max(columns(row[place]) for row in narrow) for place in cut}
         widest = max(widths, key=lambda place: widths[place])
-        if widths[widest] <= _LEAST:
+        if widths[widest] <= _LEAST_WIDTH:
             break
         others = sorted(widths.values())[-2]
-        limit = max(widths[widest] - over, min(others, widths[widest] - 1), _LEAST)
+        limit = max(widths[widest] - over, min(others, widths[widest] - 1), _LEAST_WIDTH)
         for row in narrow:
             row[widest] = style.shorten(row[widest], limit)
     return table(narrow, style, right=_right(narrow))
 
 
 def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
-    """Return what every column of a row says."""
+    """Return the cells of a recording by the names of the columns. ``number`` is its place in the list."""
     found = entry.findings or {}
     words = tally(*(found.get(severity, 0) for severity in ("error", "warning", "info")))
     worst, more, _ = words.partition(",")

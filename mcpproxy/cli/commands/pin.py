@@ -144,7 +144,7 @@ def _collect_live(command: list[str], url: str, options: argparse.Namespace) -> 
 
 
 def _is_refusal(fault: McpProxyError) -> bool:
-    """Whether the server may support another revision than the requested revision."""
+    """Whether ``fault`` may mean that the server supports another revision than the requested one."""
     from mcpproxy.validate.errors import HttpStatusError, RefusedError, UnsupportedVersionError
 
     return isinstance(fault, HttpStatusError | RefusedError | UnsupportedVersionError)
@@ -153,6 +153,7 @@ def _is_refusal(fault: McpProxyError) -> bool:
 def _client(
     command: list[str], url: str, revision: str, trace: str, options: argparse.Namespace
 ) -> "AbstractAsyncContextManager[Client]":
+    """Return a client of the server; it records its session in ``trace``."""
     from mcpproxy.validate import connected_http, connected_stdio
 
     if url:
@@ -163,7 +164,7 @@ def _client(
 
 
 async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> None:
-    """List the tools; list them again if they change meanwhile. The client records the messages."""
+    """List the tools, and list them again if they have changed meanwhile. The client records the messages."""
     async with connection as client:
         await client.connect()
         capabilities = client.server.get("capabilities")
@@ -177,7 +178,7 @@ async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> None
 
 
 def _list_changes(client: "Client") -> int:
-    """Return how many changes of the list the server has announced so far."""
+    """Return how often the server has announced that its list of tools has changed."""
     return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.unsolicited)
 
 

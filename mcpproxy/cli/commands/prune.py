@@ -25,7 +25,7 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Header
 
 EPILOG: Final = """\
-A recording is as old as the last change of its files. One that is running is never deleted, and neither is a
+A recording is as old as the last change of its files. A running recording is never deleted, and neither is a
 file that is not a recording, is a link, has a second name, or belongs to somebody else.
 
   mcpproxy prune --older-than 30d --dry-run    say what would be deleted
@@ -104,10 +104,10 @@ def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | Kept
 
 
 def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
-    """Return what may be deleted of a recording, or why it is kept.
+    """Return the files of a recording if they may be deleted, or else why it is kept.
 
     ``first`` is the name of its first file, which does not exist if only the journal was written. No reason
-    is given for a recording that is running, and for a file that is not a recording.
+    is given for a running recording, nor for a file that is not a recording.
     """
     has_trace = folder.has(first)
     names = [os.path.basename(path) for path in chain.files_of(os.path.join(folder.path, first))]
@@ -145,7 +145,7 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
             total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
         changed_s = max(changed_s, inner.status.st_mtime)
         names.append(beside)
-    if not names:  # somebody else has just deleted it
+    if not names:  # another process has just deleted the recording
         return KeptRecording(first, "")
     return OldRecording(tuple(names), total, max(time.time() - changed_s, 0.0))
 
@@ -161,12 +161,16 @@ def _header(folder: Folder, name: str) -> Header | None:
 
 
 def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
-    """Delete the files of a recording, after a second look; return what went wrong, if anything did."""
+    """Delete the files of a recording, unless it has changed since it was examined.
+
+    Returns:
+        Why the recording was not deleted; empty if it was.
+    """
     first = old.names[0].removesuffix(".journal")
     again = _examine(folder, first)
     if isinstance(again, KeptRecording) or again.names != old.names or again.age_s < age_s:
         return f"{first}: kept, it has changed meanwhile"
-    # The first file goes last: without it the others would seem to be recordings of their own.
+    # The first file is deleted last: without it, the other files would look like recordings of their own.
     for name in reversed(old.names):
         try:
             if name.endswith(".journal"):
@@ -188,7 +192,7 @@ def _line(old: OldRecording) -> str:
 
 
 def _confirm(what: str) -> None:
-    """Ask the user.
+    """Ask the user whether to delete ``what``.
 
     Raises:
         UsageError: the answer is not yes, or there is nobody to ask.

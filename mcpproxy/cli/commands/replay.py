@@ -99,7 +99,7 @@ def serve(argv: list[str]) -> int:
 
 
 def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
-    """Return the parts of ``recordings`` that can be replayed. Report the other parts on stderr."""
+    """Return what can be replayed of ``recordings``, and say on stderr what cannot."""
     sources = [replay_source(recording) for recording in recordings]
     for recording, source in zip(recordings, sources, strict=True):
         # ``unnamed`` has the messages without a session id: on stdio all of them.

@@ -1,4 +1,4 @@
-"""``mcpproxy replay client``: a recording replaces the client, to compare a live server with the recorded."""
+"""``mcpproxy replay client``: play the recorded client to a live server, and compare what the server does."""
 
 import argparse
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ def run(argv: list[str]) -> int:
 
 
 class _Options:
-    """The values of the arguments, at first their defaults."""
+    """The values of the arguments. Without arguments, argparse is not used, and these are the defaults."""
 
     def __init__(self) -> None:
         self.format = "text"

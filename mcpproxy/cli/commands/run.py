@@ -93,10 +93,10 @@ def run(argv: list[str]) -> int:
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
-        from mcpproxy.recorder.process import run as follow
+        from mcpproxy.recorder.process import run as run_recorder
 
         options.beside_companions(
-            trace, lambda: follow(trace, wake_fd, asleep, options.live, options.is_quiet)
+            trace, lambda: run_recorder(trace, wake_fd, asleep, options.live, options.is_quiet)
         )
 
     return relay.run(

@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
-from mcpproxy.cli import find_traces, http_sessions
+from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.calls.pager import page
 from mcpproxy.cli.terminal import emit, terminal_style
@@ -14,8 +14,8 @@ from mcpproxy.opening import open_trace
 from mcpproxy.view.filter import Filter, Term, parse_filter
 
 EPILOG = """\
-Each line is a call: number, seconds since the start, method, arguments, answer, how long that took. Requests
-of the server (←) stand below the call they belong to, and findings below the call they are about.
+Each line is a call: number, seconds since the start, method, arguments, answer, duration. Requests of the
+server (←) are below the call that they belong to, and findings below the call that they are about.
 
   mcpproxy show                     the latest recording; -2 is the one before it
   mcpproxy show files               the latest with the label files, or a part of a file's name
@@ -30,6 +30,7 @@ On a terminal a line is as wide as the terminal, and long output is shown in $PA
 nothing is cut, unless COLUMNS gives a width."""
 
 _SPAN: Final = pattern(r"\d*-\d*|\d+")
+"""Matches the value of ``--frames``."""
 
 
 def run(argv: list[str]) -> int:
@@ -73,11 +74,14 @@ def run(argv: list[str]) -> int:
 
 
 def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    """Yield the lines of the calls that are wanted, or of the calls that ``--call`` names."""
     from mcpproxy.cli.calls.listing import listing
     from mcpproxy.view.view import open_view
 
     with open_view(path) as view:
         if options.session:
+            from mcpproxy.cli import http_sessions
+
             named = {session.name: session.name for session in view.sessions if session.name}
             name = http_sessions.find_session(path, options.session, named)
             wanted = Filter(
@@ -96,12 +100,15 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
 
 
 def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    """Return the lines of the frames that are wanted, as text or JSON."""
     from mcpproxy.cli.calls import frame_lines
 
     shown = frame_lines.shown_in(options.frames or frame_lines.EVERYTHING)
     if wanted:
         shown = frame_lines.frames_of_calls(path, wanted, shown)
     if options.session:
+        from mcpproxy.cli import http_sessions
+
         shown = http_sessions.session_filter(open_trace(path), options.session, shown)
     if options.json:
         return frame_lines.as_json(path, shown, full=options.full, following=options.follow)
@@ -120,7 +127,10 @@ def _refuse_with_follow(options: argparse.Namespace, *, by_frame: bool) -> None:
 
 
 def _with_spans(argv: list[str]) -> list[str]:
-    """Return the arguments with the value of each ``--frames`` in one word with it, ``0-`` for no value."""
+    """Return the arguments with ``--frames=RANGE`` for ``--frames RANGE``; without a range, ``--frames=0-``.
+
+    So argparse does not take the argument after ``--frames``, such as a trace, for a range.
+    """
     given: list[str] = []
     for argument in argv:
         if given and given[-1] == "--frames":

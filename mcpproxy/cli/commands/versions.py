@@ -81,7 +81,7 @@ def implementations(path: str) -> set[SpokenRevision]:
 
 
 def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
-    """Return a line per implementation, with a column per revision."""
+    """Yield a line per implementation, with a column per revision."""
     if not matrix:
         yield "no implementation gave its name in these recordings"
         return

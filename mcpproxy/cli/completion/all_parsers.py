@@ -1,6 +1,7 @@
 """All commands as one argparse parser, for shell completion and the man page.
 
-A command makes its parser when it runs, and imports what it needs then. Here it is run until it has made it.
+The parser of a command exists only while the command runs. So each command is started here, and is stopped
+when it has made its parser.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from typing import Any, Final
 from mcpproxy.cli.arguments import Parser, ParserDescription
 
 PARTS: Final = {"replay": ("server", "client"), "export": ("html", "otlp")}
-"""Commands that are several, each with a parser of its own."""
+"""Command -> its parts. Each part has a parser of its own."""
 
 Groups = Mapping[str, Mapping[str, tuple[str, str]]]
 """The commands, as ``COMMANDS`` of ``main.py`` has them."""
@@ -34,10 +35,10 @@ def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.
             if name in PARTS:
                 parts = commands.add_parser(name, help=line, description=line).add_subparsers(metavar="PART")
                 for part in PARTS[name]:
-                    _add(parts, part, "", _described(run, [part]))
+                    _add(parts, part, "", _parser_of(run, [part]))
             else:
-                described = _run_parser() if name == "run" else _described(run, ["--help"])
-                _add(commands, name, line, described)
+                parser = _run_parser() if name == "run" else _parser_of(run, ["--help"])
+                _add(commands, name, line, parser)
     return root
 
 
@@ -53,8 +54,8 @@ def _add(commands: Any, name: str, line: str, parser: Parser) -> None:
     )
 
 
-def _described(run: Callable[[list[str]], int], argv: list[str]) -> Parser:
-    """Return the parser that a command makes, without running the command any further."""
+def _parser_of(run: Callable[[list[str]], int], argv: list[str]) -> Parser:
+    """Run a command until it has made its parser, and return the parser."""
     Parser.only_describes = True
     try:
         run(argv)
@@ -66,7 +67,7 @@ def _described(run: Callable[[list[str]], int], argv: list[str]) -> Parser:
 
 
 def _run_parser() -> Parser:
-    """Return a parser with the options of ``run``, which itself has none: argparse would slow its start."""
+    """Return a parser with the options of ``run``, which has none itself: argparse would slow its start."""
     from mcpproxy.cli import new_recording
     from mcpproxy.cli.commands.run import OPTIONS
 

@@ -11,7 +11,7 @@ from mcpproxy.cli.completion.all_parsers import Groups, whole_parser
 def man_page(groups: Groups) -> Iterator[str]:
     """Yield the lines of the page."""
     root = whole_parser(groups)
-    commands = _inner(root)
+    commands = _subparsers(root)
     yield f'.TH MCPPROXY 1 "" "mcpproxy {__version__}" "User Commands"'
     yield ".SH NAME"
     yield f"mcpproxy \\- {_text(str(root.description))}"
@@ -30,7 +30,7 @@ def man_page(groups: Groups) -> Iterator[str]:
 
 
 def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for name, part in _inner(parser).items():
+    for name, part in _subparsers(parser).items():
         yield f".SS {_text(parser.prog)} {_text(name)}"
         yield from _command(part)
     if parser.description:
@@ -57,8 +57,8 @@ def _usage(action: argparse.Action) -> str:
     return names if action.nargs == 0 else f"{names} {shown}"
 
 
-def _inner(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
-    """Return the parsers of the commands inside a command."""
+def _subparsers(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """Return the parsers of the commands, or of the parts of a command, that ``parser`` selects from."""
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage] # as above
         if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] # as above
             return cast("Mapping[str, argparse.ArgumentParser]", cast("Any", action).choices)
@@ -66,7 +66,7 @@ def _inner(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentPar
 
 
 def _text(text: str) -> str:
-    """Return a line as roff takes it for text: no dot or quote at its start is a request."""
+    """Return ``text`` escaped for roff. A dot or a quote at the start of a line would begin a request."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     escaped = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped)
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -1,6 +1,7 @@
-"""What a shell offers after a tab. Its script starts mcpproxy to ask, so names of servers are offered, too.
+"""Answer a shell that asks how a command line can go on.
 
-``mcpproxy completion SHELL`` prints the script that makes a shell ask.
+The script that ``mcpproxy completion SHELL`` prints makes the shell start mcpproxy after a tab. So the answer
+can contain what is known only at that time, such as the names of the user's servers.
 """
 
 import argparse
@@ -17,7 +18,7 @@ Completer = Callable[..., Iterable[str]]
 
 
 def answer(groups: Groups) -> None:
-    """Answer the shell and leave the process, if it is a shell that asks."""
+    """If a shell has started this process to ask, answer it and exit."""
     line = os.environ.get("COMP_LINE", "")
     parser = whole_parser(groups, only=line.split()[1:2])
     for action in _actions(parser):
@@ -53,7 +54,9 @@ COMPLETERS: Final[Mapping[str, Completer]] = {
     "host": _hosts,
     "rules": _rules,
 }
-"""The name of an argument -> what to offer for it. For all others files are offered."""
+"""The name of an argument -> a function that returns its possible values. For other arguments, files are
+offered.
+"""
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterable[argparse.Action]:

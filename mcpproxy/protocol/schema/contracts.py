@@ -133,7 +133,7 @@ class _DialectSchema:
 
     @cached_property
     def validator(self) -> "Validator | None":
-        """The validator of the library; ``None`` if the schema is invalid."""
+        """The library's validator; ``None`` if the schema is invalid or the library cannot be loaded."""
         return _validator(self._schema, self._dialect)
 
 
@@ -217,7 +217,7 @@ def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
     if UNCHECKED:
         return None
     try:
-        import jsonschema_rs as js  # here: it takes 12 ms, and sessions without schemas do not need it
+        import jsonschema_rs as js  # imported here: it loads slowly, and many sessions do not need it
     except ImportError as fault:  # there is no build for this system, or a library of the system is too old
         UNCHECKED.append(f"values are not checked against schemas: jsonschema_rs cannot be loaded ({fault})")
         return None
@@ -249,7 +249,7 @@ def _call_safely(call: Callable[..., T], *values: JSON) -> T | None:
 
 
 def _levels(value: JSON) -> list[list[JSON]] | None:
-    """Return all values in ``value``, level by level; ``None`` if there are too many."""
+    """Return all values in ``value``, level by level; ``None`` if there are too many values or levels."""
     levels: list[list[JSON]] = []
     nodes, level = 1, [value]
     while level:
@@ -268,7 +268,7 @@ def _levels(value: JSON) -> list[list[JSON]] | None:
 
 
 def _size(level: list[JSON]) -> int:
-    """Return the number of values on one level plus the length of their strings, which patterns search."""
+    """Return the number of values on one level plus the length of their strings and names (for patterns)."""
     texts = [text for item in level for text in (item if isinstance(item, dict) else [item])]
     return len(level) + sum(len(text) for text in texts if isinstance(text, str))
 

@@ -159,7 +159,7 @@ PROPERTY_SOURCES: Final = (
 
 
 def dialect_of(uri: JSON) -> Dialect | None:
-    """Return the dialect that a ``$schema`` value names; ``None`` if it is not in the table.
+    """Return the dialect that a ``$schema`` value names; ``None`` if the value is not in ``URIS``.
 
     The scheme may be http or https, and the fragment missing or empty, because authors write all of these.
     """

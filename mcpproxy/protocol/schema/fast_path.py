@@ -34,7 +34,7 @@ _TYPES: Final[dict[JSON, tuple[type, ...]]] = {
 
 
 def make_test(schema: JSONObject) -> Fits | None:
-    """Return a test for values of ``schema``; ``None`` if the schema has keywords that are unknown here."""
+    """Return a test for values of ``schema``; ``None`` if the schema is not simple."""
     return _make_test(
         {keyword: setting for keyword, setting in schema.items() if keyword != "$schema"}, MAX_DEPTH
     )

@@ -55,7 +55,7 @@ def _is_whole_number(error: "ValidationError") -> bool:
         type(error.kind).__name__ == "Type"
         and isinstance(error.instance, float)
         and error.instance.is_integer()
-        and error.kind.value == ["integer"]
+        and "integer" in error.kind.value
     )
 
 
@@ -101,7 +101,7 @@ def _clause(error: "ValidationError", name: str, details: Mapping[str, JSON], ac
     if name in ("enum", "const"):
         options = cast("list[JSON]", details.get("options", [details.get("expected_value")]))
         if not options:
-            return "has no value to be"
+            return "fits no value of the empty enum"
         shown_options = [shown(option) for option in options[:6]] + ["…"] * (len(options) > 6)
         return f"should be {either(shown_options)}, is {shown(actual)}"
     if name in _LIMITS:

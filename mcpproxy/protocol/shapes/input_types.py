@@ -116,7 +116,7 @@ BooleanSchema
     description?       string
     default?           boolean
 
-# From 2025-11-25 on the schema has a type of enum that does not list enumNames, so any value of it is valid.
+# From 2025-11-25 on the schema has a type of enum without enumNames, so enumNames may have any value.
 EnumSchema
     title?             string
     description?       string

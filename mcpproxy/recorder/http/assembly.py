@@ -46,8 +46,8 @@ from mcpproxy.trace.members import member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
-"""Bytes that are not HTTP are only counted. A record with the count is written for this many bytes, and at
-the end."""
+"""Bytes that are not HTTP are only counted. A record with the count is written when the first come, after
+each further ``OPAQUE_BYTES``, and at the end."""
 
 _RECHECK_BYTES: Final = 2 << 20
 """How many bytes of content may come before the amount of held content is checked again."""
@@ -237,7 +237,7 @@ class HttpAssembly:
         return events
 
     def end(self) -> list[Recorded]:
-        """Return the held parts of the exchanges that have not ended at the end of the journal."""
+        """At the end of the journal, return held parts of messages and counts of bytes that are not HTTP."""
         events: list[Recorded] = []
         for connection in self._connections.values():
             events += self._abandoned(connection, None)
@@ -393,7 +393,7 @@ class HttpAssembly:
         )
 
     def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
-        """Whether the body that follows a head may contain credentials."""
+        """Whether credentials in the body that follows a head have to be masked."""
         if self._keep:
             return False
         # In forward mode the endpoint is a guess, so a body that is not JSON-RPC is masked there too.

@@ -168,7 +168,7 @@ def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
         piece = Frame(
             0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, continues, event=event
         )
-        # Set the meaning of the piece, so that nobody parses it: parsing needs much memory.
+        # Set the message of the piece, so that nobody parses it: parsing needs much memory.
         yield piece.with_message(_PIECE)
         start = stop
 

@@ -23,7 +23,7 @@ _SLICE_BYTES: Final = 16 << 10
 events."""
 
 _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
-_TOO_MUCH_HELD: Final = f"what is not over yet takes more than {HELD_BYTES >> 20} MiB: recorded in pieces"
+_TOO_MUCH_HELD: Final = f"incomplete messages take more than {HELD_BYTES >> 20} MiB: recorded in pieces"
 
 
 class ContentOwner(NamedTuple):

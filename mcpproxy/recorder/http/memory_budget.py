@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 BUDGET_BYTES: Final = 72 << 20
-"""How much memory bodies and events that are judged may take at a time, parsed values included."""
+"""How much memory the bodies and events that are judged may take at a time, parsed values included."""
 
 SMALL_BYTES: Final = 256 << 10
 """A text up to this length is always judged: it takes at most about 10 MiB."""

@@ -96,6 +96,11 @@ class SelectorLoop:
         del self._handlers[fd]
         self._unregister(fd)
 
+    @property
+    def watched(self) -> int:
+        """How many descriptors are watched, for events or for none."""
+        return len(self._handlers)
+
     def turn(self, timeout_s: float | None) -> None:
         for key, events in self._selector.select(timeout_s):
             handler = self._handlers.get(key.fd)

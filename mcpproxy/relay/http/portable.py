@@ -5,6 +5,7 @@ write to stderr and read the recorder's notes, because a pipe cannot be waited f
 and the signal handlers wake the loop through a pair of sockets.
 
 The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its upstream.
+More clients wait until they are accepted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import socket
 import threading
 
 from mcpproxy.base.visible import visible
-from mcpproxy.relay.http.proxy import Proxy, Settings
+from mcpproxy.relay.http.loop import SelectorLoop
+from mcpproxy.relay.http.proxy import ACCEPT_AGAIN_S, Proxy, Settings
 from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 from mcpproxy.relay.stdio.signals import ENDING
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from mcpproxy.relay.journal import Journal
 
 _CHUNK_BYTES: Final = 64 << 10
+MOST_SOCKETS: Final = 512
+"""How many sockets select watches on Windows."""
+
 _PENDING_LINES: Final = 1000
 """How many lines may wait for the reader of stderr; further lines are dropped."""
 
@@ -44,7 +49,7 @@ def run(
     Arguments and result are those of ``mcpproxy.relay.http.proxy.run``, except ``recorder``: the command that
     starts the recorder.
     """
-    proxy = PortableProxy(settings, listener, journal)
+    proxy = _made(settings, listener, journal)
     if recorder is not None:
         try:
             proxy.attach_spawned(SpawnedRecorder(recorder))
@@ -58,6 +63,12 @@ def run(
     proxy.finish()
     proxy.log.close()
     return 0
+
+
+def _made(settings: Settings, listener: socket.socket, journal: Journal | None) -> PortableProxy:
+    proxy = (settings.make_proxy or PortableProxy)(settings, listener, journal)
+    assert isinstance(proxy, PortableProxy)
+    return proxy
 
 
 class PortableProxy(Proxy):
@@ -74,6 +85,7 @@ class PortableProxy(Proxy):
         self._wakeup_r = self._wakeup_socket.fileno()
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
         self._spawned: SpawnedRecorder | None = None
+        self._was_full = False
 
     def attach_spawned(self, recorder: SpawnedRecorder) -> None:
         """Wake this recorder from now on, and forward its lines to stderr."""
@@ -86,6 +98,22 @@ class PortableProxy(Proxy):
             wake()
 
         self.record = record
+
+    def _clients_to_accept(self) -> int:
+        assert isinstance(self.loop, SelectorLoop)
+        # Two sockets are watched beside those of clients: the listener, and the one that wakes the loop.
+        clients = max(len(self._tunnels), (self.loop.watched - 2) // 2)
+        return max(0, min(super()._clients_to_accept(), (MOST_SOCKETS - 2) // 2 - clients))
+
+    def _on_listener(self, events: int) -> None:
+        super()._on_listener(events)
+        if self._clients_to_accept():
+            return
+        if not self._was_full:
+            self._was_full = True
+            self.stderr_log.say(f"{len(self._tunnels)} clients are all that this system allows; others wait")
+        self.loop.change(self._listener.fileno(), 0)
+        self.timers.start(ACCEPT_AGAIN_S, self._go_on_accepting)
 
     def _on_wakeup(self, events: int) -> None:
         del events
@@ -107,7 +135,7 @@ class PortableProxy(Proxy):
 
     def _leave_recorder(self, unwritten: bytes) -> None:
         if self._journal is not None:
-            # This was the last reference to the crash buffer. A file that is mapped cannot be deleted.
+            # With this, nothing refers to the crash buffer any more. A file that is mapped cannot be deleted.
             self._journal.on_loss = _ignore_loss
         if self._spawned is not None:
             self._spawned.leave(unwritten)

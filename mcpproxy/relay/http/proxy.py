@@ -67,7 +67,7 @@ _RESOLVED: Final = 0
 """Written into the wake-up pipe when the resolver has an answer; no signal has this number."""
 
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_ACCEPT_AGAIN_S: Final = 0.1
+ACCEPT_AGAIN_S: Final = 0.1
 _FAULTS_REPORTED: Final = 20
 """How many different faults (bugs in mcpproxy) are reported on stderr, each once. The journal has a note
 about every fault."""
@@ -290,7 +290,7 @@ class Proxy:
 
     def _on_listener(self, events: int) -> None:
         del events
-        for _ in range(_ACCEPTS_PER_TURN):
+        for _ in range(self._clients_to_accept()):
             try:
                 sock, address = self._listener.accept()
             except BlockingIOError:
@@ -307,6 +307,10 @@ class Proxy:
             except Exception as fault:
                 sock.close()
                 self._on_fault(self._admit, fault)
+
+    def _clients_to_accept(self) -> int:
+        """Return how many clients may be accepted in this turn."""
+        return _ACCEPTS_PER_TURN
 
     def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
         """Begin the tunnel of a new client, after its TLS handshake if there is one."""
@@ -331,7 +335,7 @@ class Proxy:
         """Let new clients wait in the backlog, because no more descriptors can be opened at the moment."""
         self.stderr_log.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
         self.loop.change(self._listener.fileno(), 0)
-        self.timers.start(_ACCEPT_AGAIN_S, self._go_on_accepting)
+        self.timers.start(ACCEPT_AGAIN_S, self._go_on_accepting)
 
     def _go_on_accepting(self) -> None:
         if not self._is_stopped:

@@ -13,7 +13,7 @@ import select
 
 from mcpproxy.relay.journal import UNWRITTEN, WAKE
 from mcpproxy.relay.stdio.signals import ENDING, IGNORED
-from mcpproxy.relay.stdio.sinks import open_descriptors, release
+from mcpproxy.relay.stdio.sinks import END_EVENT, open_descriptors, release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,8 +249,9 @@ def _end_orphan(server: WrappedServer, pidfd: int, wake_fd: int, asleep: mmap.mm
     reaped. If the relay has reaped the server, ``asleep[1]`` is set. If the system has reaped it after the
     relay was killed, the id is still safe to use: no system reuses a process id within a second."""
     relay_end = select.poll()
-    relay_end.register(wake_fd, 0)  # poll always reports the end of a pipe, even without requested events
-    relay_end.poll()
+    relay_end.register(wake_fd, END_EVENT)
+    while not any(events & END_EVENT for _, events in relay_end.poll()):
+        pass  # macOS may return for a byte in the pipe, which the recorder reads
     server_exit = select.poll()
     if pidfd >= 0:
         server_exit.register(pidfd, select.POLLIN)

@@ -319,7 +319,7 @@ class Relay(ServerLife):
 
     def _resume(self, sink: Sink) -> None:
         """Read the sources of ``sink`` again, because its rest is written."""
-        self.poll.register(sink.fd, 0)
+        self.poll.register(sink.fd, sink.end_event)
         for source in self.sources:
             if source.sink is sink:
                 self.poll.register(source.fd, select.POLLIN)
@@ -446,8 +446,8 @@ class Relay(ServerLife):
         return source
 
     def _watch_sink(self, sink: Sink) -> None:
-        """Notice when nobody reads ``sink`` any more. ``poll`` reports that even without requested events."""
-        self._register(sink.fd, lambda events: self._on_sink(sink, events), 0)
+        """Notice when nobody reads ``sink`` any more."""
+        self._register(sink.fd, lambda events: self._on_sink(sink, events), sink.end_event)
 
     def _register(self, fd: int, handler: Callable[[int], None], events: int) -> None:
         self.handlers[fd] = handler

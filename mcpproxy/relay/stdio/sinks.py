@@ -5,10 +5,11 @@ apply to the host as well, even after our exit. So the way to write depends on t
 
 - a pipe is opened once more through /proc, which gives a file description of our own (a regular file must not
   be opened again: it would be overwritten from its start);
-- a socket accepts a flag in each call (Node passes sockets to its children);
+- a socket of Linux accepts a flag in each call (Node passes sockets to its children);
 - writing to a regular file or to /dev/null never blocks;
 - anything else (a terminal, a pipe without /proc) is polled for room, and then at most PIPE_BUF bytes are
-  written, because so few bytes never block.
+  written, because so few bytes never block. macOS has no /proc, and its sockets ignore the flag while they
+  wait for room.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     Put = Callable[[bytes | memoryview], int]
 
+END_EVENT: Final[int] = getattr(select, "POLLHUP", 0)  # Windows has no ``poll``
+"""Linux reports the end of a pipe or socket in any case, macOS only if some event was asked for."""
+
 WIDE_BYTES: Final = 1 << 20
 """The largest pipe that an unprivileged user may have on Linux by default."""
 
@@ -34,14 +38,21 @@ class Sink:
 
     ``put`` writes as many bytes as fit and returns their number. It raises ``BlockingIOError`` or returns 0
     when there is no room, and raises another ``OSError`` when nobody reads any more. ``number`` is the
-    inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own.
+    inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own. ``end_event`` is what ``poll`` has
+    to be asked for, so that it reports that nobody reads any more; 0 for what has no reader.
     """
 
-    __slots__ = ("close_fd", "fd", "kind", "number", "open", "put", "read_ns", "rest")
+    __slots__ = ("close_fd", "end_event", "fd", "kind", "number", "open", "put", "read_ns", "rest")
 
     def __init__(
-        self, fd: int, put: Put, number: int = -1, close_fd: Callable[[], None] | None = None
+        self,
+        fd: int,
+        put: Put,
+        number: int = -1,
+        close_fd: Callable[[], None] | None = None,
+        end_event: int = END_EVENT,
     ) -> None:
+        self.end_event = end_event
         self.fd = fd
         self.close_fd = close_fd or (lambda: os.close(fd))
         self.number = number
@@ -91,9 +102,10 @@ def inherited_sink(number: int) -> Sink:
         return Sink(fd, _writer(fd), number)
     if stat.S_ISSOCK(mode):
         return _socket_sink(number)
+    # On macOS, ``poll`` reports most devices as broken if it is asked for an event.
     if stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not os.isatty(number)):
-        return Sink(number, _writer(number), number)
-    return Sink(number, _polling_writer(number), number)
+        return Sink(number, _writer(number), number, end_event=0)
+    return Sink(number, _polling_writer(number), number, end_event=0)
 
 
 def widen(fd: int) -> int:
@@ -149,6 +161,8 @@ def _writer(fd: int) -> Put:
 
 
 def _socket_sink(number: int) -> Sink:
+    if sys.platform != "linux":
+        return Sink(number, _polling_writer(number), number)
     import _socket  # the module socket imports too much for the start of a server
 
     sock = _socket.socket(fileno=os.dup(number))
@@ -170,11 +184,19 @@ def _widen_socket(fd: int) -> int:
 
 
 def _polling_writer(fd: int) -> Put:
-    """Return a ``put`` that writes only as many bytes as never block, and only if there is room."""
+    """Return a ``put`` that writes only as many bytes as never block, as long as there is room."""
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 
     def put(data: bytes | memoryview) -> int:
-        return os.write(fd, data[: select.PIPE_BUF]) if poller.poll(0) else 0
+        taken = 0
+        while taken < len(data) and poller.poll(0):
+            try:
+                taken += os.write(fd, data[taken : taken + select.PIPE_BUF])
+            except OSError:
+                if not taken:
+                    raise
+                break  # the next call raises it
+        return taken
 
     return put

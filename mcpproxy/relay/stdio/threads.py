@@ -22,6 +22,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code, start_failure
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
+from mcpproxy.relay.stdio.sinks import occupy_standard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ def run(
 
     Arguments and result are those of ``mcpproxy.relay.stdio.relay.run``, except ``recorder``: the command
     that starts the recorder."""
+    occupy_standard()
     _make_binary()
     relay = ThreadedRelay(journal, grace_s, quiet)
     error: OSError | None = None
@@ -63,7 +65,7 @@ def run(
         relay.say(greeting)
     code = relay.wait()
     relay.finish(code)
-    return shell_code(code)
+    return _own_code(code)
 
 
 class ThreadedRelay:
@@ -253,6 +255,14 @@ class ThreadedRelay:
 
 
 _SIGKILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+def _own_code(code: int) -> int:
+    """Return the exit code by which this process passes on the server's."""
+    if sys.platform != "win32":
+        return shell_code(code)
+    # Windows has codes of 32 bits (0xC0000005 for a crash), and Python exits with those of a signed number.
+    return code - (1 << 32) if code >> 31 else code
 
 
 def _forwarded() -> list[int]:

@@ -12,8 +12,8 @@ from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
 class OpenRequest:
     """An open request of the client, as recorded and as sent.
 
-    ``is_page`` is true for a request for a page of a list that the recorded server did not have; then
-    ``recorded`` is the recorded request for an earlier page.
+    ``is_page`` is true for a request for a further page, which the list of the recorded server did not have;
+    then ``recorded`` is the recorded request for an earlier page.
     """
 
     recorded: SessionMessage

@@ -86,6 +86,7 @@ class Player:
         for entry in session.messages:
             if entry.answers is not None:
                 self._answer_to.setdefault(entry.answers, entry)
+        # Recorded server message -> the client message to which it belongs.
         self._owner: Final = {index: dependency.owner for index, dependency in dependencies(session).items()}
         self._server_requests: Final = Matcher(
             (entry for entry in session.messages if entry.sender == SERVER), "loose"
@@ -155,7 +156,7 @@ class Player:
     def receive(
         self, raw: bytes, now_ns: int = 0, exchange: int = 0, event: SseEvent | None = None
     ) -> list[Send]:
-        """Process a frame from the server, and return the messages to send. No frame makes it raise."""
+        """Process a frame from the server, and return the messages to send. Never raises, for any frame."""
         if self._is_stopped or self._unexpected > _MAX_UNEXPECTED:
             return []
         message = parse(raw)
@@ -373,7 +374,7 @@ class Player:
         return raw
 
     def _translated(self, entry: SessionMessage) -> bytes | None:
-        """Return the recorded bytes with live names; ``None``, with a note, if they cannot be sent."""
+        """Return the recorded bytes with the live server's cursors and ids; ``None`` if they are not sent."""
         message = entry.message
         if isinstance(message, Malformed):
             return entry.raw

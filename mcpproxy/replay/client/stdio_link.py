@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.framing.lines import LineFramer
 from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.whole_lines import WholeLines
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_UNREAD: Final = 1000
@@ -86,16 +86,12 @@ class StdioLink:
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
-        framer = LineFramer()
-        is_in_pieces = False
+        lines = WholeLines()
         while chunk := await process.stdout.read(_CHUNK_BYTES):
-            for raw, _, _, continues in framer.feed(chunk, 0):
-                # The framer splits a line longer than its limit; a piece of a line is not a message.
-                if not continues and not is_in_pieces:
-                    await self.events.put(ServerFrame(raw))
-                is_in_pieces = continues
-        for raw, _, _, _ in framer.end():
-            await self.events.put(ServerFrame(raw))
+            for line in lines.feed(chunk):
+                await self.events.put(ServerFrame(line))
+        for line in lines.end():
+            await self.events.put(ServerFrame(line))
         await _wait_for_exit(process, _GRACE_S)
         code = process.returncode
         if code is None:

@@ -47,7 +47,8 @@ class ComparedItem:
 
     ``what`` describes the item. ``frame`` is the number of its frame in the expected session, and
     ``found_frame`` in the found session; ``None`` if that session does not have the item. For a response they
-    are the frames of the request. ``remark`` is information that does not count as a difference.
+    are the frames of the request. ``remark`` is information that does not count as a difference. ``session``
+    is the name of the session; empty if the session has none.
     """
 
     what: str

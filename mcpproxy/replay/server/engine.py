@@ -79,6 +79,7 @@ class ReplayEngine:
         if not self._options.over_http:
             self._add_refusals(dependencies_by_index)
         self._schedule: Final = Schedule(session.messages, dependencies_by_index)
+        # Server message -> the client message to which it belongs.
         self._owner: Final = {index: dependency.owner for index, dependency in dependencies_by_index.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
         self._live: Final[dict[int, LiveMessage]] = {}  # index of a recorded message -> its live message
@@ -118,7 +119,7 @@ class ReplayEngine:
         return self._joined(self._outgoing(self._schedule.begin()))
 
     def receive(self, raw: bytes) -> EngineResult:
-        """Process a frame from the client. No frame makes it raise."""
+        """Process a frame from the client. Never raises, for any frame."""
         outcome = EngineResult()
         message = parse(raw)
         outcome.messages = [LiveMessage(text, single) for single, text in singles(message, raw)]
@@ -180,7 +181,10 @@ class ReplayEngine:
         return None if entry is None else self._answer_to.get(entry.index)
 
     def _is_left_open(self, entry: SessionMessage) -> bool:
-        """Whether the recording lacks a response that the server should have sent."""
+        """Whether a recorded request without a recorded response gets an error.
+
+        It does if its response was an HTTP status, which stdio lacks, or may be missing in the recording.
+        """
         exchange = self._session.exchanges.get(entry.exchange)
         if exchange is not None and exchange.status >= 300:
             return not self._options.over_http  # over HTTP the status is the answer
@@ -298,7 +302,7 @@ class ReplayEngine:
         return joined
 
     def _add_refusals(self, dependencies_by_index: dict[int, Dependency]) -> None:
-        """Add errors in HTTP responses to ``_answer_to``, even without an id; stdio has no HTTP statuses."""
+        """Add errors of refused exchanges to ``_answer_to``, even without an id; stdio has no HTTP status."""
         for index, dependency in dependencies_by_index.items():
             entry = self._session.messages[index]
             if not isinstance(entry.message, ErrorResponse) or entry.answers is not None:

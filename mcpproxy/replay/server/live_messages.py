@@ -29,8 +29,9 @@ class ReplayOptions:
     - ``repeats``: when all recorded responses to a request were sent, the last response is sent again.
     - ``passes``: misses are passed on to another server.
     - ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
-    - ``over_http``: the client receives HTTP statuses, which count as responses.
-    - ``stateful``: any session of the recording begins with ``initialize``.
+    - ``over_http``: the client is connected over HTTP, so a recorded status of 300 or more answers a request,
+      even without a JSON-RPC response.
+    - ``stateful``: at least one session of the recording, perhaps another one, begins with ``initialize``.
     """
 
     level: Level = "default"

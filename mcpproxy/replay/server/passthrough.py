@@ -14,12 +14,12 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.framing.lines import LineFramer
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, parse
 from mcpproxy.protocol.raw_json import spliced
 from mcpproxy.replay.message_paths import ID
 from mcpproxy.replay.server.live_messages import MISS_CODE, LiveMessage, OutgoingMessage, error
+from mcpproxy.replay.whole_lines import WholeLines
 
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_S: Final = 2.0
@@ -153,10 +153,11 @@ class PassthroughProcess:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        framer = LineFramer()
+        lines = WholeLines()
         with self._process.stdout as stdout:
             while chunk := os.read(stdout.fileno(), _CHUNK_BYTES):
-                for raw, _, _, continues in framer.feed(chunk, 0):
-                    if not continues:
-                        self._receive(raw)
+                for line in lines.feed(chunk):
+                    self._receive(line)
+        for line in lines.end():
+            self._receive(line)
         self._receive(None)

@@ -15,10 +15,10 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 
-from mcpproxy.framing.lines import LineFramer
 from mcpproxy.replay.server.engine import ReplayEngine
 from mcpproxy.replay.server.live_messages import OutgoingMessage
 from mcpproxy.replay.server.passthrough import Passthrough, PassthroughProcess
+from mcpproxy.replay.whole_lines import WholeLines
 
 _CHUNK_BYTES: Final = 1 << 16
 _ANSWER_WAIT_NS: Final = 5_000_000_000
@@ -155,17 +155,12 @@ class StdioReplayServer:
                 _write(self._write_fd, out.raw + b"\n")
 
     def _read(self) -> None:
-        framer = LineFramer()
-        is_in_pieces = False
+        lines = WholeLines()
         while chunk := _chunk(self._read_fd):
-            for raw, _, _, continues in framer.feed(chunk, 0):
-                if continues or is_in_pieces:
-                    # A line longer than the limit cannot match a recorded message.
-                    is_in_pieces = continues
-                else:
-                    self._put("client", raw)
-        for raw, _, _, _ in framer.end():
-            self._put("client", raw)
+            for line in lines.feed(chunk):
+                self._put("client", line)
+        for line in lines.end():
+            self._put("client", line)
         self._put("client", None)
 
     def _put(self, origin: str, line: bytes | None) -> None:

@@ -1,1 +1,1 @@
-"""The conversation in a recording, as `mcpproxy show` prints it."""
+"""The conversation in a recording, as ``mcpproxy show`` prints it."""

@@ -4,7 +4,7 @@ from mcpproxy.session.frame import Close
 
 
 def ending_text(close: Close, transport: str) -> str:
-    """Return in words how a recording ended. Over HTTP that is the end of mcpproxy, not of the server."""
+    """Return in words how a recording ended. Over HTTP it ends with mcpproxy, not with the server."""
     match close.ending:
         case "exited" if transport == "http" and close.exit_code == 0:
             return "mcpproxy was stopped"

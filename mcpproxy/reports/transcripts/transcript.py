@@ -46,7 +46,7 @@ HEADING: Final = f"{'frame':>5} {'seconds':>9} {'took':>8} {'size':>8}"
 class Transcript:
     """Turns events into lines, in order; one per session.
 
-    ``full`` shows each payload completely, on its own line. ``transport`` is that of the recording.
+    ``full`` shows each payload completely, on its own line. ``transport`` is the transport of the recording.
     """
 
     def __init__(self, style: Style = PLAIN, *, full: bool = False, transport: str = "stdio") -> None:
@@ -200,7 +200,7 @@ class Transcript:
         return [f"{INDENT}{mark} {painted}", *(f"{INDENT}  {line}" for line in rest)]
 
     def _wrap(self, text: str) -> list[str]:
-        """Return ``text`` wrapped to the terminal's width beside the columns; one line if not a terminal."""
+        """Return ``text`` wrapped to the width beside the columns; one line if no width is known."""
         columns = max(self._room(2), 40)
         if self._style.width is None or len(text) <= columns:
             return [text]
@@ -236,13 +236,13 @@ class Transcript:
         return f"{head} {self._style.paint(word, 'dim')} {text}"
 
     def _room(self, taken: int) -> int:
-        """Return the columns left on the line after the fixed ones and ``taken`` more."""
+        """Return how many columns are left on a line after the fixed columns and ``taken`` more."""
         if self._style.width is None:
             return PAYLOAD_COLUMNS
         return self._style.width - len(INDENT) - taken
 
     def _cut(self, text: str, taken: int) -> str:
-        """Return ``text`` shortened to the terminal's width; unchanged if not a terminal or with ``full``."""
+        """Return ``text`` shortened to the width; unchanged if no width is known, or with ``full``."""
         if self._full or self._style.width is None:
             return text
         return self._style.shorten(text, max(self._room(taken), 20))

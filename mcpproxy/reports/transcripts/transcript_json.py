@@ -42,9 +42,10 @@ def lines(
     follow: bool = False,
     shown: Callable[[Event | Finding], bool] = lambda _: True,
 ) -> Iterator[str]:
-    """Yield one object per event that is ``shown``.
+    """Yield one object for each event for which ``shown`` returns true.
 
-    ``message`` is the message of a frame. ``full`` adds the text, ``follow`` never waits for findings.
+    The object of a frame has the member ``message``, which is null if the frame is not JSON. With ``full``,
+    and for a frame that is not JSON, it also has ``text``. With ``follow`` no frame waits for its findings.
     """
     conversation = Conversation()
     pending: _PendingFrame | None = None
@@ -60,7 +61,7 @@ def lines(
             record = http_object(event, conversation)
         elif not isinstance(event, Frame):
             record = event_object(event)
-        else:  # This runs for hidden frames too, because a later response may answer a hidden request.
+        else:  # also for a frame that is not shown, because a later response may answer its request
             record = frame_object(event, conversation, findings, full=full)
         if not shown(event):
             continue

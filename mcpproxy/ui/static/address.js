@@ -1,15 +1,15 @@
 // @ts-check
 /**
- * What is shown is in the address of the page, so that an address can be kept, sent and gone back to:
- * `/?recording=ID&view=calls&filter=...#call=57`. In an exported page, which is a file, all of it is in the
- * fragment: `#view=calls&filter=...&call=57`.
+ * The address of the page says what the page shows, so that a link or the browser's history leads back to it:
+ * `/?recording=ID&view=calls&filter=...#call=57`. The address of an exported page, which is a file, has everything
+ * in its fragment: `#view=calls&filter=...&call=57`.
  */
 import { isExported } from "./api.js";
 import { useEffect, useState } from "./preact.js";
 
 /**
  * @typedef {object} Place
- * @property {string} recording its id, empty if none is chosen
+ * @property {string} recording the id of the recording, empty if none is chosen
  * @property {string} view calls, timeline, findings, tools, stats or compare
  * @property {string} filter
  * @property {string} other the id of the recording to compare with
@@ -46,8 +46,8 @@ export function href(place) {
 }
 
 /**
- * The place that the address names, and a function that goes to another one. Only a change of more than the
- * selected call makes an entry in the history.
+ * Return the place that the address names, and a function that changes it. A change of only the selected call
+ * makes no entry in the browser's history.
  *
  * @returns {[Place, (change: Partial<Place>) => void]}
  */

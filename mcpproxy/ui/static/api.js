@@ -6,7 +6,7 @@ export class ApiError extends Error {}
 
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
 
-/** Whether this is a page that `mcpproxy export html` wrote. */
+/** Whether this page is a file that `mcpproxy export html` wrote. */
 export const isExported = document.getElementById("recording") !== null;
 const offline = isExported ? import("./offline.js") : null;
 
@@ -49,11 +49,11 @@ async function parsed(response) {
 }
 
 /**
- * Receive the events of a stream. The browser connects again by itself, with `Last-Event-ID`.
+ * Receive the events of a stream. If the connection is lost, the browser connects again, with `Last-Event-ID`.
  *
  * @param {string} path
  * @param {Query} query
- * @param {Record<string, (data: any) => void>} handlers by the name of the event; `failed` if it was refused
+ * @param {Record<string, (data: any) => void>} handlers by the name of the event; `failed` is called if the stream was refused
  * @returns {() => void} ends the stream
  */
 export function subscribe(path, query, handlers) {
@@ -65,7 +65,7 @@ export function subscribe(path, query, handlers) {
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handle(event.data ? JSON.parse(event.data) : null));
   }
-  // The browser connects again after a loss of the connection, but not after a refusal.
+  // The browser connects again after the connection was lost, but not after the request was refused.
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) handlers.failed?.(null);
   });

@@ -25,7 +25,7 @@ const VIEWS = [
 ];
 const THEMES = ["system", "dark", "light"];
 
-/** The theme that was chosen last. A page in a file may have no storage. */
+/** Return the theme that was chosen last. A page from a file may have no storage. */
 function savedTheme() {
   try {
     return localStorage.getItem("theme") ?? "system";
@@ -39,7 +39,7 @@ function saveTheme(theme) {
   try {
     localStorage.setItem("theme", theme);
   } catch {
-    // It holds until the page is closed.
+    // Without storage, the theme is used until the page is closed.
   }
 }
 
@@ -132,14 +132,14 @@ function App() {
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {boolean} props.paused
- * @param {string} props.state of the recording in the folder
+ * @param {string} props.state the state of the recording in the list of recordings
  */
 function OneRecording({ folder, place, go, paused, state }) {
   const [summary, setSummary] = useState(/** @type {import("./types.js").Summary | null} */ (null));
   const [error, setError] = useState("");
   useEffect(() => {
     if (summary) return;
-    // A recording that has just begun has no file yet: it is asked for again when the folder says more.
+    // A recording that has just begun may have no file yet. It is requested again when its state changes.
     get(`/api/recordings/${place.recording}`).then(
       (found) => {
         setError("");

@@ -32,8 +32,8 @@ export function Calls({ summary, live, place, go }) {
   );
   useEffect(() => () => cache.close(), [cache]);
 
-  // How many rows there are, and where the call of the address is among them. A filter with free text reads the
-  // whole recording: that is done step by step first.
+  // Get the number of rows that pass the filter, and the position of the call in the address among them. A filter
+  // with free text reads the whole recording, so the server applies a filter step by step first.
   useEffect(() => {
     let isCurrent = true;
     setError("");
@@ -46,7 +46,11 @@ export function Calls({ summary, live, place, go }) {
       setTotal(answer.total);
       setSelected(answer.position ?? -1);
     };
-    const locate = () =>
+    const locate = () => {
+      if (!place.filter) {
+        show({ total: live.rows, position: place.call && place.call <= live.rows ? place.call - 1 : null });
+        return;
+      }
       get(`/api/recordings/${id}/position`, query)
         .then(show)
         .catch((fault) => {
@@ -54,6 +58,7 @@ export function Calls({ summary, live, place, go }) {
           setError(fault.message);
           setTotal(0);
         });
+    };
     const end = place.filter
       ? subscribe(`/api/recordings/${id}/search`, query, {
           progress: (change) => setProgress(change),
@@ -61,11 +66,11 @@ export function Calls({ summary, live, place, go }) {
             setProgress(null);
             end();
             if (found) show(found);
-            else locate(); // an exported page does not say it here
+            else locate(); // an exported page sends no answer with this event
           },
           failed: () => {
             end();
-            locate(); // says what is wrong with the filter
+            locate(); // this request is answered with what is wrong with the filter
           },
         })
       : () => {};
@@ -76,7 +81,7 @@ export function Calls({ summary, live, place, go }) {
     };
   }, [id, place.filter]);
 
-  // The address was changed by a link or by going back.
+  // Select the call in the address after a link or the browser's history has changed the address.
   useEffect(() => {
     if (total === null || cache.row(selected)?.number === place.call) return;
     if (!place.call) {
@@ -88,7 +93,7 @@ export function Calls({ summary, live, place, go }) {
     });
   }, [place.call]);
 
-  // Rows are appended or change while the recording runs.
+  // Read the rows that were added or have changed while the recording runs.
   useEffect(() => {
     if (!live.first || total === null) return;
     if (!place.filter) {
@@ -122,7 +127,7 @@ export function Calls({ summary, live, place, go }) {
     const call = cache.row(index);
     if (call) go({ call: call.number });
   };
-  // The row was not there yet when it was selected.
+  // A row that was not loaded yet when it was selected is put into the address now.
   const call = cache.row(selected);
   useEffect(() => {
     if (call && call.number !== place.call && selected >= 0) go({ call: call.number });
@@ -168,7 +173,7 @@ function SearchProgress({ progress, onCancel }) {
 }
 
 /**
- * How long a call has taken, or has waited without an answer.
+ * Return how long a call took, or how long it has waited without an answer, in milliseconds.
  *
  * @param {import("./types.js").Call} call
  * @param {number} now milliseconds since the start of the recording
@@ -181,7 +186,7 @@ export function taken(call, now, running) {
 }
 
 /**
- * The range of time that the given rows cover, in milliseconds since the start of the recording.
+ * Return the range of time that the given rows cover, in milliseconds since the start of the recording.
  *
  * @param {import("./types.js").Call[]} rows
  * @param {number} now
@@ -212,7 +217,7 @@ function Row({ call, index, now, running, scale }) {
     <span role="gridcell" class="c-time">${offset(call.started_ms)}</span>
     <span role="gridcell" class=${`c-outcome ${kind}`}><span aria-hidden="true">${symbol}</span> ${words || call.kind} ${findings}</span>
     <span role="gridcell" class="c-method"><span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
-    <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result ? html` <span class=${`result ${kind}`}>→ ${visible(call.result)}</span>` : null}</span>
+    <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
     <span role="gridcell" class=${`c-latency${call.outcome === "no-answer" ? " waiting" : ""}`}>${duration(ms)}</span>
     <span role="gridcell" class="c-bar"><span class=${`bar ${kind}`} style=${{ left: `${left}%`, width: `max(2px, ${width}%)` }}></span></span>`;
 }

@@ -68,7 +68,7 @@ export function CallDetail({ summary, live, place, go }) {
       ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
-    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">There ${live.running ? "is" : "was"} no answer ${live.running ? `for ${duration(ms)}` : `until the end of the recording (${duration(ms)})`}.</p>` : null}
+    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">There ${live.running ? "is" : "was"} no answer ${live.running ? `for ${duration(ms)}` : `until the end of the recording (${duration(ms)})`}.${call.progress ? html` Its last progress: ${visible(call.progress)}.` : null}</p>` : null}
     ${findings.length ? html`<h3>${plural(findings.length, "finding")}</h3>` : null}
     ${findings.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}
     <div class="actions">

@@ -1,5 +1,5 @@
 // @ts-check
-/** Findings: one with its sentence of the specification, and all of a recording grouped by rule. */
+/** One finding with the sentence of the specification, and all findings of a recording, grouped by rule. */
 import { get } from "./api.js";
 import { SEVERITY_MARKS, plural, visible } from "./format.js";
 import { html, useEffect, useState } from "./preact.js";

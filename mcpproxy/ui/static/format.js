@@ -35,13 +35,13 @@ export function plural(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-// Control characters but for tab and line ends, marks of direction, and what has no width: a recorded text could
-// hide or reorder itself with them.
+// Control characters except tabs and line ends, direction marks, and characters without width: with them a
+// recorded text could hide or reorder parts of itself.
 const HIDDEN =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
 /**
- * Recorded text with hidden characters as marked escapes.
+ * Return recorded text in which hidden characters are replaced by marked escapes.
  *
  * @param {string} text
  * @returns {any} nodes for htm

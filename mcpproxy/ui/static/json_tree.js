@@ -1,5 +1,5 @@
 // @ts-check
-/** A JSON value as a tree that opens and closes. Numbers stand as they were written. */
+/** A JSON value as a tree whose branches open and close. Numbers are shown as they were written. */
 import { visible } from "./format.js";
 import { html, useState } from "./preact.js";
 
@@ -23,7 +23,7 @@ export class ExactNumber {
  */
 export function parse(text) {
   try {
-    // The third argument of a reviver is known to browsers of 2024 and later; others round large numbers.
+    // Browsers since 2024 pass a third argument, with the source text of a number. Older ones round large numbers.
     const value = JSON.parse(text, (/** @type {any[]} */ ...[, member, context]) =>
       typeof member === "number" && context?.source && String(member) !== context.source ? new ExactNumber(context.source) : member,
     );
@@ -35,7 +35,7 @@ export function parse(text) {
 
 /**
  * @param {{value: any, name?: string, depth?: number, pointer?: string, marked?: string[]}} props
- * `marked` are the JSON Pointers of members to point out
+ * `marked` are the JSON Pointers of the members to highlight
  */
 export function JsonTree({ value, name = "", depth = 0, pointer = "", marked = [] }) {
   const label = name === "" ? null : html`<span class="j-name">${visible(name)}</span>: `;

@@ -1,5 +1,5 @@
 // @ts-check
-/** What the server of the page says about a recording while it is being made. */
+/** What changes in a recording while it runs, as the server of the page reports it. */
 import { get, subscribe } from "./api.js";
 import { useEffect, useRef, useState } from "./preact.js";
 
@@ -15,7 +15,7 @@ import { useEffect, useRef, useState } from "./preact.js";
 
 /**
  * @param {import("./types.js").Summary} summary
- * @param {boolean} paused hold changes back
+ * @param {boolean} paused whether changes are held back
  * @returns {Live}
  */
 export function useLive(summary, paused) {
@@ -59,8 +59,8 @@ export function useLive(summary, paused) {
 const SUMMARY_MS = 1500;
 
 /**
- * The summary of a recording as it is now: asked for again after changes, but not after each one, because the
- * server reads all rows to answer.
+ * Return the summary of a recording as it is now. It is requested again after changes, but at most once in
+ * `SUMMARY_MS`, because the server reads all rows to answer.
  *
  * @param {import("./types.js").Summary} summary
  * @param {Live} live
@@ -78,7 +78,7 @@ export function useCurrentSummary(summary, live) {
       isWaiting.current = true;
       setTimeout(async () => {
         const version = latest.current;
-        // If the server is gone, the counts stay as they are.
+        // If the server does not answer, the counts stay as they are.
         const next = await get(`/api/recordings/${summary.recording.id}`).catch(() => null);
         if (next) setCurrent(next);
         answered.current = version;

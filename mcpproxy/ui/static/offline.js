@@ -1,5 +1,5 @@
 // @ts-check
-/** The answers of the server, from the recording that an exported page contains. */
+/** Answers the requests of an exported page, in place of the server, from the recording in the page. */
 import { parseFilter, passes } from "./offline_filter.js";
 
 /** @typedef {import("./offline_filter.js").OfflineCall} OfflineCall */
@@ -7,7 +7,7 @@ import { parseFilter, passes } from "./offline_filter.js";
 const SPANS = 1500;
 const POINTS = 20_000;
 
-/** @param {string} id of the element that holds it @returns {Promise<any>} */
+/** Return the JSON value of a block. @param {string} id of the element that has the block @returns {Promise<any>} */
 async function unpacked(id) {
   const text = /** @type {HTMLElement} */ (document.getElementById(id)).textContent ?? "";
   const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
@@ -117,7 +117,7 @@ function slowest(calls, step) {
 }
 
 /**
- * The only stream that an exported page has is that of a search.
+ * Send the events of a search. An exported page has no other stream.
  *
  * @param {string} path
  * @param {Record<string, any>} query

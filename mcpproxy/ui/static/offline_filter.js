@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The filter language for a page without a server: what `mcpproxy/view/filter.py` reads and
- * `mcpproxy/view/select_rows.py` applies. A test compares both.
+ * The filter language for a page without a server. `mcpproxy/view/filter.py` reads the same language, and
+ * `mcpproxy/view/select_rows.py` applies it. A test compares the results.
  */
 
 /** @typedef {import("./types.js").Call & {rules: string[], session_name: string}} OfflineCall */
@@ -73,7 +73,7 @@ function within(term, number) {
 }
 
 /**
- * Whether a call passes a term; one of free text is applied elsewhere.
+ * Whether a call passes a term. A term of free text passes here; `offline.js` applies it.
  *
  * @param {Term} term
  * @param {OfflineCall} call

@@ -1,5 +1,5 @@
 // @ts-check
-/** What the components use of preact and htm, with types. */
+/** The functions of preact and htm that the components use, with types. */
 import * as library from "./vendor/preact-htm.js";
 
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */

@@ -1,5 +1,5 @@
 // @ts-check
-/** The rows of a filtered list, fetched in windows as they are looked at. */
+/** The rows of a filtered list, fetched in windows when they come into view. */
 import { get } from "./api.js";
 
 const WINDOW = 200;
@@ -10,7 +10,7 @@ export class RowCache {
   /**
    * @param {string} recording
    * @param {string} filter
-   * @param {() => void} onChange rows have arrived
+   * @param {() => void} onChange called when rows have arrived
    * @param {(error: Error) => void} onError
    */
   constructor(recording, filter, onChange, onError) {
@@ -25,7 +25,7 @@ export class RowCache {
     this.first = 0;
     this.last = 0;
     this.isClosed = false;
-    /** Windows whose rows have changed since they were fetched. They are shown until the new ones are here. */
+    /** Windows whose rows have changed since they were fetched. The old rows are shown until the new ones arrive. */
     this.stale = new Set();
   }
 
@@ -35,7 +35,7 @@ export class RowCache {
   }
 
   /**
-   * Fetch what is missing of the rows from `first` to before `last`, and forget what is far away.
+   * Fetch the missing rows from `first` to before `last`, and forget rows that are far away.
    *
    * @param {number} first
    * @param {number} last
@@ -58,7 +58,7 @@ export class RowCache {
   }
 
   #fetch() {
-    // Before the rows are counted none is shown. To ask for one would search the recording in one go.
+    // No row is shown before the rows are counted. A request for a row would search the whole recording at once.
     if (this.isClosed || this.last <= this.first) return;
     const begin = Math.floor(this.first / WINDOW);
     const end = Math.floor(Math.max(this.first, this.last - 1) / WINDOW);
@@ -78,14 +78,14 @@ export class RowCache {
     try {
       const query = { filter: this.filter, start: number * WINDOW, limit: WINDOW };
       const answer = await get(`/api/recordings/${this.recording}/calls`, query, request.signal);
-      this.windows.delete(number); // the newest comes last in the order of a Map
+      this.windows.delete(number); // the window that was fetched last is the last one in a Map
       this.windows.set(number, answer.rows);
       for (const oldest of [...this.windows.keys()].slice(0, Math.max(0, this.windows.size - KEPT))) {
         this.windows.delete(oldest);
       }
     } catch (error) {
       if (!request.signal.aborted && !this.isClosed) {
-        this.isClosed = true; // asked again at once, it would fail again
+        this.isClosed = true; // another request would fail, too
         this.onError(/** @type {Error} */ (error));
       }
     }

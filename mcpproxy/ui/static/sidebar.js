@@ -1,5 +1,5 @@
 // @ts-check
-/** The recordings of the folder, those of one run together. */
+/** The list of the recordings in the folder; the recordings of one run are together. */
 import { duration, visible } from "./format.js";
 import { html } from "./preact.js";
 import { href } from "./address.js";

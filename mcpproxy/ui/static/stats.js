@@ -53,7 +53,7 @@ export function Stats({ summary, live, place, go }) {
   </div>`;
 }
 
-/** The colour that a variable of the style sheet has now: a canvas does not know variables. @param {HTMLElement} element @param {string} name */
+/** Return the value of a colour variable of the style sheet: a canvas cannot use the variable. @param {HTMLElement} element @param {string} name */
 function colour(element, name) {
   element.style.color = `var(${name})`;
   const found = getComputedStyle(element).color;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The calls of all recordings of a run on one line of time, a lane for each server. */
+/** The calls of all recordings of a run on one time axis, with a lane for each server. */
 import { get } from "./api.js";
 import { duration, offset, outcome, plural, title, visible } from "./format.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
@@ -17,14 +17,14 @@ const LANE = 22;
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
  * @param {import("./live.js").Live} props.live
- * @param {import("./types.js").Recording[]} props.recordings those of the run
+ * @param {import("./types.js").Recording[]} props.recordings the recordings of the run
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
 export function Timeline({ summary, live, recordings, place, go }) {
   const [lanes, setLanes] = useState(/** @type {Lane[] | null} */ (null));
   const [error, setError] = useState("");
-  /** The range that is looked at, in milliseconds since 1970. */
+  /** The range of time that is shown, in milliseconds since 1970. */
   const whole = useMemo(() => {
     const start = Math.min(...recordings.map((one) => one.started_ms));
     const ends = recordings.map((one) => one.started_ms + (one.running ? Math.max(one.duration_ms ?? 0, Date.now() - one.started_ms) : (one.duration_ms ?? 0)));
@@ -94,7 +94,7 @@ function Ruler({ range, origin }) {
  * Put spans into as few rows as possible, so that spans of one row do not overlap.
  *
  * @param {import("./types.js").Call[]} spans in the order of their start
- * @param {number} least the shortest width that is drawn, in milliseconds
+ * @param {number} least the width, in milliseconds, at which a shorter span is drawn
  * @returns {number[]} the row of each span
  */
 function packed(spans, least) {

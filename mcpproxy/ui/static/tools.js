@@ -1,5 +1,5 @@
 // @ts-check
-/** The tools of each server: schema, cost, use, and what has changed against a pin. */
+/** The tools of each server: schema, cost, use, and how each tool differs from its pin. */
 import { get } from "./api.js";
 import { plural, size, visible } from "./format.js";
 import { JsonTree } from "./json_tree.js";

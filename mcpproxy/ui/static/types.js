@@ -4,7 +4,7 @@
  *
  * @typedef {"error" | "warning" | "info"} Severity
  *
- * @typedef {object} Call One row: a request with its answer, or an orphan.
+ * @typedef {object} Call One row: a request with its answer, or an orphan, which belongs to no request.
  * @property {number} number
  * @property {string} kind
  * @property {number} frame
@@ -18,11 +18,12 @@
  * @property {number | null} error_code
  * @property {number} started_ms since the start of the recording
  * @property {number | null} latency_ms
- * @property {number | null} waited_ms how long there was no answer
+ * @property {number | null} waited_ms how long a call without an answer has waited
  * @property {number} request_bytes
  * @property {number} answer_bytes
  * @property {string} arguments
  * @property {string} result
+ * @property {string} progress how far a call without an answer came, by its last progress notification
  * @property {number} findings
  * @property {Severity | null} severity
  * @property {number} parent the row to which a request of the server belongs, or 0
@@ -33,11 +34,10 @@
  * @property {number} at_ms
  * @property {number} row
  * @property {string} sender
- * @property {string} kind frame, http-request, http-response or event
  * @property {string} summary
  * @property {string | null} text what was recorded, as text; shortened if `length` is greater
  * @property {number} length the number of characters of the whole text
- * @property {[string, string][]} fields the head of HTTP, or the fields of an event of SSE
+ * @property {[string, string][]} fields the first line and the fields of an HTTP head, or the fields of an SSE event
  *
  * @typedef {object} Finding
  * @property {string} rule
@@ -86,10 +86,10 @@
  * @property {number} rows
  * @property {number} errors
  * @property {number} findings
- * @property {string[]} notes why the recording is not whole
+ * @property {string[]} notes what is missing from the recording
  * @property {string} target the command or the URL of the server
  * @property {boolean} may_send
- * @property {string} not_sent_because why calls cannot be sent again, if the page may send
+ * @property {string} not_sent_because why calls of this recording cannot be sent again; empty without --allow-send
  * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
  */
 export {};

@@ -21,7 +21,7 @@ const MAX_HEIGHT = 8_000_000;
  * @param {(index: number) => void} props.onOpen
  * @param {(first: number, last: number) => void} props.onShown the range of rows that is visible now
  * @param {(index: number) => any} props.row
- * @param {boolean} props.following keep the last row in sight
+ * @param {boolean} props.following whether the last row is kept in view
  * @param {(following: boolean) => void} props.onFollowing
  */
 export function VirtualList({ label, total, columns, head, selected, onSelect, onOpen, onShown, row, following, onFollowing }) {
@@ -42,7 +42,7 @@ export function VirtualList({ label, total, columns, head, selected, onSelect, o
     return () => observer.disconnect();
   }, []);
 
-  /** @param {number} target a row, which may be fractional */
+  /** @param {number} target the index of the first row to show, which may be a fraction */
   const scrollTo = (target) => {
     const element = /** @type {HTMLElement} */ (scroller.current);
     const top = Math.max(0, Math.min(target, lastFirst));
@@ -51,7 +51,7 @@ export function VirtualList({ label, total, columns, head, selected, onSelect, o
     element.scrollTop = isScaled ? (lastFirst ? (top / lastFirst) * travel : 0) : top * ROW_HEIGHT;
     own.current = element.scrollTop;
   };
-  /** Where `scrollTo` has put the bar: that event must not round the position. */
+  /** The position to which `scrollTo` has moved the bar. The scroll event of that move must not round `first`. */
   const own = useRef(-1);
 
   const onScroll = () => {

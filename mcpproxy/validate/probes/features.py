@@ -52,7 +52,7 @@ async def _unknown_resource(context: ProbeContext) -> Conclusion:
         text = f"a resource that does not exist was refused with {shown(answer.code)}, not with {expected}"
         return context.violation("RES-004/R-158", text, answer.frames)
     if answer.members.get("contents"):
-        return passed("the server has a resource of any name", answer.frames)
+        return passed("the server has contents for every URI", answer.frames)
     text = f"a resource that does not exist was read as empty, not refused with {expected}"
     requirement = "RES-005/R-159" if context.is_stateless else "RES-004/R-158"
     return context.violation(requirement, text, answer.frames)

@@ -80,7 +80,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
     if reply.status == 400 and reply.code == MISMATCH:
         return passed(reply.outcome, reply.frames)
     if is_dual:
-        return passed(f"{reply.outcome}, which it may do for older clients", reply.frames)
+        return passed(f"{reply.outcome}, which a server of both eras may do", reply.frames)
     return _other_outcome(
         context, reply, f"a request without {_VERSION_HEADER} was {reply.instead_of('-32020')}"
     )

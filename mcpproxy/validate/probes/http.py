@@ -100,7 +100,7 @@ async def _get_stream(context: ProbeContext) -> Conclusion:
         raise Skipped(f"a GET is refused with {exchange.status}")
     if exchange.status == 405:
         return passed("it declines with 405", exchange.evidence)
-    text = f"a GET for a stream was refused with {exchange.status}; without streams it is 405"
+    text = f"a GET for a stream was refused with {exchange.status}; a server without streams answers 405"
     return context.violation("HTTP-016/R-077", text, exchange.evidence)
 
 
@@ -119,7 +119,7 @@ async def _foreign_origin(context: ProbeContext) -> Conclusion:
         violation = context.violation("HTTP-019/R-087", text, exchange.evidence)
         if urlsplit(context.target.url).hostname in LOOPBACK:
             return violation
-        text = f"{text}, if it can reach it"
+        text = f"{text}, if it can reach the server"
         return Conclusion("warning", text, exchange.evidence, violation.rule, violation.source)
     if exchange.status in (401, 429) or context.revision not in since("2025-11-25"):
         return passed(f"refused with {exchange.status}", exchange.evidence)
@@ -223,7 +223,7 @@ PROBES: Final = (
     Probe(
         "resume-stream",
         "transport",
-        "Last-Event-ID brings back what belongs to that stream alone.",
+        "With Last-Event-ID, a stream brings back only its own messages.",
         _resume_stream,
         rules=("SSE-001", "SSE-003", "HTTP-017"),
         revisions=STREAMABLE,

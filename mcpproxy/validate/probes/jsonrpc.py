@@ -179,7 +179,7 @@ def _with_id(name: str, id: RequestId) -> ProbeFunction:
         if answer.is_error:
             text = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
-                return warned(f"{text}; no sentence says how long an id may be", answer.frames)
+                return warned(f"{text}; no revision says how long an id may be", answer.frames)
             return context.violation("RPC-003/R-004", text, answer.frames)
         return passed("answered under the same id", answer.frames)
 

@@ -34,7 +34,7 @@ async def _early_request(context: ProbeContext) -> Conclusion:
         opened = await client.request("initialize", client.initialize_params())
         if opened.is_error:
             text = f"after {what} the session cannot be opened: {opened.refusal}"
-            return warned(f"{text}; no sentence forbids it", (early_request.seq, *opened.frames))
+            return warned(f"{text}; no revision forbids it", (early_request.seq, *opened.frames))
         await client.initialized()
         ping_frame = await check_alive(client, what, early_request.seq)
         return _outcome_of_early(client, early_request, (opened.frame.seq, ping_frame))
@@ -155,7 +155,7 @@ PROBES: Final = (
         rules=("PROTO-005", "SEQ-003"),
         revisions=STATEFUL,
         session=False,
-        unlawful=True,  # the judge warns of such a request of our client, too
+        unlawful=True,  # the judge reports the early request of our client
     ),
     Probe(
         "unsupported-version",

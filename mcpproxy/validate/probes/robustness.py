@@ -184,7 +184,7 @@ PROBES: Final = (
     Probe(
         "huge-message",
         "robustness",
-        "A message of 4 MiB is read, or refused in order.",
+        "A message of 4 MiB is read, or refused with an answer.",
         _message_of_size(4096 * _KIB, is_common=False),
     ),
 )

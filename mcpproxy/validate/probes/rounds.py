@@ -78,7 +78,7 @@ async def _complete_with_input(context: ProbeContext) -> Conclusion:
         if last_answer.is_error:
             return warned(
                 f"{name} asked for input and refused it with {shown(last_answer.code)}; "
-                "no revision forbids it, but what a form lets through should be taken",
+                "no revision forbids it, but input that fits the form should be accepted",
                 last_answer.frames,
             )
         outcomes.append(f"{name} after {rounds} {'round' if rounds == 1 else 'rounds'}")
@@ -122,7 +122,7 @@ async def _without_capabilities(context: ProbeContext) -> Conclusion:
         if answer.is_error and answer.code != _MISSING_CAPABILITY:
             text = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
             return context.violation("PROTO-009/R-224", text, answer.frames)
-        outcomes.append(f"{name} {'refused with -32021' if answer.is_error else 'needed none'}")
+        outcomes.append(f"{name} {'refused with -32021' if answer.is_error else 'asked for nothing'}")
     if not outcomes:
         raise Skipped("nothing that may be called asks a client for anything")
     return passed(", ".join(outcomes), tuple(frames))
@@ -140,7 +140,7 @@ async def _without_input(context: ProbeContext) -> Conclusion:
             text = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
             return cited("warning", text, answer.frames, f"{_PAGE}#error-handling")
         needs_input = answer.members.get("resultType") == "input_required"
-        outcomes.append(f"{name} {'asked again' if needs_input else 'needed none'}")
+        outcomes.append(f"{name} {'asked again' if needs_input else 'needed no input'}")
     if not outcomes:
         raise Skipped("nothing that may be called asks a client for anything")
     return passed(", ".join(outcomes))
@@ -187,7 +187,7 @@ def _conclusion_without_subscription(context: ProbeContext, answer: Answer) -> C
     if any(context.declares(f"{feature}.listChanged") for feature in FEATURES) or (
         context.declares("resources.subscribe") and answer.code != _INVALID_PARAMS
     ):
-        text = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
+        text = f"the server declares change notifications, but refused a subscription: {shown(answer.code)}"
         return context.violation("PROTO-009/R-045", text, answer.frames)
     raise Skipped(f"the server has no subscriptions ({shown(answer.code)})")
 
@@ -268,7 +268,7 @@ PROBES: Final = (
     Probe(
         "input-required",
         "sequence",
-        "A request that asks for input completes once it gets it.",
+        "A request that needs input completes when the input is sent.",
         _complete_with_input,
         rules=("MRTR-001", "MRTR-002", "MRTR-003"),
         revisions=STATELESS,
@@ -284,7 +284,7 @@ PROBES: Final = (
     Probe(
         "input-left-out",
         "sequence",
-        "A request that does not get its input asks again.",
+        "If the input is left out, the server asks for it again.",
         _without_input,
         rules=(),
         revisions=STATELESS,

@@ -66,7 +66,7 @@ async def _session_id_unknown(context: ProbeContext) -> Conclusion:
         )
     return warned(
         f"a session id that is not known was refused with {exchange.status}; no revision forbids it, but "
-        "only 404 tells a client whose session a restart has ended to start anew",
+        "only 404 tells a client to start anew after a restart of the server has ended its session",
         exchange.evidence,
     )
 

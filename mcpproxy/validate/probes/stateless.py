@@ -143,7 +143,7 @@ async def _session_header(context: ProbeContext) -> Conclusion:
     reply = raw_answer(exchange)
     if reply.is_served or await speaks_both_eras(context):
         return passed(reply.outcome, reply.frames)
-    text = f"a request with a session id of older clients was {reply.outcome}; it should be ignored"
+    text = f"a request with a session id of older clients was {reply.outcome}; the id should be ignored"
     return cited("warning", text, reply.frames, f"{_HTTP_PAGE}#earlier-streamable-http-revisions")
 
 
@@ -164,7 +164,7 @@ async def _older_client(context: ProbeContext) -> Conclusion:
         try:
             answer = await client.answer(await client.begin_older_initialize())
         except HttpStatusError as fault:
-            text = f"initialize was refused with HTTP status {fault.status} and names no versions"
+            text = f"initialize was refused with HTTP status {fault.status}, without naming versions"
             return context.violation("ERA-003/R-276", text, fault.frames)
     if not answer.is_error:
         context.is_dual = True
@@ -318,7 +318,7 @@ PROBES: Final = (
     Probe(
         "retired-http-methods",
         "transport",
-        "GET and DELETE are declined with 405 where there is no older revision.",
+        "GET and DELETE are declined with 405 unless the server supports an older revision.",
         _retired_http_methods,
         rules=("HTTP-020",),
         revisions=STATELESS,

@@ -136,7 +136,7 @@ def _judge_exit(code: int | None, duration_s: float, after: str) -> Conclusion:
         return passed(f"it ended with exit code 0 after {duration_s * 1e3:.0f} ms")
     how = f"with exit code {code}" if code is None or code > 0 else f"by signal {-code}"
     return warned(
-        f"when {after}, it ended {how}; no sentence forbids it, but supervisors take it for a crash"
+        f"when {after}, it ended {how}; no revision forbids it, but supervisors take it for a crash"
     )
 
 
@@ -151,7 +151,7 @@ async def _restart(context: ProbeContext) -> Conclusion:
             second = await client.list(method)
         frames = (client.wire.recording.seq,)
     if first == second:
-        return passed(f"{len(second)} tools, the same in both", frames)
+        return passed(f"{len(second)} tools, the same in both lists", frames)
     text = f"another process lists other tools: {_difference(first, second)}"
     if context.is_stateless:
         return context.violation("TOOL-013/R-150", text, frames)

@@ -222,7 +222,8 @@ async def _call_tools(context: ProbeContext) -> Conclusion:
 def allowed_calls(context: ProbeContext) -> list[tuple[str, JSONObject]]:
     """Return the tools that may be called, each with arguments.
 
-    These are read-only tools, and tools that the user named. Tools that did not answer in time are left out.
+    These are the tools that the user chose (with ``calls_all`` every tool), and the first read-only tools.
+    Tools that did not answer in time are left out.
     """
     calls = list(context.options.calls)
     for tool in context.inventory.tools:

@@ -4,6 +4,8 @@ Each reason is one sentence with a next step. Such a run gives no verdict, becau
 """
 
 import asyncio
+import os
+import re
 import ssl
 from contextlib import suppress
 from typing import Final
@@ -37,8 +39,7 @@ async def check_reachable(url: str, *, insecure: bool = False) -> None:
         reason = f"the port does not speak TLS; try {_with_scheme(url, 'http')}"
         raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
     except (OSError, TimeoutError) as fault:
-        reason = fault.strerror or "no connection in time"
-        raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {reason.lower()}") from None
+        raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {_reason(fault)}") from None
 
 
 async def why_no_server(url: str, fault: ValidateError) -> str:
@@ -82,6 +83,13 @@ async def _connect(host: str, port: int, context: ssl.SSLContext | None) -> None
     writer.transport.abort()
     with suppress(OSError):
         await writer.wait_closed()
+
+
+def _reason(fault: OSError | TimeoutError) -> str:
+    """Return why there is no connection; asyncio puts the address in the place of the system's words."""
+    if numbers := re.findall(r"\[Errno (\d+)\]", str(fault)):  # several if the host has several addresses
+        return " and ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))
+    return (fault.strerror or "no connection in time").lower()
 
 
 def _address(url: str) -> tuple[str, int, bool]:

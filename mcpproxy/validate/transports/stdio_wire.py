@@ -149,7 +149,7 @@ class StdioWire:
         """
         process = self._process
         if process is None or process.stdin is None or not self._is_open:
-            raise GoneError(f"the server is gone: {self._lost_because or 'it was not started'}")
+            raise self._gone("it was not started")
         if self._has_sent_eof:  # writing to a closed pipe would not fail
             raise GoneError("the server's stdin is closed")
         at_ns = self.recording.now_ns()
@@ -162,8 +162,12 @@ class StdioWire:
         except (ConnectionError, BrokenPipeError):
             # If the server has ended, the reader of stdout finds out why.
             await asyncio.wait(self._tasks[:1], timeout=GRACE_S)
-            raise GoneError(self._lost_because or "the server does not read its stdin any more") from None
+            raise self._gone("it does not read its stdin any more") from None
         return seq
+
+    def _gone(self, otherwise: str) -> GoneError:
+        """Return the error that says why the server is gone; ``otherwise`` if that is not known."""
+        return GoneError(f"the server is gone: {self._lost_because or otherwise}")
 
     def close_stdin(self) -> None:
         """Close the server's stdin."""

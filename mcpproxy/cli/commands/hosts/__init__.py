@@ -1,1 +1,1 @@
-"""Commands that change the configuration files of hosts."""
+"""Commands that read and change the configuration files of hosts."""

@@ -1,4 +1,8 @@
-"""``mcpproxy hosts``: the servers that the files of hosts name, and what has changed since the last look."""
+"""``mcpproxy hosts``: list the servers in the files of hosts, and what has changed since the last look.
+
+The package ``mcpproxy.hosts`` finds the servers. The *ledger* records which servers were wrapped. A *look* is
+what an earlier run of this command has seen.
+"""
 
 import argparse
 import json
@@ -32,7 +36,11 @@ script that tells when somebody else has added a server."""
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """One server as it is listed. ``state`` is a word for programs, ``remark`` a sentence for people."""
+    """One server as it is listed.
+
+    ``state`` is a word for programs, ``remark`` a sentence for people. ``news`` is ``new`` or ``changed``, or
+    empty if nothing has changed since the last look.
+    """
 
     entry: ServerEntry
     state: str
@@ -95,12 +103,12 @@ def add_place_options(parser: Parser) -> None:
 
 
 def places(options: argparse.Namespace, where: str) -> Places:
-    """Return the values of these options."""
+    """Return the values of the options that ``add_place_options`` added."""
     return Places(where, options.host, options.file, options.key, options.project)
 
 
 def report_problems(search: Search) -> int:
-    """Print why files were left alone; return the exit code."""
+    """Print why files could not be searched for servers; return the exit code."""
     for problem in search.problems:
         tell(str(problem))
     return 2 if search.problems else 0
@@ -147,7 +155,7 @@ def _print_all(
         if options.host:
             tell(f"no server of {', '.join(options.host)} found; without --host the others are listed")
         else:
-            emit(_nothing())
+            emit(_nothing_found())
     emit(_as_table(rows, terminal_style()))
     for record in lost_records:
         tell(
@@ -193,12 +201,12 @@ def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
 
 
 def _name(entry: ServerEntry) -> str:
-    """Return the name of a server, with its project if the file has the servers of several."""
+    """Return the name of a server, with its project if the file has servers of several projects."""
     return f"{entry.name} ({entry.at[1]})" if "*" in entry.row.key else entry.name
 
 
-def _nothing() -> Iterator[str]:
-    """Yield the files that were looked for, and what to do by hand."""
+def _nothing_found() -> Iterator[str]:
+    """Yield the text for a search without result: the files that were looked for, and what to do by hand."""
     yield "No server was found in the files of any host. These were looked for:"
     yield ""
     places: dict[str, list[str]] = {}

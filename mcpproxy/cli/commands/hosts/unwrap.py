@@ -17,8 +17,8 @@ from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError
 
 DESCRIPTION: Final = """\
-Take mcpproxy out of the configuration files of hosts again. What else was changed in a file since it was
-wrapped stays; if nothing was, the file is as it was before, to the byte."""
+Take mcpproxy out of the configuration files of hosts again. Other changes that were made to a file since then
+stay; if there are none, the file is as it was before, to the byte."""
 
 
 def run(argv: list[str]) -> int:
@@ -70,6 +70,7 @@ def run(argv: list[str]) -> int:
 def _named(
     search: Search, wrapped: Sequence[ServerEntry], gone: Sequence[WrapRecord], names: Sequence[str]
 ) -> list[ServerEntry]:
+    """Return the wrapped servers with ``names``, and say which of the named servers are not wrapped."""
     chosen: list[ServerEntry] = []
     for name in dict.fromkeys(names):
         if any(entry.name == name for entry in wrapped):
@@ -81,6 +82,10 @@ def _named(
 
 
 def _plans(chosen: Sequence[ServerEntry], records: Ledger, *, goes_on: bool) -> tuple[list[FilePlan], int]:
+    """Return a plan for each file, and the exit code.
+
+    With ``goes_on``, a file that cannot be unwrapped is reported and left out.
+    """
     by_file: dict[str, list[ServerEntry]] = {}
     for entry in chosen:
         by_file.setdefault(entry.file.real_path, []).append(entry)

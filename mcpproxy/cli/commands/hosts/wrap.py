@@ -41,11 +41,11 @@ def run(argv: list[str]) -> int:
     command = _program(options.command)
     records = ledger.read_ledger()
     chosen = (
-        _all(search, options.http)
+        _all_entries(search, options.http)
         if options.all
-        else [_one(search, name, options.http) for name in dict.fromkeys(options.server)]
+        else [_named_entry(search, name, options.http) for name in dict.fromkeys(options.server)]
     )
-    ports = _Ports(records, options.listen)
+    addresses = _ListenAddresses(records, options.listen)
     code = report_problems(search) if options.all else 0
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
             if entry.url_at is None:
                 step = wrap_step(entry, command, record)
             else:
-                step = None if is_wrapped(entry, record) else http_step(entry, ports.take(record))
+                step = None if is_wrapped(entry, record) else http_step(entry, addresses.take(record))
         except HostFileError as problem:
             code = _refused(problem, options.all)
             continue
@@ -77,7 +77,7 @@ def run(argv: list[str]) -> int:
         emit(differences(plans))
         return code
     if options.all and not options.yes:
-        emit(_planned(plans))
+        emit(_plan_lines(plans))
         number = sum(len(plan.steps) for plan in plans)
         if not _confirm(f"wrap {count(number, 'server')} in {count(len(plans), 'file')}?", "wrap --all"):
             tell("nothing was written")
@@ -91,7 +91,7 @@ def run(argv: list[str]) -> int:
                 done.append(plan)
             except HostFileError as problem:
                 code = _refused(problem, options.all)
-    emit(_said(done))
+    emit(_done_lines(done))
     return code
 
 
@@ -124,7 +124,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     if options.listen and (not options.http or len(options.server) != 1):
         raise UsageError("wrap", "--listen is for one server", "use it with --http and the name of a server")
     if options.listen:
-        from mcpproxy.cli.commands.http import split_listen  # with the proxy, which nothing else here needs
+        from mcpproxy.cli.commands.http import split_listen  # imports the proxy, which only this needs
 
         if split_listen(options.listen)[1] == 0:
             raise UsageError(
@@ -134,7 +134,13 @@ def _options(argv: list[str]) -> argparse.Namespace:
 
 
 def _program(command: str | None) -> list[str]:
-    """Return the words of ``--command``, which must be known again as a wrap when they stand in a file."""
+    """Return the words of ``--command``.
+
+    They must start mcpproxy in a way that ``wrapping_words`` recognises, so that unwrap finds the wrap later.
+
+    Raises:
+        UsageError: the words do not start mcpproxy.
+    """
     try:
         words = shlex.split(command) if command else []
     except ValueError as fault:
@@ -148,11 +154,17 @@ def _program(command: str | None) -> list[str]:
     return words
 
 
-def _all(search: Search, with_remote: bool) -> list[ServerEntry]:
+def _all_entries(search: Search, with_remote: bool) -> list[ServerEntry]:
+    """Return every server that can be wrapped."""
     return [entry for entry in search.entries if not _obstacle(entry, with_remote)]
 
 
-def _one(search: Search, name: str, with_remote: bool) -> ServerEntry:
+def _named_entry(search: Search, name: str, with_remote: bool) -> ServerEntry:
+    """Return the server ``name``.
+
+    Raises:
+        UsageError: there is no such server, or it cannot be wrapped.
+    """
     entry = named(search.entries, name, search)
     if obstacle := _obstacle(entry, with_remote):
         step = (
@@ -165,13 +177,14 @@ def _one(search: Search, name: str, with_remote: bool) -> ServerEntry:
 
 
 def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
+    """Return why a server cannot be wrapped; empty if it can."""
     if with_remote and entry.url and not entry.row.leave:
         return "" if address_of(entry.url) else "remote, at a URL with variables or a user in it"
     return entry.reason
 
 
-class _Ports:
-    """The addresses at which ``mcpproxy http`` is to listen, one for each remote server."""
+class _ListenAddresses:
+    """Gives each remote server an address at which ``mcpproxy http`` is to listen."""
 
     def __init__(self, records: Ledger, first: str | None) -> None:
         self._first = first
@@ -179,10 +192,10 @@ class _Ports:
         self._used = {record.listen: record for record in records.records.values()}
 
     def take(self, former: WrapRecord | None) -> str:
-        """Return an address for a server, which keeps that of its ``former`` wrap.
+        """Return an address: the one that the user has named, that of the ``former`` wrap, or an unused one.
 
         Raises:
-            UsageError: the address that the user has named is that of another server.
+            UsageError: another server has the address that the user has named.
         """
         if self._first:
             if (other := self._used.get(self._first)) and other.place != (former and former.place):
@@ -198,7 +211,7 @@ class _Ports:
 
 
 def _refused(problem: HostFileError, goes_on: bool) -> int:
-    """Report a file that is not written, and return the exit code; raise unless the command goes on."""
+    """Report why a file is not written, and return the exit code. Without ``goes_on``, raise instead."""
     if not goes_on:
         raise problem
     tell(str(problem))
@@ -206,7 +219,7 @@ def _refused(problem: HostFileError, goes_on: bool) -> int:
 
 
 def _confirm(question: str, where: str) -> bool:
-    """Ask on the terminal.
+    """Ask on the terminal, and return whether the answer is yes.
 
     Raises:
         UsageError: there is no terminal.
@@ -221,15 +234,15 @@ def _confirm(question: str, where: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _planned(plans: Sequence[FilePlan]) -> Iterator[str]:
+def _plan_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
     for plan in plans:
         yield f"{visible(plan.steps[0].entry.host.name)}  {visible(short(plan.file.path))}"
         for step in plan.steps:
             yield f"  {visible(step.entry.name)}  {visible(step.entry.title)}"
 
 
-def _said(plans: Sequence[FilePlan]) -> Iterator[str]:
-    """Yield what was done, and what the user has to do now."""
+def _done_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
+    """Yield which servers were wrapped, and what the user has to do now."""
     steps = [step for plan in plans for step in plan.steps]
     for step in steps:
         entry = step.entry
@@ -248,6 +261,7 @@ def _said(plans: Sequence[FilePlan]) -> Iterator[str]:
 
 
 def _advice(step: EntryPlan) -> Iterator[str]:
+    """Yield what the user has to know about the host and the file of a wrapped server."""
     entry = step.entry
     yield f"{entry.host.name}: {entry.host.restart}"
     if entry.host.approval and entry.row.scope in entry.host.approval_scopes:

@@ -20,8 +20,8 @@ PINS: Final = "pins.json"
 """The file of pins in a folder of recordings."""
 
 EPILOG: Final = """\
-The page shows the recordings of a folder, and new ones as they are made. Its address has a token: who does
-not have it sees nothing. The page reads files; it is never part of a session, and it changes nothing.
+The page shows the recordings of a folder, and new ones as they are made. Its address has a token, and without
+the token nobody sees anything. The page reads files; it is never part of a session, and it changes nothing.
 
   mcpproxy ui                       the folder of all recordings
   mcpproxy ui --open                and open the browser
@@ -52,7 +52,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # see mcpproxy/ui/beside.py
     options = parser.parse_args(argv)
     path: str = options.path or _state_folder()
-    if not options.beside:  # the file of a session that has just begun may not be there yet
+    if not options.beside:  # beside a session that has just begun, the file may not exist yet
         path = find_traces.place(options.path) if options.path else path
     host, port = _address(options.listen)
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
@@ -86,7 +86,7 @@ def run(argv: list[str]) -> int:
 
 
 def _pins(given: str, folder: str) -> "Pins | None":
-    """Return the pins in the file that was named, or in that of the folder."""
+    """Return the pins in the file ``given``, or else in the folder's file of pins, if there is one."""
     path = given or os.path.join(folder, PINS)
     if not given and not os.path.exists(path):
         return None
@@ -97,15 +97,18 @@ def _pins(given: str, folder: str) -> "Pins | None":
     except UsageError as fault:
         if given:
             raise
-        tell(f"{fault}; the page does not show what has changed")  # the recordings can be looked at
+        tell(f"{fault}; the page does not show what has changed")  # the recordings can still be shown
         return None
 
 
 def _end_with_stdin(server: "PageServer") -> None:
-    """Stop the server at the end of stdin, and let go of stderr: a host may wait until all have closed it."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
+    """Stop the server at the end of stdin.
+
+    stdout and stderr lead to the null device from now on: a host may wait until no process has its pipe open.
+    """
+    devnull = os.open(os.devnull, os.O_WRONLY)
     for fd in (1, 2):
-        os.dup2(nothing, fd)
+        os.dup2(devnull, fd)
 
     def wait() -> None:
         os.read(0, 1)
