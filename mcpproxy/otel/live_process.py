@@ -5,18 +5,20 @@ neither the traffic nor the recording waits for a collector.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
 from typing import Final
 
+from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
 from mcpproxy.otel import installed
 
 _STDERR: Final = 2
 
-LAST_S: Final = 0.25
-"""How long the end of the session waits for the last lines about the spans."""
+GIVE_UP_S: Final = 5.0
+"""How long the last spans are sent after the end of the session."""
 
 
 def check(where: str, url: str) -> None:
@@ -52,31 +54,63 @@ def _write(line: bytes, *, quiet: bool) -> None:
             pass  # nobody reads it, or not fast enough
 
 
+def resend_command(trace: str, url: str) -> str:
+    """Return the command that sends the spans of a recording again."""
+    return f"mcpproxy export otlp {shlex.quote(trace)} {url or 'URL'}"
+
+
 class LiveSpans:
-    """The process that sends spans, and the thread that passes its lines on to stderr."""
+    """The process that sends spans, and the thread that passes its lines on to stderr.
+
+    The process has no descriptor of stderr, because it may go on when the session is over. It says as lines
+    of two numbers how many spans were sent and how many wait.
+    """
 
     def __init__(self, trace: str, url: str, *, content: bool, quiet: bool) -> None:
         # -P: a module in the folder of the session must not take the place of ours.
         command = [sys.executable, "-P", "-m", "mcpproxy.otel.live", trace, url, *(["--content"] * content)]
-        self._process: Final = subprocess.Popen(
+        self.process: Final = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self._resend_command: Final = resend_command(trace, url)
         self._is_quiet: Final = quiet
-        # The process has no descriptor of stderr: it may go on when the session is over.
-        self._lines: Final = threading.Thread(target=self._pass_lines, daemon=True)
-        self._lines.start()
+        self._sent = self._waiting = 0
+        threading.Thread(target=self._read_lines, daemon=True).start()
 
     def finish(self) -> None:
-        """Tell the process that the recording is finished. It ends by itself."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._lines.join(LAST_S)
+        """Tell the process that the recording is finished, and say how far it is. It ends by itself.
 
-    def _pass_lines(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            _write(line, quiet=self._is_quiet)
+        Nothing is waited for: the relay waits for the recorder, and the host for the relay.
+        """
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        code = self.process.poll()
+        if code == 0:
+            return  # it has said why
+        again = f"; to send them again: {self._resend_command}"
+        if code is not None:
+            text = f"no more spans are sent, their process has failed ({code}){again}"
+        elif self._waiting:
+            text = f"{self._sent} spans sent, {self._waiting} or more wait"
+            text += f"; they are tried for {GIVE_UP_S:g} s{again}"
+        elif self._sent:
+            text = f"{self._sent} spans sent, the last follow"
+        else:
+            text = f"no spans are sent yet; they are tried for {GIVE_UP_S:g} s{again}"
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        _write(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.startswith(b"mcpproxy: "):
+                    _write(line, quiet=self._is_quiet)
+                else:
+                    self._sent, self._waiting = map(int, line.split())

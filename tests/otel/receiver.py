@@ -15,6 +15,8 @@ class Receiver:
     def __init__(self, port: int = 0, answers: Sequence[int] = ()) -> None:
         self.spans: Final[list[Span]] = []
         self.requests: Final[list[tuple[str, dict[str, str]]]] = []
+        self.arrived = 0
+        """The number of requests, those without an answer included."""
         self.may_answer: Final = threading.Event()
         """Requests are answered once it is set."""
         self.may_answer.set()
@@ -25,6 +27,7 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.arrives()
                 receiver.may_answer.wait(60)
                 status = receiver.take(self.path, dict(self.headers), body)
                 self.send_response(status)
@@ -38,6 +41,12 @@ class Receiver:
         self.url: Final = f"http://127.0.0.1:{self._server.server_port}"
         self._thread: Final = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
+
+    def arrives(self) -> None:
+        """Count a request that has arrived."""
+        with self._changed:
+            self.arrived += 1
+            self._changed.notify_all()
 
     def take(self, path: str, headers: dict[str, str], body: bytes) -> int:
         """Note a request, and return the status of its answer."""
@@ -54,6 +63,11 @@ class Receiver:
         with self._changed:
             assert self._changed.wait_for(lambda: any(span.name == name for span in self.spans), 120), name
             return next(span for span in self.spans if span.name == name)
+
+    def await_requests(self, number: int) -> None:
+        """Wait until this number of requests has arrived."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.arrived >= number, 120), self.arrived
 
     def close(self) -> None:
         """Stop; requests that wait are answered."""

@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 import pytest
 
 from mcpproxy.cli.commands import http, run
 from mcpproxy.errors import UsageError
+from mcpproxy.otel import live_process
+from mcpproxy.otel.live_process import LiveSpans
 from tests.otel.decoding import exported
 from tests.otel.receiver import receiving
 
@@ -92,13 +95,82 @@ def test_a_collector_that_comes_late_gets_everything(tmp_path: Path) -> None:
     assert len(receiver.spans) == 20
 
 
-def test_a_session_does_not_wait_for_a_slow_collector(tmp_path: Path) -> None:
-    with receiving() as receiver, session(tmp_path / "s.jsonl", "--otlp", receiver.url) as process:
+def test_sessions_do_not_wait_for_a_collector_that_never_answers(tmp_path: Path) -> None:
+    with receiving() as receiver, ExitStack() as stack:
         receiver.may_answer.clear()
-        for id in range(1, 5):
-            asks(process, id, "ping")
-        ends(process)
-        assert receiver.spans == []  # the session has ended, and no span has been taken yet
+        sessions = [
+            stack.enter_context(session(tmp_path / f"{number}.jsonl", "--otlp", receiver.url))
+            for number in range(20)
+        ]
+        for process in sessions:
+            asks(process, 1, "ping")
+        receiver.await_requests(20)  # the exporter of every session waits now
+        for process in sessions:
+            said = ends(process)
+            assert "the recorder is not done" not in said
+            assert "0 spans sent, 1 or more wait; they are tried for 5 s; to send them again: " in said
+        assert receiver.spans == []
+
+
+class Sender:
+    """The end of a recording as the user sees it, with a script in the place of the process that sends."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder: Final = folder
+        self._monkeypatch: Final = monkeypatch
+
+    def says_at_the_end(self, script: str, *, ends_with: int | None = None) -> str:
+        """Return what is said after what the script says. It goes on, unless it ``ends_with`` a code."""
+        program, gate = self._folder / "sender", self._folder / "gate"
+        last = f"exit {ends_with}" if ends_with is not None else f"exec cat {gate}"
+        program.write_text(f"#!/bin/sh\n{script}\necho mcpproxy: ready\n{last}\n")
+        program.chmod(0o700)
+        os.mkfifo(gate)
+        stderr, write_end = os.pipe()
+        self._monkeypatch.setattr(sys, "executable", str(program))
+        self._monkeypatch.setattr(live_process, "_STDERR", write_end)
+        spans = LiveSpans("s.jsonl", "http://127.0.0.1:4318", content=False, quiet=False)
+        with open(stderr) as lines:
+            assert lines.readline() == "mcpproxy: ready\n"
+            if ends_with is not None:
+                os.waitid(os.P_PID, spans.process.pid, os.WEXITED | os.WNOWAIT)
+            with self._monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "join", lambda *_: pytest.fail("it waits"))
+                spans.finish()
+            if ends_with is None:
+                gate.write_text("")
+            spans.process.wait()
+            os.close(write_end)
+            return lines.read()
+
+
+@pytest.fixture
+def sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sender:
+    return Sender(tmp_path, monkeypatch)
+
+
+AGAIN: Final = "; to send them again: mcpproxy export otlp s.jsonl http://127.0.0.1:4318\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("", f"no spans are sent yet; they are tried for 5 s{AGAIN}"),
+        ("echo 3 2", f"3 spans sent, 2 or more wait; they are tried for 5 s{AGAIN}"),
+        ("echo 3 2; echo 5 0", "5 spans sent, the last follow\n"),
+    ],
+)
+def test_the_end_of_a_recording_says_how_many_spans_were_sent_and_does_not_wait(
+    sender: Sender, script: str, said: str
+) -> None:
+    assert sender.says_at_the_end(script) == f"mcpproxy: {said}"
+
+
+def test_a_sender_that_has_ended_was_refused_or_has_failed(sender: Sender, tmp_path: Path) -> None:
+    assert sender.says_at_the_end("echo 3 2", ends_with=0) == ""
+    (tmp_path / "gate").unlink()
+    said = sender.says_at_the_end("echo 3 2", ends_with=1)
+    assert said == f"mcpproxy: no more spans are sent, their process has failed (1){AGAIN}"
 
 
 def test_a_session_that_is_killed_ends_the_sending(tmp_path: Path) -> None:
