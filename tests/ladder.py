@@ -35,6 +35,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("validate", "a client of our own that probes a server"),
     ("reports", "findings as text, JSON, SARIF, JUnit"),
     ("view", "a recording as calls: what the terminal, the page and the export show"),
+    ("otel", "recordings as spans for OpenTelemetry"),
     ("hosts", "configuration files of hosts: servers found, wrapped and unwrapped"),
     ("judging", "a recording judged again from its frames"),
     ("api", "recordings in Python"),

@@ -9,6 +9,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 ROOT: Final = Path(__file__).parent.parent
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
@@ -20,6 +22,7 @@ NOT_OURS: Final = {
     "brotli": "used where it happens to be installed",
     "brotlicffi": "used where it happens to be installed",
     "rich": "part of textual",
+    "google": "protobuf, which the exporter of OpenTelemetry is made of",
     "typing_extensions": "read by type checkers alone, which bring it",
 }
 """What is imported without being declared, and why that is right."""
@@ -40,38 +43,51 @@ def imported(path: Path) -> Iterator[str]:
                 pass
 
 
-EXTRA: Final = ROOT / "mcpproxy" / "tui"
-"""The package that needs an extra of the same name: few users want it, and its dependency is large."""
+EXTRAS: Final = {
+    "tui": [*(ROOT / "mcpproxy" / "tui").rglob("*.py")],
+    "otel": [
+        *(ROOT / "mcpproxy" / "otel").rglob("*.py"),
+        ROOT / "mcpproxy" / "cli" / "commands" / "export_otlp.py",  # it names the type of a span
+    ],
+}
+"""Extra -> the modules that need it: few users want them, and their dependencies are large."""
 
 
-def used(paths: Iterable[Path]) -> set[str]:
-    """The distributions that modules import from."""
+def owners(paths: Iterable[Path], declared: Iterable[str] = ()) -> set[str]:
+    """The distributions that modules import from.
+
+    A namespace such as ``opentelemetry`` belongs to several. The one that is declared brings the others.
+    """
     names = {name for path in paths for name in imported(path)}
     strangers = names - set(sys.stdlib_module_names) - {"mcpproxy"} - set(NOT_OURS)
-    owners = packages_distributions()
-    return {owners[name][0].replace("_", "-").lower() for name in strangers}
+    distributions = packages_distributions()
+    found: set[str] = set()
+    for name in strangers:
+        of_name = [owner.replace("_", "-").lower() for owner in distributions.get(name, ())]
+        found.update([owner for owner in of_name if owner in declared] or of_name[:1])
+    return found
 
 
 def test_every_package_that_is_imported_is_a_dependency() -> None:
-    modules = {path for path in (ROOT / "mcpproxy").rglob("*.py") if EXTRA not in path.parents}
-    assert used(modules) | UNSEEN == named(PROJECT["dependencies"])
+    of_extras = {path for modules in EXTRAS.values() for path in modules}
+    modules = [path for path in (ROOT / "mcpproxy").rglob("*.py") if path not in of_extras]
+    assert owners(modules) | UNSEEN == named(PROJECT["dependencies"])
 
 
-def test_the_extra_of_the_terminal_view_is_what_that_imports_besides() -> None:
-    besides = used(EXTRA.rglob("*.py")) - named(PROJECT["dependencies"])
-    assert besides == named(PROJECT["optional-dependencies"][EXTRA.name])
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_is_what_its_modules_import_besides(extra: str) -> None:
+    declared = named(PROJECT["optional-dependencies"][extra])
+    assert owners(EXTRAS[extra], declared) - named(PROJECT["dependencies"]) == declared
 
 
 def test_the_extra_for_tests_brings_what_tests_import() -> None:
     extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
-    assert f"mcpproxy[{EXTRA.name}]" in extras["test"]
-    brought = named([*PROJECT["dependencies"], *extras[EXTRA.name], *extras["test"]])
-    distributions = packages_distributions()
-    names = {name for path in (ROOT / "tests").rglob("*.py") for name in imported(path)}
-    owners = {owner for name in names - {"mcpproxy"} for owner in distributions.get(name, ())}
-    tested_with = {owner.replace("_", "-").lower() for owner in owners}
+    assert f"mcpproxy[{','.join(EXTRAS)}]" in extras["test"]
+    brought = named(PROJECT["dependencies"]) | UNSEEN
+    for extra in ("test", *EXTRAS):
+        brought |= named(extras[extra])
     # Servers and clients that tests start run in environments of their own; pydantic happens to be here, too.
-    assert tested_with - brought - UNSEEN <= {"pydantic"}
+    assert owners((ROOT / "tests").rglob("*.py"), brought) - brought <= {"pydantic"}
 
 
 def named(requirements: Iterable[str]) -> set[str]:
@@ -86,8 +102,7 @@ def test_the_old_extras_install_nothing() -> None:
     }  # fmt: skip
 
 
-def test_only_the_command_of_the_extra_asks_for_another_install() -> None:
-    asking = [
-        str(path) for path in (ROOT / "mcpproxy").rglob("*.py") if "pip install" in path.read_text("utf-8")
-    ]
-    assert asking == [str(ROOT / "mcpproxy" / "cli" / "commands" / "view" / f"{EXTRA.name}.py")]
+def test_only_what_needs_an_extra_asks_for_another_install() -> None:
+    package = ROOT / "mcpproxy"
+    asking = {path for path in package.rglob("*.py") if "pip install" in path.read_text("utf-8")}
+    assert asking == {package / "cli" / "commands" / "view" / "tui.py", package / "otel" / "installed.py"}

@@ -88,11 +88,11 @@ def test_the_package_itself_imports_nothing() -> None:
     [
         (
             "from mcpproxy.cli.commands import run; from mcpproxy.relay.stdio import relay",
-            {"typing", "re", "enum", "signal", "json"},
+            {"typing", "re", "enum", "signal", "json", "mcpproxy.otel", "subprocess"},
         ),
         (
             "from mcpproxy.recorder import process",
-            {"mcpproxy.recorder.http.assembly", "hashlib", "urllib.parse"},
+            {"mcpproxy.recorder.http.assembly", "hashlib", "urllib.parse", "opentelemetry", "mcpproxy.otel"},
         ),
         (
             "from mcpproxy.recorder import process, secret_arguments; "

@@ -43,7 +43,10 @@ COMMANDS = {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
-        "export": ("mcpproxy.cli.commands.export", "a recording as one HTML file that opens anywhere"),
+        "export": (
+            "mcpproxy.cli.commands.export",
+            "a recording as one HTML file that opens anywhere, or as OpenTelemetry spans",
+        ),
         "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),
         "import": (
             "mcpproxy.cli.commands.import_",

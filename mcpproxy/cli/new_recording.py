@@ -16,7 +16,7 @@ from mcpproxy.relay.journal import Journal, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
 
     from mcpproxy.recorder.stderr_notes import Mode
@@ -30,6 +30,8 @@ OPTIONS = (
     ("--live", "text|json|off", "how findings are written to stderr when they happen (default: text)"),
     ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
     ("--ui", "", "serve a page that shows the session; its address is written to stderr"),
+    ("--otlp", "[URL]", "send each call as a span to a collector (default: the one that OTEL_* names)"),
+    ("--otlp-content", "", "with the arguments and results of tools"),
     (
         "--enforce",
         "RULE,...",
@@ -41,7 +43,8 @@ OPTIONS = (
     ("--ignore", "RULE,...", "leave these rules out"),
     ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
 )
-"""The options that ``run`` and ``http`` share: name, metavariable (empty for a switch), help."""
+"""The options that ``run`` and ``http`` share: name, metavariable, help. A switch has no metavariable, and
+that of a value that may be left out has brackets."""
 
 RUN_OPTIONS = (*(name for name, _, _ in OPTIONS), "--grace", "--command")
 """The options of ``run``. A command line may begin with one of them, without the word ``run``."""
@@ -70,6 +73,9 @@ class RecordingOptions:
         self.is_quiet = False
         self.app_errors = False
         self.has_page = False
+        self.collector: str | None = None
+        """The URL to which spans are sent, empty for the usual one; ``None`` if none are sent."""
+        self.sends_content = False
         self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
         self.rule_options: RuleOptions | None = None
 
@@ -95,6 +101,10 @@ class RecordingOptions:
                 self.app_errors = True
             case "--ui":
                 self.has_page = True
+            case "--otlp":
+                self.collector = value
+            case "--otlp-content":
+                self.sends_content = True
             case "--rotate":
                 from mcpproxy.cli.rotate_option import rotation_member
 
@@ -120,27 +130,42 @@ class RecordingOptions:
 
             self.rule_options = recording_rules.rule_options(self.where, *lists, app_errors=self.app_errors)
 
-    def check_page(self) -> None:
-        """Refuse ``--ui`` where it cannot work.
+    def check_companions(self) -> None:
+        """Refuse ``--ui`` and ``--otlp`` where they cannot work.
 
         Raises:
-            UsageError: the address of the page could not be written, or no process could start the page.
+            UsageError: packages are missing, the address of the page could not be written, or no process
+                could start them.
         """
         if self.has_page:
             from mcpproxy.ui import beside
 
             beside.check(self.where, is_quiet=self.is_quiet)
+        if self.collector is not None:
+            from mcpproxy.otel import live_process
 
-    def start_page(self, trace: str) -> object:
-        """Start the page on the recording ``trace`` if ``--ui`` was given. The recorder calls this.
+            live_process.check(self.where, self.collector)
+        elif self.sends_content:
+            refuse(self.where, "--otlp-content needs --otlp", "give that option as well")
 
-        The page ends when the returned object is deleted, or this process has ended.
+    def beside_companions(self, trace: str, record: Callable[[], None]) -> None:
+        """Run ``record`` with the page and the sending of spans beside it, if they are asked for.
+
+        The recorder calls this. Both end when this process does, however that ends.
         """
-        if not self.has_page:
-            return None
-        from mcpproxy.ui import beside
+        page = spans = None
+        if self.has_page:
+            from mcpproxy.ui import beside
 
-        return beside.start(trace)
+            page = beside.start(trace)
+        if self.collector is not None:
+            from mcpproxy.otel.live_process import start
+
+            spans = start(trace, self.collector, content=self.sends_content, quiet=self.is_quiet)
+        record()
+        if spans is not None:
+            spans.finish()
+        del page
 
     def members(self) -> dict[str, str]:
         """Return the members of the START record for these options; each value is JSON text."""

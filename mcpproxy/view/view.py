@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
-from mcpproxy.trace.records import CloseRecord, Continued, Header, frame_bytes
+from mcpproxy.trace.records import CloseRecord, Continued, Header, Record, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view import details
 from mcpproxy.view.call_reader import CallReader
@@ -350,6 +350,15 @@ class View:
         if not isinstance(record, Event):
             raise LookupError(f"there is no frame {seq}")
         return record
+
+    def records(self, first: int) -> Iterator[tuple[int, Record]]:
+        """Yield the records that were read so far, from line ``first`` on, with the numbers of their lines.
+
+        The header is on line 0. A row has the lines of its records in ``columns``.
+        """
+        for line in range(first, self.columns.lines):
+            if self._reader.line(line).strip():
+                yield line, self._reader.record(line)
 
     def row_of(self, seq: int) -> int:
         """Return the number of the row to which a frame belongs; 0 if it belongs to none."""

@@ -92,6 +92,8 @@ def test_options() -> None:
         "app_errors": True,
         "is_quiet": True,
         "has_page": False,
+        "collector": None,
+        "sends_content": False,
         "rule_options": None,
         "command": ["cat", "--", "-h"],
     }

@@ -1,29 +1,61 @@
-"""``mcpproxy export``: a recording in the format of another program, or as a file to send."""
+"""``mcpproxy export``: a recording as a file to send, or in the format of another program.
+
+``export_otlp`` is the module of ``mcpproxy export otlp``.
+"""
 
 import os
 import tempfile
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Final
 
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser, UsageError, nearest
 from mcpproxy.cli.terminal import tell
 from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.opening import open_trace
 from mcpproxy.trace.copy import write_trace
 
+PARTS: Final = {
+    "html": "one HTML file, which opens in any browser",
+    "otlp": "spans for OpenTelemetry, in a file or to a collector",
+}
+
 EPILOG: Final = """\
-html: one file with the page of mcpproxy ui and the recording in it. It opens in any browser, from disk, and
-needs no network. What looks like a secret is masked, as by mcpproxy redact --preset secrets.
+The file has the page of mcpproxy ui and the recording in it. It opens in any browser, from disk, and needs no
+network. What looks like a secret is masked, as by mcpproxy redact --preset secrets.
 
   mcpproxy export html session.jsonl              writes session.html
   mcpproxy export html session.jsonl -o bug.html"""
 
 
 def run(argv: list[str]) -> int:
-    """Write one recording in another format."""
-    parser = Parser("export", "Write a recording as a file to send.", EPILOG)
-    parser.add_argument("format", choices=("html",), help="the format")
+    """Run ``export html`` or ``export otlp``."""
+    part = argv[0] if argv else "--help"
+    if part in ("-h", "--help"):
+        width = max(map(len, PARTS)) + 2
+        parts = "\n".join(f"  {name:<{width}}{line}" for name, line in PARTS.items())
+        more = "About one: mcpproxy export html --help"
+        parser = Parser("export", "Write a recording in another format.", f"{parts}\n\n{more}")
+        parser.usage = f"mcpproxy export {{{','.join(PARTS)}}} [TRACE] [OPTION...]"
+        parser.print_help()
+        return 0
+    if part == "otlp":
+        code: int = import_module("mcpproxy.cli.commands.export_otlp").run(argv[1:])
+        return code
+    if part == "html":
+        return _html(argv[1:])
+    guess = nearest(part, PARTS)
+    raise UsageError(
+        f"export {part}",
+        "not a format",
+        f"did you mean {guess}?" if guess else f"use one of {', '.join(PARTS)}",
+    )
+
+
+def _html(argv: list[str]) -> int:
+    """Write one recording as an HTML file."""
+    parser = Parser("export html", "Write a recording as one HTML file to send.", EPILOG)
     parser.add_argument(
         "trace", nargs="?", metavar="TRACE", help="the recording, which stays as it is; without it the latest"
     )

@@ -84,9 +84,10 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as run_recorder
 
-        page = recording.start_page(trace)
-        run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
-        del page
+        recording.beside_companions(
+            trace,
+            lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin),
+        )
 
     def serve() -> int:
         if sys.platform != "win32":
@@ -176,13 +177,16 @@ def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("http")
     for name, metavar, _ in OPTIONS:
         given = getattr(args, name[2:].replace("-", "_"))
-        if metavar:  # an option with a value: a list, as it may be repeated
+        if metavar.startswith("["):
+            if given is not None:
+                recording.set(name, given)
+        elif metavar:  # an option with a value: a list, as it may be repeated
             for value in given:
                 recording.set(name, value)
         elif given:
             recording.set(name, "")
     recording.resolve_rules()
-    recording.check_page()
+    recording.check_companions()
     return recording
 
 
@@ -229,7 +233,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name, metavar, text in OPTIONS:
         text = help_text(text, "its host").replace("%", "%%")  # a folder name may contain it
-        if metavar:
+        if metavar.startswith("["):
+            add(name, metavar=metavar.strip("[]"), nargs="?", const="", help=text)
+        elif metavar:
             add(name, metavar=metavar, action="append", default=[], help=text)
         else:
             add(name, action="store_true", help=text)

@@ -36,6 +36,7 @@ OPTIONS = (
     ("-h, --help", "", "show this"),
 )
 _VALUED = tuple(name for name, value, _ in OPTIONS if value)
+_VALUE_MAY_BE_LEFT_OUT = tuple(name for name, value, _ in OPTIONS if value.startswith("["))
 _SWITCHES = tuple(name for name, value, _ in new_recording.OPTIONS if not value)
 
 
@@ -60,7 +61,7 @@ def run(argv: list[str]) -> int:
         sys.stdout.write(usage())
         return 0
     options.resolve_rules()
-    options.check_page()
+    options.check_companions()
     make_relay = None
     if options.lists["--enforce"]:
         from mcpproxy.cli.enforce_options import enforcing_relay_factory
@@ -94,9 +95,9 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
         from mcpproxy.recorder.process import run as run_recorder
 
-        page = options.start_page(trace)
-        run_recorder(trace, wake_fd, asleep, options.live, options.is_quiet)
-        del page
+        options.beside_companions(
+            trace, lambda: run_recorder(trace, wake_fd, asleep, options.live, options.is_quiet)
+        )
 
     return relay.run(
         options.command,
@@ -153,6 +154,10 @@ def parse(argv: list[str]) -> RunOptions:
             return RunOptions()
         if argument in _SWITCHES:
             options.set(argument, "")
+        elif name in _VALUE_MAY_BE_LEFT_OUT:
+            if not equals and remaining and "://" in remaining[0]:
+                value = remaining.pop(0)
+            options.set(name, value)
         elif name in _VALUED:
             if not equals and remaining and remaining[0] != "--":
                 value = remaining.pop(0)

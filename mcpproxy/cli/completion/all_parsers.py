@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mcpproxy.cli.arguments import Parser, ParserDescription
 
-PARTS: Final = {"replay": ("server", "client")}
+PARTS: Final = {"replay": ("server", "client"), "export": ("html", "otlp")}
 """Command -> its parts. Each part has a parser of its own."""
 
 Groups = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -76,7 +76,9 @@ def _run_parser() -> Parser:
         if "--help" in names:
             continue
         shown = new_recording.help_text(text, "taken from COMMAND").replace("%", "%%")
-        if value:
+        if value.startswith("["):
+            parser.add_argument(names, metavar=value.strip("[]"), nargs="?", help=shown)
+        elif value:
             parser.add_argument(names, metavar=value, help=shown)
         else:
             parser.add_argument(names, action="store_true", help=shown)

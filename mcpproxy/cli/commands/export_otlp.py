@@ -1,0 +1,124 @@
+"""``mcpproxy export otlp``: the spans of a recording, in a file or to a collector of OpenTelemetry."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.style import count
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import tell
+from mcpproxy.otel import installed
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from mcpproxy.otel.span_reader import SpanReader
+    from mcpproxy.view.view import View
+
+EPILOG: Final = """\
+Each request is a span, with the findings about it as events; mcpproxy/otel/README.md has the names. A file
+holds one ExportTraceServiceRequest in protobuf. A collector is reached over HTTP; of URL=http://HOST:PORT the
+path is /v1/traces. OTEL_* variables count: headers, certificates, compression, attributes of the resource.
+
+  mcpproxy export otlp session.jsonl                            writes session.otlp
+  mcpproxy export otlp session.jsonl --json                     writes session.otlp.json
+  mcpproxy export otlp session.jsonl http://127.0.0.1:4318      sends"""
+
+
+def run(argv: list[str]) -> int:
+    """Write or send the spans of one recording.
+
+    Raises:
+        McpProxyError: the arguments are not valid, the recording cannot be read, or the spans did not arrive.
+    """
+    parser = Parser("export otlp", "Write or send a recording as spans of OpenTelemetry.", EPILOG)
+    parser.add_argument("trace", nargs="?", metavar="TRACE", help="the recording; without it the latest")
+    parser.add_argument("url", nargs="?", metavar="URL", help="send the spans to the collector there")
+    parser.add_argument("-o", "--output", metavar="OUT", help="the new file; without it beside the recording")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of protobuf")
+    parser.add_argument("--content", action="store_true", help="also arguments and results, up to 8 KiB each")
+    parser.add_argument("--keep-secrets", action="store_true", help="mask nothing that looks like a secret")
+    options = parser.parse_args(argv)
+    url: str | None = options.url
+    if url is None and options.trace and options.trace.startswith(("http://", "https://")):
+        url, options.trace = options.trace, None
+    if url is not None and (options.output or options.json):
+        unfit = "--json" if options.json else "-o"
+        raise UsageError("export otlp", f"{unfit} is for a file, and {url} is a collector", "leave one out")
+    if url is not None:
+        installed.check_url("export otlp", url)
+    named = find_traces.one(options.trace)
+    installed.check("export otlp")
+
+    from mcpproxy.otel.span_reader import SpanReader
+    from mcpproxy.view.view import open_view
+
+    with open_view(named) as view:
+        reader = SpanReader(view, content=options.content, masks=not options.keep_secrets)
+        if url is not None:
+            made = _send(reader, url)
+            where = url
+        else:
+            where = options.output or f"{os.path.splitext(named)[0]}.otlp{'.json' if options.json else ''}"
+            made = _write(reader, where, as_json=options.json)
+        _tell(view, reader, where, made)
+    return 0
+
+
+def _tell(view: "View", reader: "SpanReader", where: str, made: int) -> None:
+    left_out = f", {reader.not_sampled} left out that their callers do not sample" * bool(reader.not_sampled)
+    tell(f"{where}: {count(made, 'span')}{left_out}")
+    for reason in (view.not_judged, *view.notes):
+        if reason:
+            tell(f"{view.path}: {reason}")
+
+
+def _send(reader: "SpanReader", url: str) -> int:
+    from mcpproxy.otel.collector import Collector
+
+    made = 0
+    collector = Collector(url)
+    for spans in _batches(reader, Collector.BATCH):
+        collector.send(spans)
+        made += len(spans)
+    return made
+
+
+def _write(reader: "SpanReader", path: str, *, as_json: bool) -> int:
+    """Write a new file, readable for its owner alone; an unfinished one is removed."""
+    from mcpproxy.otel.span_file import json_pieces, protobuf_pieces
+
+    made = 0
+
+    def counted() -> Iterator["list[ReadableSpan]"]:
+        nonlocal made
+        for spans in _batches(reader, 2000):
+            made += len(spans)
+            yield spans
+
+    pieces = (json_pieces if as_json else protobuf_pieces)(counted())
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            try:
+                file.writelines(pieces)
+            except BaseException:
+                os.unlink(path)
+                raise
+    except FileExistsError:
+        raise UsageError(path, "exists already", "name another file with -o") from None
+    except OSError as fault:
+        raise UsageError(path, (fault.strerror or str(fault)).lower(), "write to another place") from None
+    return made
+
+
+def _batches(reader: "SpanReader", size: int) -> Iterator["list[ReadableSpan]"]:
+    batch: list[ReadableSpan] = []
+    for part in (reader.read, reader.finish):
+        for span in part():
+            batch.append(span)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    if batch:
+        yield batch

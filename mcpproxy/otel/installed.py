@@ -1,0 +1,43 @@
+"""What ``--otlp`` and ``export otlp`` need, checked before the work begins. It imports nothing large."""
+
+import os
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcpproxy.errors import UsageError
+
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+def check(where: str) -> None:
+    """Check that the packages of the extra are installed. ``where`` is the command that asks.
+
+    Raises:
+        UsageError: they are not.
+    """
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
+        install = "install them with: python -m pip install 'mcpproxy[otel]'"
+        raise UsageError(where, "the packages of OpenTelemetry are not installed", install)
+
+
+def check_url(where: str, url: str) -> None:
+    """Check the address of a collector; empty is the one that the ``OTEL_*`` variables name.
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    example = "for example http://127.0.0.1:4318"
+    if url:
+        try:
+            parts = urlsplit(url)
+            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_usable = False
+        if not is_usable:
+            raise UsageError(where, f"{url} is not the URL of a collector", example)
+        return
+    protocol = next((value for name in _PROTOCOLS if (value := os.environ.get(name))), "http/protobuf")
+    if protocol != "http/protobuf":
+        fact = f"{protocol}, which OTEL_EXPORTER_OTLP_PROTOCOL asks for, is not supported"
+        raise UsageError(where, fact, f"name the address of the collector for HTTP, {example}")

@@ -1,0 +1,86 @@
+"""Links from a span to the span of an earlier request that it goes on with.
+
+The conventions have no names for them, so the attribute ``mcpproxy.link`` says what joins the two:
+``task``, ``round`` (a request that is sent again with the input that the server asked for), ``subscription``,
+``session`` (the session of a call whose trace is another), or ``http`` (the trace of the HTTP request).
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final, TypeAlias, cast
+
+from opentelemetry.trace import Link, SpanContext
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+
+_RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+_REMEMBERED: Final = 4096
+
+_Key: TypeAlias = tuple[object, ...]
+
+
+def link(context: SpanContext, what: str) -> Link:
+    """Return a link to ``context``."""
+    return Link(context, {"mcpproxy.link": what})
+
+
+class Links:
+    """Remembers the latest requests that others may go on with; ``session`` is the number of a session."""
+
+    def __init__(self) -> None:
+        self._contexts: Final[OrderedDict[_Key, SpanContext]] = OrderedDict()
+
+    def of_request(self, session: int, method: str, target: str | None, params: JSONObject) -> list[Link]:
+        """Return the links of a request to those before it."""
+        found: list[Link] = []
+        if task := self._contexts.get((session, "task", _task_named(method, params))):
+            found.append(link(task, "task"))
+        if "inputResponses" in params or "requestState" in params:
+            key = (session, "round", method, target, _state(params))
+            if earlier := self._contexts.pop(key, None):
+                found.append(link(earlier, "round"))
+        if method == "resources/unsubscribe" and (
+            subscribed := self._contexts.pop((session, "subscription", target), None)
+        ):
+            found.append(link(subscribed, "subscription"))
+        return found
+
+    def remember(
+        self, session: int, method: str, target: str | None, result: JSONObject, context: SpanContext
+    ) -> None:
+        """Remember a request with its result, if another may go on with it."""
+        if (task := _task_made(method, result)) is not None:
+            self._put((session, "task", task), context)
+        if result.get("resultType") == "input_required":
+            self._put((session, "round", method, target, _state(result)), context)
+        if method == "resources/subscribe":
+            self._put((session, "subscription", target), context)
+
+    def _put(self, key: _Key, context: SpanContext) -> None:
+        self._contexts[key] = context
+        if len(self._contexts) > _REMEMBERED:
+            self._contexts.popitem(last=False)
+
+
+def _task_named(method: str, params: JSONObject) -> str | None:
+    """Return the id of the task that a request is about."""
+    related = _member(_member(params, "_meta"), _RELATED_TASK)
+    id = params.get("taskId") if method.startswith("tasks/") else _member(related, "taskId")
+    return id if isinstance(id, str) else None
+
+
+def _task_made(method: str, result: JSONObject) -> str | None:
+    """Return the id of the task that a result announces."""
+    if method.startswith("tasks/"):
+        return None
+    id = _member(result.get("task"), "taskId") or result.get("taskId")
+    return id if isinstance(id, str) else None
+
+
+def _state(members: JSONObject) -> str:
+    state = members.get("requestState")
+    return state if isinstance(state, str) else ""
+
+
+def _member(value: JSON, name: str) -> JSON:
+    return cast("Mapping[str, JSON]", value).get(name) if isinstance(value, dict) else None

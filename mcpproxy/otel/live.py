@@ -1,0 +1,145 @@
+"""``python -m mcpproxy.otel.live TRACE URL``: send the spans of a recording while it is made.
+
+``live_process.py`` starts it. It reads from standard input, which ends with the recording, and writes lines
+to standard output: those for the user begin with ``mcpproxy:``, the others say how many spans were sent, and
+how many wait. Only a limited number waits for a slow collector; as long as it does not take them, the
+recording is not read on. So no span is lost during a session, however long the collector is away.
+"""
+
+import argparse
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.otel.live_process import GIVE_UP_S, resend_command
+from mcpproxy.relay import priority
+
+if TYPE_CHECKING:
+    from mcpproxy.otel.outbox import Outbox
+    from mcpproxy.otel.span_reader import SpanReader
+    from mcpproxy.view.view import View
+
+POLL_S: Final = 0.5
+QUIET_S: Final = 1.0
+"""How long nothing was recorded until findings about the last calls are not waited for any longer."""
+_LINES: Final = 512
+"""How many lines of the recording are read before spans are sent."""
+
+
+class LiveExport:
+    """Sends the spans of ``trace`` to the collector at ``url`` until the recording ends."""
+
+    def __init__(self, trace: str, url: str, *, content: bool) -> None:
+        self._trace: Final = trace
+        self._url: Final = url
+        self._content: Final = content
+        self._recording_ended: Final = threading.Event()
+        self._changed_s = 0.0
+
+    def run(self) -> None:
+        """Send until the recording has ended, and for a short time after it."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        try:
+            self._run()
+        except (McpProxyError, OSError) as fault:
+            say(
+                f"no more spans are sent: {fault}; to send them all: {resend_command(self._trace, self._url)}"
+            )
+
+    def _watch(self) -> None:
+        while os.read(0, 4096):
+            pass
+        self._recording_ended.set()
+
+    def _run(self) -> None:
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+            say("no spans are sent: OTEL_SDK_DISABLED is set")
+            return
+        # Imported late, because the end of the recording must be noticed meanwhile.
+        from mcpproxy.otel.collector import Collector
+        from mcpproxy.otel.outbox import Outbox
+        from mcpproxy.otel.span_reader import SpanReader
+
+        outbox = Outbox(Collector(self._url).send, Collector.BATCH, say, report)
+        with self._open() as view:
+            reader = SpanReader(view, content=self._content)
+            while not self._recording_ended.is_set():
+                if outbox.is_full or not self._read(view, reader, outbox):
+                    self._recording_ended.wait(POLL_S)
+            self._read_rest(view, reader, outbox)
+
+    def _open(self) -> "View":
+        """Open the recording as soon as its recorder has begun."""
+        from mcpproxy.view.view import open_view
+
+        while True:
+            is_last = self._recording_ended.is_set()
+            try:
+                return open_view(self._trace)
+            except TraceError:
+                if is_last:
+                    raise
+            self._recording_ended.wait(POLL_S / 5)
+
+    def _read(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> bool:
+        """Read a part of what was recorded. Return whether there is more."""
+        if view.columns.lines <= reader.next_line:
+            _refresh(view, reader)
+        now_s = time.monotonic()
+        if view.columns.lines > reader.next_line:
+            self._changed_s = now_s
+            outbox.put(reader.read(_LINES))
+        elif now_s - self._changed_s >= QUIET_S:
+            outbox.put(reader.settle())
+        return view.columns.lines > reader.next_line
+
+    def _read_rest(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> None:
+        """Read and send what is left, as far as the collector takes it in ``GIVE_UP_S``."""
+        ends_s = time.monotonic() + GIVE_UP_S
+        _refresh(view, reader)
+        while view.columns.lines > reader.next_line:
+            outbox.put(reader.read(_LINES))
+            if outbox.is_full and not outbox.drain(ends_s - time.monotonic()):
+                return
+        outbox.put(reader.settle() if view.running else reader.finish())
+        outbox.drain(ends_s - time.monotonic())
+
+
+def _refresh(view: "View", reader: "SpanReader") -> None:
+    if view.refresh().rebuilt:
+        reader.restart()
+
+
+def say(text: str) -> None:
+    """Write one line for the user."""
+    _write(f"mcpproxy: {visible(text)}\n")
+
+
+def report(sent: int, waiting: int) -> None:
+    """Tell the recorder how many spans were sent and how many wait. It says so when the session ends."""
+    _write(f"{sent} {waiting}\n")
+
+
+def _write(line: str) -> None:
+    try:
+        os.write(1, line.encode())
+    except OSError:
+        pass  # the recorder, which passes the lines on, is gone
+
+
+def main() -> None:
+    priority.lower()
+    parser = argparse.ArgumentParser(prog="mcpproxy.otel.live")
+    parser.add_argument("trace")
+    parser.add_argument("url")
+    parser.add_argument("--content", action="store_true")
+    options = parser.parse_args()
+    LiveExport(options.trace, options.url, content=options.content).run()
+    os._exit(0)  # an attempt to send may still be under way
+
+
+if __name__ == "__main__":
+    main()

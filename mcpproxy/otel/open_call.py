@@ -1,0 +1,101 @@
+"""A request of which a span is made, and the HTTP exchange that carried it."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from opentelemetry.sdk.trace import Event
+from opentelemetry.sdk.util import BoundedList
+from opentelemetry.trace import Link, SpanContext
+
+from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Request, Response
+from mcpproxy.session.exchanges import Fields
+from mcpproxy.session.frame import RequestHead, ResponseHead, Sender
+from mcpproxy.view.calls import Outcome
+
+MAX_EVENTS: Final = 128
+"""How many events a span has. Of more events the first are dropped, and counted."""
+
+
+def events() -> "BoundedList[Event]":
+    """Return a list for the events of a span."""
+    return BoundedList(MAX_EVENTS)
+
+
+@dataclass(slots=True)
+class CarryingExchange:
+    """An HTTP exchange: the head of its request, and that of its response when it has come."""
+
+    request: RequestHead
+    response: ResponseHead | None = None
+    rows: list[int] = field(default_factory=list[int])
+    """The rows of the requests in it."""
+
+    @property
+    def status(self) -> int:
+        """The status of the response; 0 while there is none."""
+        return self.response.status if self.response else 0
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the response is an event stream, in which case another may go on with it."""
+        response = self.response
+        return response is not None and Fields(response.headers).media_type == "text/event-stream"
+
+    @property
+    def fields(self) -> Fields:
+        """The header fields of the request."""
+        return Fields(self.request.headers)
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A request without its answer. Times are nanoseconds since the start of the recording.
+
+    ``element`` is its place in a batch. ``caller`` is the trace context that a peer sent with it. ``outer``
+    is the call during which the server sent it. ``ended_ns`` is set when its answer has begun to come.
+    """
+
+    row: int
+    seq: int
+    element: int
+    sender: Sender
+    request: Request
+    target: str | None
+    started_ns: int
+    caller: SpanContext | None = None
+    outer: "OpenCall | None" = None
+    exchange: CarryingExchange | None = None
+    ended_ns: int | None = None
+    context: SpanContext | None = None
+    """The context of its span, when it is known."""
+    links: list[Link] = field(default_factory=list[Link])
+    findings: int = 0
+    events: "BoundedList[Event]" = field(default_factory=events)
+
+    @property
+    def params(self) -> JSONObject:
+        """The params of the request; empty if they are not an object."""
+        return self.request.params if isinstance(self.request.params, dict) else {}
+
+    @property
+    def meta(self) -> JSONObject:
+        """The ``_meta`` of the request."""
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a call ended.
+
+    ``error`` is the value of ``error.type``, empty if the call did not
+    fail; ``why`` says more. ``seq`` is the number of the answer, ``message`` the answer if it is a message.
+    """
+
+    at_ns: int
+    outcome: Outcome
+    error: str = ""
+    why: str = ""
+    seq: int | None = None
+    message: Response | ErrorResponse | None = None
+    by_proxy: bool = False

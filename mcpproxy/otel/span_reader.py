@@ -1,0 +1,408 @@
+"""One pass over a recording that makes spans: one for each request, and one for each session.
+
+A span is made when its call ends: with its answer, with the notification that cancels it, when its HTTP
+exchange fails, or at the end of the recording. It has as events the notifications that belong to the call
+and the findings about its frames that stand in the recording until then, and directly after its last
+record. Later findings, and those that are about no call, are events of the session's span. So a recording
+that is read while it grows gives the same spans as when it is read at once.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final, assert_never
+
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util import BoundedList
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
+
+from mcpproxy import __version__
+from mcpproxy.otel import attributes, trace_context
+from mcpproxy.otel.attributes import Attributes
+from mcpproxy.otel.links import Links, link
+from mcpproxy.otel.open_call import CarryingExchange, Ending, OpenCall, events
+from mcpproxy.otel.session_span import session_span
+from mcpproxy.otel.texts import Texts
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.jsonrpc import (
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
+from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
+from mcpproxy.trace.records import Header, Record
+from mcpproxy.view.calls import Kind, Outcome
+from mcpproxy.view.peers import VERSION_META
+from mcpproxy.view.view import View
+
+SCOPE: Final = InstrumentationScope("mcpproxy", __version__, attributes.SCHEMA_URL)
+
+
+class SpanReader:
+    """Makes the spans of ``view``, in the order in which their calls end.
+
+    With ``content``, spans have the arguments and results of tools. With ``masks``, what looks like a secret
+    is masked in every text. ``not_sampled`` counts the calls whose callers do not want a span of them.
+    """
+
+    def __init__(self, view: View, *, content: bool = False, masks: bool = True) -> None:
+        self.not_sampled = 0
+        self._view: Final = view
+        self._content: Final = content
+        self._texts: Final = Texts(masks=masks)
+        self._recording: Final = trace_context.recording_id(view.header)
+        self._resource: Final = resource(view.header, view.path)
+        self._started_ns: Final = _wall_ns(view.header)
+        self._links: Final = Links()
+        self._made = 0
+        self._repeated = 0
+        """How many spans are not made again after ``restart``."""
+        self._start()
+
+    def restart(self) -> None:
+        """Read the recording from its beginning, without the spans that were made before.
+
+        It was replaced by a longer one, and its calls end in the same order.
+        """
+        self._repeated, self._made, self.not_sampled = self._made, 0, 0
+        self._start()
+
+    def _start(self) -> None:
+        self.next_line = 1
+        """The line of the recording that is read next."""
+        self._row = 1
+        self._open: dict[int, OpenCall] = {}
+        self._ended: dict[int, tuple[OpenCall, Ending]] = {}
+        """Calls that have ended, for which findings may still follow."""
+        self._exchanges: dict[int, CarryingExchange] = {}
+        self._revisions: dict[int, str] = {}
+        self._session_events: dict[int, BoundedList[Event]] = {}
+        self._is_acp = False
+        self._was_stopped = False
+
+    def read(self, lines: int | None = None) -> Iterator[ReadableSpan]:
+        """Yield the spans of the calls that have ended since the last time, but for the very last ones.
+
+        At most ``lines`` lines are read. The iterator must be used up.
+        """
+        for line, record in islice(self._view.records(self.next_line), lines):
+            self.next_line = line + 1
+            if isinstance(record, Finding):
+                self._find(record)
+                continue
+            yield from self.settle()
+            self._take(line, record)
+
+    def settle(self) -> Iterator[ReadableSpan]:
+        """Yield the spans of the last calls that have ended. Findings about them come too late now."""
+        ended, self._ended = self._ended, {}
+        for call, ending in ended.values():
+            if (span := self._span(call, ending)) is None:
+                continue
+            self._made += 1
+            if self._made > self._repeated:
+                yield span
+
+    def finish(self) -> Iterator[ReadableSpan]:
+        """Yield the remaining spans; the recording has ended, and ``read`` has read all of it."""
+        yield from self.settle()
+        view = self._view
+        close = view.ended
+        for call in list(self._open.values()):
+            if close is None or close.ending == "cut":
+                self._end(call, Ending(view.duration_ns, Outcome.NO_ANSWER))
+            else:
+                self._end(call, Ending(view.duration_ns, Outcome.NO_ANSWER, "connection_closed"))
+        yield from self.settle()
+        for session in view.sessions:
+            name = view.session_name(session.number)
+            yield session_span(
+                view,
+                session,
+                self._session_context(name),
+                resource=self._resource,
+                scope=SCOPE,
+                started_ns=self._started_ns,
+                events=self._session_events.get(session.number, ()),
+                was_stopped=self._was_stopped,
+            )
+
+    # Records
+
+    def _take(self, line: int, record: Record) -> None:
+        match record:
+            case Frame():
+                self._frame(line, record)
+            case RequestHead(exchange=number):
+                self._exchanges[number] = CarryingExchange(record)
+            case ResponseHead(exchange=number) if record.status >= 200 and number in self._exchanges:
+                self._exchanges[number].response = record
+            case ExchangeEnd(exchange=number) if number in self._exchanges:
+                self._end_exchange(self._exchanges.pop(number), record)
+            case Signal():
+                self._was_stopped = True
+            case _:
+                pass
+
+    def _frame(self, line: int, frame: Frame) -> None:
+        view = self._view
+        columns, message = view.columns, frame.message
+        while self._row <= columns.rows and columns.first_line[self._row] <= line:
+            row, self._row = self._row, self._row + 1
+            if columns.first_line[row] == line and columns.kind_of(row) is Kind.REQUEST:
+                self._begin(row, frame)
+        if isinstance(message, Batch):
+            for call in [call for row, call in self._open.items() if columns.answer_line[row] == line]:
+                element = columns.answer_elements.get(call.row, 0)
+                self._answer(call, frame, message.items[element])
+            return
+        call = self._open.get(columns.line_row[line])
+        if call is None:
+            return
+        if call.ended_ns is not None:  # a piece of its answer
+            if not frame.continues:
+                self._end(call, Ending(call.ended_ns, Outcome.OK, seq=frame.seq))
+        elif columns.answer_line[call.row] == line:
+            if frame.continues:
+                call.ended_ns = frame.observed_at_ns
+            else:
+                self._answer(call, frame, message)
+        elif isinstance(message, Notification):
+            self._notify(call, frame, message)
+
+    def _begin(self, row: int, frame: Frame) -> None:
+        columns, message = self._view.columns, frame.message
+        element = columns.elements.get(row, 0)
+        request = message.items[element] if isinstance(message, Batch) else message
+        if not isinstance(request, Request):
+            return
+        call = OpenCall(
+            row,
+            frame.seq,
+            element,
+            frame.sender,
+            request,
+            self._view.name(row)[1],
+            frame.observed_at_ns,
+            exchange=self._exchanges.get(frame.exchange),
+        )
+        self._open[row] = call
+        if request.method == "initialize" and acp.is_initialize(request.params):
+            self._is_acp = True
+        call.caller = trace_context.remote(call.meta)
+        if outer := columns.parent[row]:
+            ended = self._ended.get(outer)
+            call.outer = self._open.get(outer) or (ended[0] if ended else None)
+        if call.exchange is not None:
+            call.exchange.rows.append(row)
+            fields = call.exchange.fields
+            carrier = {name: fields.get(name) for name in ("traceparent", "tracestate")}
+            around = trace_context.remote(carrier)
+            if around is not None and around != call.caller:
+                call.links.append(link(around, "http"))
+        session = columns.session[row]
+        call.links += self._links.of_request(session, request.method, call.target, call.params)
+
+    def _answer(self, call: OpenCall, frame: Frame, message: Single) -> None:
+        at_ns, seq, by_proxy = frame.observed_at_ns, frame.seq, frame.by_proxy
+        match message:
+            case ErrorResponse():
+                error = attributes.error_code(message) or "_OTHER"
+                outcome = Outcome.REFUSED if by_proxy else Outcome.RPC_ERROR
+                why = attributes.error_text(message)
+                ending = Ending(at_ns, outcome, error, why, seq, message, by_proxy)
+            case Response(result=result):
+                members: JSONObject = result if isinstance(result, dict) else {}
+                ending = Ending(at_ns, Outcome.OK, seq=seq, message=message, by_proxy=by_proxy)
+                if members.get("isError") is True:
+                    ending.outcome, ending.error = Outcome.TOOL_ERROR, "tool_error"
+                elif members.get("resultType") == "input_required":
+                    ending.outcome = Outcome.INPUT_REQUIRED
+                self._learn(call, members)
+            case Request() | Notification() | Malformed():
+                ending = Ending(at_ns, Outcome.OK, seq=seq)
+            case _:
+                assert_never(message)
+        exchange = self._exchanges.get(frame.exchange)
+        if exchange is not None and exchange is not call.exchange and attributes.resumes(exchange):
+            self._add_event(call.events, "mcpproxy.resumed", at_ns, {"mcpproxy.exchange": frame.exchange})
+        self._end(call, ending)
+
+    def _learn(self, call: OpenCall, result: JSONObject) -> None:
+        session = self._view.columns.session[call.row]
+        if call.request.method == "initialize" and isinstance(result.get("protocolVersion"), str):
+            self._revisions[session] = str(result["protocolVersion"])
+        self._links.remember(session, call.request.method, call.target, result, self._context(call))
+
+    def _notify(self, call: OpenCall, frame: Frame, notification: Notification) -> None:
+        method, params = notification.method, notification.params
+        members: JSONObject = params if isinstance(params, dict) else {}
+        if method == "notifications/cancelled":
+            # The receiver need not answer. In ACP it has to, so there a cancelled call goes on.
+            self._end(call, Ending(frame.observed_at_ns, Outcome.CANCELLED, "cancelled"))
+            return
+        said: Attributes = {"mcpproxy.method": self._texts.short(method), "mcpproxy.frame": frame.seq}
+        for name in ("progress", "total"):
+            if isinstance(value := members.get(name), int | float) and not isinstance(value, bool):
+                said[f"mcpproxy.{name}"] = float(value)
+        if method == "notifications/message" and isinstance(level := members.get("level"), str):
+            said["mcpproxy.level"] = self._texts.short(level)
+        self._add_event(call.events, "mcpproxy.notification", frame.observed_at_ns, said)
+
+    def _end_exchange(self, exchange: CarryingExchange, end: ExchangeEnd) -> None:
+        outcomes = self._view.columns.outcome
+        response = exchange.response
+        for call in [call for row in exchange.rows if (call := self._open.get(row))]:
+            if call.ended_ns is not None:
+                self._end(call, Ending(call.ended_ns, Outcome.OK))
+            elif response is not None and response.status >= 400:
+                outcome = Outcome.REFUSED if response.by_proxy else Outcome.HTTP_ERROR
+                self._end(
+                    call,
+                    Ending(
+                        response.observed_at_ns,
+                        outcome,
+                        str(response.status),
+                        response.reason,
+                        response.seq,
+                        by_proxy=response.by_proxy,
+                    ),
+                )
+            elif end.cut and tuple(Outcome)[outcomes[call.row]] is Outcome.CANCELLED:
+                self._end(call, Ending(end.observed_at_ns, Outcome.CANCELLED, "cancelled"))
+            elif end.cut and not exchange.is_stream:
+                self._end(call, Ending(end.observed_at_ns, Outcome.NO_ANSWER, "connection_closed"))
+
+    def _find(self, finding: Finding) -> None:
+        view = self._view
+        row = view.row_of(finding.frame) if finding.frame else 0
+        ended = self._ended.get(row)
+        call = ended[0] if ended else self._open.get(row)
+        said: Attributes = {
+            "mcpproxy.rule": finding.rule,
+            "mcpproxy.severity": finding.severity,
+            "mcpproxy.blame": finding.blame,
+            "mcpproxy.message": self._texts.short(finding.message),
+            "mcpproxy.requirement": finding.requirement,
+            "mcpproxy.source": finding.source,
+            "mcpproxy.frame": finding.frame,
+        }
+        if call is not None:
+            call.findings += 1
+            found_in = call.events
+        else:
+            found_in = self._session_events.setdefault(view.columns.session[row], events())
+        self._add_event(found_in, "mcpproxy.finding", self._now_ns(finding.frame), said)
+
+    def _now_ns(self, seq: int) -> int:
+        """Return the time of the frame that a finding is about; without a frame that of the last record."""
+        return self._view.record(seq).observed_at_ns if seq else self._view.duration_ns
+
+    def _add_event(self, to: "BoundedList[Event]", name: str, at_ns: int, said: Attributes) -> None:
+        to.append(Event(name, said, self._started_ns + at_ns))
+
+    # Spans
+
+    def _end(self, call: OpenCall, ending: Ending) -> None:
+        del self._open[call.row]
+        self._ended[call.row] = call, ending
+
+    def _context(self, call: OpenCall) -> SpanContext:
+        """Return the context of a call's span. It is asked for when the session of the call is known."""
+        if call.context is None:
+            above = self._parent(call)
+            id = trace_context.span_id(self._recording, call.seq, call.element)
+            call.context = trace_context.local(above.trace_id, id, above)
+        return call.context
+
+    def _parent(self, call: OpenCall) -> SpanContext:
+        """Return the parent: the span that a peer names, or the call around it, or the session."""
+        if call.caller is not None:
+            return call.caller
+        if call.outer is not None:
+            return self._context(call.outer)
+        view = self._view
+        return self._session_context(view.session_name(view.columns.session[call.row]))
+
+    def _session_context(self, name: str) -> SpanContext:
+        id = trace_context.session_span_id(self._recording, name)
+        return trace_context.local(trace_context.trace_id(self._recording, name), id)
+
+    def _span(self, call: OpenCall, ending: Ending) -> ReadableSpan | None:
+        view, texts = self._view, self._texts
+        columns = view.columns
+        session = columns.session[call.row]
+        name = view.session_name(session)
+        context, links = self._context(call), list(call.links)
+        if not context.trace_flags.sampled:
+            self.not_sampled += 1
+            return None
+        around = self._session_context(name)
+        if context.trace_id != around.trace_id:
+            links.append(link(around, "session"))
+        said = attributes.of_call(
+            call,
+            texts,
+            view.header,
+            revision=self._revision(call, session),
+            is_acp=self._is_acp,
+            content=self._content,
+        )
+        said |= attributes.of_ending(call, ending, texts, content=self._content)
+        sizes = columns.request_bytes[call.row], columns.answer_bytes[call.row]
+        said |= attributes.ours(call, ending, texts.short(name), *sizes)
+        if ending.outcome == Outcome.NO_ANSWER and not ending.error:
+            said["mcpproxy.incomplete"] = True
+        status = Status(StatusCode.ERROR, texts.short(ending.why) or None) if ending.error else Status()
+        # Peers that trace themselves have spans of both ends of the call; a third end would be a false one.
+        kind = SpanKind.CLIENT if call.caller is None else SpanKind.INTERNAL
+        return ReadableSpan(
+            attributes.name_of(call, texts),
+            context,
+            self._parent(call),
+            self._resource,
+            said,
+            call.events,
+            links,
+            kind,
+            status=status,
+            start_time=self._started_ns + call.started_ns,
+            end_time=self._started_ns + max(ending.at_ns, call.started_ns),
+            instrumentation_scope=SCOPE,
+        )
+
+    def _revision(self, call: OpenCall, session: int) -> str:
+        """Return the protocol revision of a request: that of its own, or that of its session."""
+        named = call.meta.get(VERSION_META)
+        if not isinstance(named, str) and call.exchange is not None:
+            named = call.exchange.fields.get("mcp-protocol-version")
+        return named if isinstance(named, str) else self._revisions.get(session, "")
+
+
+def resource(header: Header, path: str) -> Resource:
+    """Return what all spans of a recording have in common. ``OTEL_*`` variables take precedence."""
+    recording: dict[str, str | int] = {
+        "service.name": header.label or "mcpproxy",
+        "service.instance.id": trace_context.recording_id(header),
+        "process.pid": header.pid,
+        "mcpproxy.recording": os.path.basename(path),
+    }
+    return Resource(recording).merge(OTELResourceDetector().detect())
+
+
+def _wall_ns(header: Header) -> int:
+    """Return when the recording began, as nanoseconds since 1970; 0 if it does not say so."""
+    try:
+        started = datetime.fromisoformat(header.started_at)
+    except ValueError:
+        return 0
+    since = started.replace(tzinfo=started.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000

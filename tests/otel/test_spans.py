@@ -1,0 +1,215 @@
+"""Calls as spans: names, times, parents, endings, events and links, as a collector decodes them."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.otel.span_file import protobuf_pieces
+from mcpproxy.otel.span_reader import SpanReader
+from mcpproxy.view.view import open_view
+from tests.otel.decoding import Span, decoded, exported
+from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE
+from tests.otel.table import GOLDEN, NAMES, table, trace_of
+from tests.view.situations import C, begun, forecast, text, write
+
+SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"  # made up, in the format of a token
+FAMILIES = tuple(
+    f"{name}_attributes"
+    for name in ("error", "gen_ai", "http", "jsonrpc", "mcp", "network", "process", "rpc", "server")
+)
+"""The modules of the conventions that have the names of attributes."""
+WALL_NS = 1_795_256_430_123_456_000
+"""When the made-up sessions began."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_spans_are_those_of_the_table(name: str, tmp_path: Path) -> None:
+    section = table(name, tmp_path)
+    assert section in GOLDEN.read_text(encoding="utf-8")
+
+
+def spans_of(records: tuple[str, ...], folder: Path, *options: str) -> list[Span]:
+    return exported(write(folder / "s.jsonl", records), folder / "s.otlp", *options)
+
+
+def test_times_are_those_of_the_wire(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.answers(2, text("Oslo: sunny"), ms=112.5)
+    call = spans_of(session.closes(ms=200), tmp_path)[2]
+    assert call.started_ns == WALL_NS + 100_000_000
+    assert call.ended_ns == WALL_NS + 112_500_000
+
+
+def test_a_call_continues_the_trace_of_its_caller(tmp_path: Path) -> None:
+    spans = spans_of(SESSIONS["traced"], tmp_path)
+    call = next(span for span in spans if span.trace_id == TRACE and span.name == "tools/call forecast")
+    assert (call.parent, call.kind, call.state, call.has_remote_parent) == (CALLER, "INTERNAL", "a=1", True)
+    asked = next(span for span in spans if span.name == "roots/list")
+    assert (asked.trace_id, asked.parent, asked.has_remote_parent) == (TRACE, call.id, False)
+
+
+def test_what_is_not_sampled_has_no_span_and_nonsense_is_no_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spans = spans_of(SESSIONS["traced"], tmp_path)
+    asked = [span.said["jsonrpc.request.id"] for span in spans if span.name == "tools/call forecast"]
+    assert asked == ["2", "4"]
+    session = spans[-1]
+    assert (spans[-2].trace_id, spans[-2].parent) == (session.trace_id, session.id)
+    assert "6 spans, 1 left out that their callers do not sample" in capsys.readouterr().err
+
+
+def test_the_trace_of_an_http_request_is_a_link(tmp_path: Path) -> None:
+    spans = spans_of(SESSIONS["HTTP trouble"], tmp_path)
+    assert [span.links for span in spans if span.links] == [(("http", AROUND.split("-")[2]),)]
+
+
+def test_ids_are_the_same_each_time_and_differ_between_recordings(tmp_path: Path) -> None:
+    records = SESSIONS["task"]
+    once = spans_of(records, tmp_path)
+    again = exported(write(tmp_path / "copy.jsonl", records), tmp_path / "again.otlp")
+    assert [span.encoded for span in once] == [span.encoded for span in again]
+    assert len({span.id for span in once}) == len(once)
+    other = (records[0].replace('"pid":77', '"pid":78'), *records[1:])
+    ids = {span.id for span in exported(write(tmp_path / "o.jsonl", other), tmp_path / "o.otlp")}
+    assert ids.isdisjoint(span.id for span in once)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_that_is_read_line_by_line_gives_the_same_spans(name: str, tmp_path: Path) -> None:
+    trace = trace_of(name, tmp_path)
+    with open_view(trace) as view:
+        whole, slow = SpanReader(view), SpanReader(view)
+
+        def steps() -> Iterator[bytes]:
+            while slow.next_line < view.columns.lines:
+                yield from protobuf_pieces([span] for span in slow.read(1))
+            yield from protobuf_pieces([span] for span in slow.finish())
+
+        pieces = protobuf_pieces([span] for span in chain(whole.read(), whole.finish()))
+        assert list(steps()) == list(pieces)
+
+
+def test_spans_that_were_made_are_not_made_again_after_a_restart(tmp_path: Path) -> None:
+    with open_view(trace_of("two sessions", tmp_path)) as view:
+        reader = SpanReader(view)
+        first = list(reader.read(12))
+        assert first
+        reader.restart()
+        rest = [*reader.read(), *reader.finish()]
+        whole = SpanReader(view)
+        expected = [span.context for span in chain(whole.read(), whole.finish())]
+        assert [span.context for span in [*first, *rest]] == expected
+
+
+def test_a_finding_that_comes_late_is_an_event_of_the_session(tmp_path: Path) -> None:
+    session = begun()
+    asked = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    answer = session.answers(2, text("Oslo: sunny"), ms=112)
+    session.finds("RES-004", answer, "about the answer")
+    session.asks(3, "ping", ms=120)
+    session.finds("RPC-005", asked, "about the call, later")
+    session.answers(3, {}, ms=121)
+    spans = spans_of(session.closes(ms=200), tmp_path)
+    assert [(span.name, span.found()) for span in spans if span.found()] == [
+        ("tools/call forecast", ["RES-004"]),
+        ("mcp.session", ["RPC-005"]),
+    ]
+
+
+def test_a_span_has_a_limited_number_of_events(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo", progressToken="p"), ms=100)
+    for step in range(200):
+        session.notifies("notifications/progress", {"progressToken": "p", "progress": step}, ms=101 + step)
+    session.answers(2, text("Oslo: sunny"), ms=400)
+    call = spans_of(session.closes(ms=500), tmp_path)[2]
+    assert [event.said["mcpproxy.progress"] for event in call.events] == list(range(72, 200))
+
+
+# Content
+
+
+def private() -> tuple[str, ...]:
+    session = begun()
+    session.asks(2, "tools/call", {"name": "forecast", "arguments": {"city": "Oslo", "key": SECRET}}, ms=100)
+    session.answers(2, text("Oslo: sunny"), ms=112)
+    session.fails(3, -32000, f"cannot log in with {SECRET}", ms=120)
+    session.asks(4, "prompts/get", {"name": "letter", "arguments": {"to": "Eva"}}, ms=130)
+    session.fails(4, -32000, f"cannot log in with {SECRET}", ms=140)
+    return session.closes(ms=200)
+
+
+def test_no_content_unless_it_is_asked_for(tmp_path: Path) -> None:
+    content = write(tmp_path / "s.jsonl", private())
+    assert exported(content, tmp_path / "a.otlp")
+    sent = (tmp_path / "a.otlp").read_bytes()
+    assert not any(word in sent for word in (b"Oslo", b"Eva", SECRET.encode()))
+
+
+def test_content_and_what_is_masked_in_it(tmp_path: Path) -> None:
+    *_, call, prompt, _session = spans_of(private(), tmp_path, "--content")
+    assert call.said["gen_ai.tool.call.arguments"] == '{"city":"Oslo","key":"[masked]"}'
+    assert call.said["gen_ai.tool.call.result"] == '{"content":[{"type":"text","text":"Oslo: sunny"}]}'
+    assert prompt.said["gen_ai.prompt.variable.to"] == "Eva"
+    assert prompt.why == "cannot log in with [masked]"
+    kept = exported(str(tmp_path / "s.jsonl"), tmp_path / "k.otlp", "--content", "--keep-secrets")
+    assert SECRET in kept[-3].said["gen_ai.tool.call.arguments"]
+
+
+def test_long_content_is_cut(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", {"name": "forecast", "arguments": {"city": "O" * 20_000}}, ms=100)
+    session.answers(2, text("Oslo: sunny"), ms=112)
+    call = spans_of(session.closes(ms=200), tmp_path, "--content")[2]
+    assert len(call.said["gen_ai.tool.call.arguments"]) == 8192
+
+
+def test_hostile_names_do_not_break_the_encoding(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", {"name": "\u202ea"}, ms=100)
+    session.asks(3, "x\u0000y", ms=100, by=C)
+    spans = spans_of(session.closes(ms=200), tmp_path)
+    assert [span.name for span in spans[2:4]] == ["tools/call \\u202ea", "x\\u0000y"]
+
+
+# Names
+
+
+def test_every_attribute_is_one_of_the_conventions_or_ours(tmp_path: Path) -> None:
+    known = {
+        value
+        for family in FAMILIES
+        for value in vars(import_module(f"opentelemetry.semconv._incubating.attributes.{family}")).values()
+        if isinstance(value, str)
+    }
+    for number, name in enumerate(NAMES):
+        for span in exported(trace_of(name, tmp_path), tmp_path / f"{number}.otlp"):
+            names = {*span.said, *(name for event in span.events for name in event.said)}
+            assert {name for name in names if not name.startswith("mcpproxy.")} <= known
+            assert span.schema_url == "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+
+
+def test_the_resource_is_the_server_unless_the_environment_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = write(tmp_path / "s.jsonl", SESSIONS["task"])
+    assert exported(trace, tmp_path / "a.otlp")[0].resource["service.name"] == "weather"
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "mine")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+    named = exported(trace, tmp_path / "b.otlp")[0].resource
+    assert (named["service.name"], named["deployment.environment.name"]) == ("mine", "test")
+
+
+def test_pieces_of_a_file_are_one_request() -> None:
+    with open_view(trace_of("everything-2025-11-25", Path())) as view:
+        reader = SpanReader(view)
+        spans = [*reader.read(), *reader.finish()]
+    pieces = b"".join(protobuf_pieces([[span] for span in spans]))
+    assert [span.encoded for span in decoded(pieces)] == [
+        span.encoded for span in decoded(b"".join(protobuf_pieces([spans])))
+    ]
