@@ -253,7 +253,7 @@ def test_a_tool_that_has_changed_since_it_was_pinned_stands_out(visitor: Visitor
 
 def test_the_calls_of_a_tool_of_any_name_are_found(visitor: Visitor, tmp_path: Path) -> None:
     name = r'fore cast, "the \* one"?'
-    records = [each.replace('"forecast"', json.dumps(name)) for each in SITUATIONS["failed tool"]]
+    records = tuple(each.replace('"forecast"', json.dumps(name)) for each in SITUATIONS["failed tool"])
     write(tmp_path / "s.jsonl", records)
     with served(tmp_path) as running:
         visitor.opens(running.url)
