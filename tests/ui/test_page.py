@@ -263,6 +263,16 @@ def test_the_calls_of_a_tool_of_any_name_are_found(visitor: Visitor, tmp_path: P
         expect(visitor.page.locator(".scroller .row .c-method")).to_have_text(f"→ {name}")
 
 
+def test_each_row_says_its_session_and_a_session_is_shown_alone(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "two-sessions", "#call=1")
+    marks = visitor.page.locator(".scroller .row .session").all_inner_texts()
+    assert len(set(marks)) == 2
+    visitor.page.locator(".about .link").last.click()
+    rows = visitor.page.locator(".scroller .row .session")
+    expect(rows.first).to_have_text(marks[-1].strip())
+    assert {text.strip() for text in rows.all_inner_texts()} == {marks[-1].strip()}
+
+
 HOSTILE = (
     "<script>window.executed = 1</script><img src=x onerror='window.executed = 1'>"
     "<a href='javascript:window.executed = 1'>click</a> javascript:window.executed=1"

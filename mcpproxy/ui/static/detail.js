@@ -4,7 +4,7 @@ import { address, get, isExported } from "./api.js";
 import { taken } from "./calls.js";
 import { CopyButton } from "./copy.js";
 import { FindingCard } from "./findings.js";
-import { duration, offset, outcome, plural, size, title, visible } from "./format.js";
+import { duration, offset, outcome, plural, sessionNames, size, title, visible } from "./format.js";
 import { JsonTree, parse } from "./json_tree.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { SendAgain } from "./send.js";
@@ -14,12 +14,13 @@ const FEW = 50;
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
+ * @param {import("./types.js").Summary["sessions"]} props.sessions
  * @param {string} props.ended how the recording ended, in words; empty while it runs
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function CallDetail({ summary, ended, live, place, go }) {
+export function CallDetail({ summary, sessions, ended, live, place, go }) {
   const id = summary.recording.id;
   const section = useRef(/** @type {HTMLElement | null} */ (null));
   const [detail, setDetail] = useState(/** @type {import("./types.js").Detail | null} */ (null));
@@ -52,6 +53,7 @@ export function CallDetail({ summary, ended, live, place, go }) {
   }
   const { call, parts, findings, inner } = detail;
   const [symbol, words, kind] = outcome(call);
+  const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
   const cancelled = parts.filter((part) => part.role === "cancel");
   const pointers = findings.filter((finding) => finding.pointer).map((finding) => ({ frame: finding.frame, pointer: finding.pointer }));
@@ -65,6 +67,7 @@ export function CallDetail({ summary, ended, live, place, go }) {
       ${ms === null ? null : html`<span>${call.latency_ms === null ? "waited" : "took"} ${duration(ms)}</span>`}
       <span>${call.method}</span>
       ${call.id ? html`<span>id <code>${visible(call.id)}</code></span>` : null}
+      ${session ? html`<span>session <code>${session}</code></span>` : null}
       <span>${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}</span>
       <span>${call.kind === "request" ? `${size(call.request_bytes)} → ${size(call.answer_bytes)}` : size(call.request_bytes + call.answer_bytes)}</span>
       ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
@@ -148,7 +151,7 @@ function PartCard({ id, part, call, go, isAlone, marked }) {
       <button type="button" class="j-toggle" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
         <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> ${ROLE_WORDS[part.role] ?? part.role}
         ${part.seq === null ? null : html`<span class="count"> frame ${part.seq}</span>`}
-        <span class="count"> ${part.sender === "client" ? "→" : part.sender === "server" ? "←" : ""} ${wait ? `+${duration(wait)}` : offset(part.at_ms)}</span>
+        <span class="count"> ${part.sender === "client" ? "→" : part.sender === "server" ? "←" : ""} ${wait ? `${wait > 0 ? "+" : "−"}${duration(Math.abs(wait))}` : offset(part.at_ms)}</span>
         ${isOpen ? null : html`<span class="summary"> ${visible(part.summary)}</span>`}
       </button>
       ${part.row && part.row !== call.number ? html`<button type="button" class="link" onClick=${() => go({ call: part.row, filter: "" })}>call ${part.row}</button>` : null}

@@ -32,6 +32,16 @@ export function offset(ms) {
   return `${Math.floor(seconds / 3600)}:${String(Math.floor(seconds / 60) % 60).padStart(2, "0")}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
+/**
+ * Return the names of the sessions by their numbers; no names if there is only one session.
+ *
+ * @param {import("./types.js").Summary["sessions"]} sessions
+ * @returns {Map<number, string>}
+ */
+export function sessionNames(sessions) {
+  return new Map(sessions.length > 1 ? sessions.map((one) => [one.number, one.name]) : []);
+}
+
 /** Return a value in a filter that fits this text alone. @param {string} text */
 export function quoted(text) {
   return `"${text.replace(/[\\"]/g, "\\$&")}"`;
