@@ -43,11 +43,14 @@ class Passthrough:
 
     @property
     def has_unanswered(self) -> bool:
-        """Whether the server has unanswered requests."""
+        """Whether a request that was passed on is unanswered."""
         return bool(self._passed_requests)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
-        """Process a message of the client, except a miss; return the lines to write to the server."""
+        """Process a message of the client; return the lines to write to the server.
+
+        The line of a miss is not among them: ``pass_on`` returns it.
+        """
         match live.message:
             case Request(method="initialize"):
                 self._initialize = live
