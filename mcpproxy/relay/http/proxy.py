@@ -214,7 +214,7 @@ class Proxy:
                 tunnel.stop("mcpproxy was told to stop")
             except Exception as fault:
                 self._on_fault(tunnel.stop, fault)
-        now_ns = time.monotonic_ns()
+        now_ns = journals.now_ns()
         unwritten = b""
         if self._journal is not None:
             self._journal.append(journals.EXIT, now_ns, exit_payload(0))
@@ -334,7 +334,7 @@ class Proxy:
             self.stderr_log.say(f"{what} {why}; please report it")
         if abandon is None:
             note = f'{{"what":"fault","why":{journals.quoted(why)}}}'
-            self.record(journals.NOTE, time.monotonic_ns(), note.encode("utf-8", "replace"), 0)
+            self.record(journals.NOTE, journals.now_ns(), note.encode("utf-8", "replace"), 0)
             return
         try:
             abandon(why)
@@ -361,7 +361,7 @@ class Proxy:
         """Handle a signal to stop."""
         self._is_stop_repeated = self._is_stopped
         self._is_stopped = True
-        self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
+        self.record(journals.SIGNAL, journals.now_ns(), ENDING[number].encode(), 0)
 
     def _reap(self) -> None:
         recorder = self._recorder

@@ -23,8 +23,6 @@ answer."""
 
 from __future__ import annotations
 
-import time
-
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.connection_records import Records
 from mcpproxy.relay.http.dial import Dial
@@ -64,7 +62,7 @@ _NOT_FORWARDED: Final = 2  # recorded only, because the proxy has answered or re
 class Tunnel(Pair):
     """One client connection with its upstream connection; see the top of this file.
 
-    ``now`` is a time in ns, from ``time.monotonic_ns``.
+    ``now`` is a time in ns, from ``journals.now_ns``.
     """
 
     __slots__ = ("_out", "_rewriter", "_stage", "_upgrade")
@@ -90,7 +88,7 @@ class Tunnel(Pair):
         except OSError:
             self._on_reset(client)
             return
-        now = time.monotonic_ns()
+        now = journals.now_ns()
         if not data:
             self._on_client_end(now)
         elif self._stage == _HTTP:
@@ -178,7 +176,7 @@ class Tunnel(Pair):
         except OSError:
             self._on_reset(upstream)
             return
-        now = time.monotonic_ns()
+        now = journals.now_ns()
         if not data:
             self._on_upstream_end(upstream, now)
             return
@@ -295,7 +293,7 @@ class Tunnel(Pair):
     def _on_dialed(self) -> None:
         dial, self._dial = self._dial, None
         assert dial is not None
-        now = time.monotonic_ns()
+        now = journals.now_ns()
         if dial.failure is not None:
             status, why = dial.failure
             self._note("upstream-failed", why, now)
