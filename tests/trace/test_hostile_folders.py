@@ -315,18 +315,18 @@ def going_on(trace: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["a.jsonl", "../a.jsonl", "..", "", "x/y", "a\0b"])
 def test_a_trace_that_goes_on_nowhere_is_refused(stage: Stage, name: str) -> None:
     going_on(stage.trace, name)
-    with pytest.raises(McpProxyError, match="as the next file it names itself"):
+    with pytest.raises(McpProxyError, match="the next file that it names is itself"):
         list(open_trace(stage.trace).events())
-    with pytest.raises(McpProxyError, match="as the next file it names itself"):
+    with pytest.raises(McpProxyError, match="the next file that it names is itself"):
         list(follow(stage.trace, 0.01))
 
 
 def test_a_circle_of_traces_is_refused(stage: Stage) -> None:
     going_on(stage.trace, "b.jsonl")
     going_on(stage.folder / "b.jsonl", "a.jsonl")
-    with pytest.raises(McpProxyError, match="as the next file it names itself"):
+    with pytest.raises(McpProxyError, match="the next file that it names is itself"):
         list(open_trace(stage.trace).events())
-    with pytest.raises(McpProxyError, match="as the next file it names itself"):
+    with pytest.raises(McpProxyError, match="the next file that it names is itself"):
         list(follow(stage.trace, 0.01))
 
 
