@@ -31,6 +31,8 @@ def listing(
     yield from header_lines(view.path, view.header, view.sessions, style)
     yield style.paint(lines.heading, "dim")
     of_row, explained = findings_by_row(view), 0
+    if heads or full:
+        view.sort_parts()
     for call, is_inner in nested(view, wanted):
         yield from lines.call(call, is_running=view.running, is_inner=is_inner)
         if heads or full:
