@@ -80,8 +80,8 @@ def _parse_toml(file: str) -> Mapping[str, object]:
     import tomli  # Imported here: a session without findings does not need the parser.
 
     try:
-        with open(file, "rb") as stream:
-            return tomli.load(stream)
+        with open(file, "rb", buffering=0) as stream:
+            return tomli.loads(stream.read().decode())
     except ValueError as error:
         raise RuleError(f"{file}: not readable as TOML: {error}; {_INSTALL_AGAIN}") from None
     except OSError as error:

@@ -38,7 +38,7 @@ from mcpproxy.view.calls import (
     SessionSummary,
     ToolDefinition,
 )  # fmt: skip
-from mcpproxy.view.columns import SEVERITIES, Columns
+from mcpproxy.view.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.scan import Scan
@@ -194,6 +194,16 @@ class View:
         return self._summaries
 
     # Rows
+
+    def outcomes(self) -> Counter[Outcome]:
+        """Return how many requests ended in each way."""
+        columns, request = self.columns, KINDS.index(Kind.REQUEST)
+        counted: Counter[Outcome] = Counter()
+        pairs = Counter(zip(columns.kind[1:], columns.outcome[1:], strict=True))
+        for (kind, outcome), number in pairs.items():
+            if kind & ~FROM_SERVER == request:
+                counted[OUTCOMES[outcome]] += number
+        return counted
 
     def count(self, filter: AnyFilter = None) -> int:
         """Return how many rows pass the filter.
