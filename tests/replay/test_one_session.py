@@ -1,5 +1,6 @@
 """``--session``: one HTTP session out of a recording that holds several."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -73,6 +74,21 @@ def test_the_only_session_of_the_other_needs_no_name(both: Path, mcpproxy: Mcppr
     alone = tape.write(tmp_path / "alone.jsonl")
     done = mcpproxy("diff", str(both), str(alone), "--session", "99", "--format", "json")
     assert asked(done.out) == [("same", "initialize"), *[("missing", 'tools/call "echo"')] * 2]
+
+
+def test_without_a_trace_it_is_one_of_the_latest_recording(
+    both: Path, mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state_dir.mkdir(parents=True)
+    latest = both.rename(state_dir / both.name)
+    refused = mcpproxy("replay", "server", "--session", "12")
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{latest}: no session 12 in it" in refused.err
+
+    asking = json.dumps(call(1, "echo", value="two")) + "\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(asking.encode())))
+    done = mcpproxy("replay", "server", "--session", "99")
+    assert (done.code, json.loads(done.out)["result"]) == (0, text(1, "two")["result"])
 
 
 @pytest.mark.parametrize(
