@@ -44,7 +44,7 @@ class JudgedTrace:
 
 @slotted(frozen=True)
 class Unjudged:
-    """A trace that could not be read: its path, and one line that says why and what to do."""
+    """A trace that could not be judged, or only without its journal: its path, and one line that says why."""
 
     path: str
     reason: str

@@ -35,7 +35,7 @@ def rules_folder() -> str:
 def load() -> Catalogue:
     """Return the built-in catalogue.
 
-    Looking up a rule in it raises ``RuleError`` if the table of that family is invalid.
+    Looking up a rule in it raises ``RuleError`` if the table of its family is invalid.
     """
     return read(rules_folder())
 
