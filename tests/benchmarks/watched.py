@@ -1,8 +1,9 @@
 """A live session of 5,000 frames a second, with and without the page open on it, in turns.
 
 It is played twice: with all processes on all processors, and with client, relay and server on a processor of
-their own (``apart``), which a Linux with ``taskset`` can do. The first says what a watcher costs on a machine as small as this, where a browser
-shares the processors with the traffic; the second, what mcpproxy itself adds to a call.
+their own (``apart``), which needs Linux with ``taskset``. The first says what a watcher costs on a machine as
+small as this, where a browser shares the processors with the traffic; the second, what mcpproxy itself adds
+to a call.
 
 The client makes a call every 400 µs and waits for its answer, so a delay is a delay of the relay. Every byte
 of the recording is compared. While the session lasts, a person selects rows and goes through the views; the
