@@ -58,7 +58,12 @@ def test_the_usage_is_not_formatted_for_arguments_without_options(monkeypatch: p
     parser.add_argument("trace", nargs="?")
     parser.add_argument("--full", action="store_true")
     formatted: list[Parser] = []
-    monkeypatch.setattr(Parser, "format_usage", lambda parser: formatted.append(parser) or "usage: show")
+
+    def format_usage(parser: Parser) -> str:
+        formatted.append(parser)
+        return "usage: show"
+
+    monkeypatch.setattr(Parser, "format_usage", format_usage)
     assert parser.parse_args(["session.jsonl"]).trace == "session.jsonl"
     assert not formatted
     assert parser.parse_args(["--full", "session.jsonl"]).full

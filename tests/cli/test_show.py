@@ -2,6 +2,7 @@
 
 import json
 import re
+from array import array
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,12 @@ def test_the_records_of_all_calls_are_found_without_a_search_for_each(
 ) -> None:
     """A search goes through the whole index, so one for each call would be quadratic."""
     searches: list[int] = []
-    monkeypatch.setattr(details, "places", lambda *search: searches.append(1) or places(*search))
+
+    def search(column: "array[int]", value: int, start: int = 0) -> list[int]:
+        searches.append(value)
+        return places(column, value, start)
+
+    monkeypatch.setattr(details, "places", search)
     path = write(tmp_path / "t.jsonl", SITUATIONS["server request in a call"])
     assert "forecast" in mcpproxy("show", path, option).out
     assert not searches

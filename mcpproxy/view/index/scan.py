@@ -27,8 +27,8 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
-from mcpproxy.view.scan_messages import ExchangeState, MessageScan, Seen
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
+from mcpproxy.view.index.scan_messages import ExchangeState, MessageScan, Seen
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
