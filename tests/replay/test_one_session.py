@@ -1,7 +1,7 @@
 """``--session``: one HTTP session out of a recording that holds several."""
 
-import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -77,7 +77,7 @@ def test_the_only_session_of_the_other_needs_no_name(both: Path, mcpproxy: Mcppr
 
 
 def test_without_a_trace_it_is_one_of_the_latest_recording(
-    both: Path, mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+    both: Path, mcpproxy: Mcpproxy, state_dir: Path
 ) -> None:
     state_dir.mkdir(parents=True)
     latest = both.rename(state_dir / both.name)
@@ -85,10 +85,16 @@ def test_without_a_trace_it_is_one_of_the_latest_recording(
     assert (refused.code, refused.out) == (2, "")
     assert f"{latest}: no session 12 in it" in refused.err
 
-    asking = json.dumps(call(1, "echo", value="two")) + "\n"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(asking.encode())))
-    done = mcpproxy("replay", "server", "--session", "99")
-    assert (done.code, json.loads(done.out)["result"]) == (0, text(1, "two")["result"])
+    asking = [HELLO[0][1], HELLO[2][1], call(1, "echo", value="two")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "replay", "server", "--session", "99"],
+        input="".join(json.dumps(message) + "\n" for message in asking),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["result"] == text(1, "two")["result"]
 
 
 @pytest.mark.parametrize(
