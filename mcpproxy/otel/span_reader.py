@@ -40,7 +40,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
 from mcpproxy.trace.records import Header, Record
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.peers import VERSION_META
+from mcpproxy.view.index.peers import VERSION_META
 from mcpproxy.view.view import View
 
 SCOPE: Final = InstrumentationScope("mcpproxy", __version__, attributes.SCHEMA_URL)

@@ -315,8 +315,8 @@ class View:
         The header is on line 0. A row has the lines of its records in ``columns``.
         """
         for line in range(first, self.columns.lines):
-            if self._reader.line(line).strip():
-                yield line, self._reader.record(line)
+            if self._index.reader.line(line).strip():
+                yield line, self._index.reader.record(line)
 
     def row_of(self, seq: int) -> int:
         """Return the number of the row to which a frame belongs; 0 if it belongs to none."""
