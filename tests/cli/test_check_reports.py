@@ -109,7 +109,7 @@ def test_a_link_of_the_system_is_written_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     (tmp_path / "link").symlink_to("real")
-    monkeypatch.setattr(os.path, "realpath", lambda path: folder)
+    monkeypatch.setattr(os.path, "realpath", {str(tmp_path): folder}.__getitem__)
     output.write(str(tmp_path / "link"), ["after"])
     assert (tmp_path / "real").read_text() == "after\n"
 
@@ -120,7 +120,7 @@ def test_a_folder_whose_name_begins_like_one_of_the_system_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     (tmp_path / "link").symlink_to("real")
-    monkeypatch.setattr(os.path, "realpath", lambda path: folder)
+    monkeypatch.setattr(os.path, "realpath", {str(tmp_path): folder}.__getitem__)
     with pytest.raises(UsageError, match="is a symbolic link"):
         output.write(str(tmp_path / "link"), ["after"])
 
