@@ -8,7 +8,8 @@ that is read while it grows gives the same spans as when it is read at once.
 """
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, assert_never
@@ -43,6 +44,9 @@ from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.peers import VERSION_META
 from mcpproxy.view.view import View
 
+_FINDING: Final = "mcpproxy.finding"
+"""The name of the event of a finding."""
+
 SCOPE: Final = InstrumentationScope("mcpproxy", __version__, attributes.SCHEMA_URL)
 
 
@@ -51,20 +55,32 @@ class SpanReader:
 
     With ``content``, spans have the arguments and results of tools. With ``masks``, what looks like a secret
     is masked in every text. ``not_sampled`` counts the calls whose callers do not want a span of them.
+    ``measure`` gets every span, those included that are not made for such callers. ``log`` gets the event of
+    every finding, and the span to which it belongs.
     """
 
-    def __init__(self, view: View, *, content: bool = False, masks: bool = True) -> None:
+    def __init__(
+        self,
+        view: View,
+        *,
+        content: bool = False,
+        masks: bool = True,
+        measure: Callable[[ReadableSpan], None] | None = None,
+        log: Callable[[Event, SpanContext], None] | None = None,
+    ) -> None:
         self.not_sampled = 0
         self._view: Final = view
         self._content: Final = content
+        self._measure: Final = measure or _ignore
+        self._log: Final = log or _ignore
         self._texts: Final = Texts(masks=masks)
         self._recording: Final = trace_context.recording_id(view.header)
         self._resource: Final = resource(view.header, view.path)
         self._started_ns: Final = _wall_ns(view.header)
         self._links: Final = Links()
-        self._made = 0
-        self._repeated = 0
-        """How many spans are not made again after ``restart``."""
+        self._made = Counter[str]()
+        self._repeated = Counter[str]()
+        """How many spans and findings are not made again after ``restart``."""
         self._start()
 
     def restart(self) -> None:
@@ -72,7 +88,7 @@ class SpanReader:
 
         It was replaced by a longer one, and its calls end in the same order.
         """
-        self._repeated, self._made, self.not_sampled = self._made, 0, 0
+        self._repeated, self._made, self.not_sampled = self._made, Counter(), 0
         self._start()
 
     def _start(self) -> None:
@@ -105,11 +121,22 @@ class SpanReader:
         """Yield the spans of the last calls that have ended. Findings about them come too late now."""
         ended, self._ended = self._ended, {}
         for call, ending in ended.values():
-            if (span := self._span(call, ending)) is None:
+            span, context = self._span(call, ending), self._context(call)
+            is_sampled = context.trace_flags.sampled
+            self.not_sampled += not is_sampled
+            if not self._is_new("spans"):
                 continue
-            self._made += 1
-            if self._made > self._repeated:
+            self._measure(span)
+            for event in span.events:
+                if event.name == _FINDING:
+                    self._log(event, context)
+            if is_sampled:
                 yield span
+
+    def _is_new(self, what: str) -> bool:
+        """Whether this was not made before ``restart``. The order is the same then."""
+        self._made[what] += 1
+        return self._made[what] > self._repeated[what]
 
     def finish(self) -> Iterator[ReadableSpan]:
         """Yield the remaining spans; the recording has ended, and ``read`` has read all of it."""
@@ -124,7 +151,7 @@ class SpanReader:
         yield from self.settle()
         for session in view.sessions:
             name = view.session_name(session.number)
-            yield session_span(
+            span = session_span(
                 view,
                 session,
                 self._session_context(name),
@@ -134,6 +161,8 @@ class SpanReader:
                 events=self._session_events.get(session.number, ()),
                 was_stopped=self._was_stopped,
             )
+            self._measure(span)
+            yield span
 
     # Records
 
@@ -295,12 +324,15 @@ class SpanReader:
             "mcpproxy.source": finding.source,
             "mcpproxy.frame": finding.frame,
         }
+        event = Event(_FINDING, said, self._started_ns + self._now_ns(finding.frame))
         if call is not None:
             call.findings += 1
-            found_in = call.events
-        else:
-            found_in = self._session_events.setdefault(view.columns.session[row], events())
-        self._add_event(found_in, "mcpproxy.finding", self._now_ns(finding.frame), said)
+            call.events.append(event)
+            return
+        session = view.columns.session[row]
+        self._session_events.setdefault(session, events()).append(event)
+        if self._is_new("findings of sessions"):
+            self._log(event, self._session_context(view.session_name(session)))
 
     def _now_ns(self, seq: int) -> int:
         """Return the time of the frame that a finding is about; without a frame that of the last record."""
@@ -336,15 +368,12 @@ class SpanReader:
         id = trace_context.session_span_id(self._recording, name)
         return trace_context.local(trace_context.trace_id(self._recording, name), id)
 
-    def _span(self, call: OpenCall, ending: Ending) -> ReadableSpan | None:
+    def _span(self, call: OpenCall, ending: Ending) -> ReadableSpan:
         view, texts = self._view, self._texts
         columns = view.columns
         session = columns.session[call.row]
         name = view.session_name(session)
         context, links = self._context(call), list(call.links)
-        if not context.trace_flags.sampled:
-            self.not_sampled += 1
-            return None
         around = self._session_context(name)
         if context.trace_id != around.trace_id:
             links.append(link(around, "session"))
@@ -385,6 +414,10 @@ class SpanReader:
         if not isinstance(named, str) and call.exchange is not None:
             named = call.exchange.fields.get("mcp-protocol-version")
         return named if isinstance(named, str) else self._revisions.get(session, "")
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 def resource(header: Header, path: str) -> Resource:
