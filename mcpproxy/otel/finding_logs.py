@@ -27,7 +27,10 @@ _SEVERITIES: Final = {
 
 
 def collector_processor(url: str) -> LogRecordProcessor:
-    """Return what sends log records to the collector at ``url``; if empty, the ``OTEL_*`` variables name one."""
+    """Return what sends log records to the collector at ``url``.
+
+    If ``url`` is empty, the ``OTEL_*`` variables name it.
+    """
     return BatchLogRecordProcessor(OTLPLogExporter(endpoint(url, "/v1/logs") if url else None))
 
 

@@ -1,4 +1,4 @@
-"""A collector on loopback that keeps what it gets, decoded by opentelemetry-proto. It may be slow or refuse."""
+"""A collector on loopback, which may be slow or refuse. opentelemetry-proto decodes what it gets."""
 
 import threading
 from collections.abc import Generator, Sequence
