@@ -15,7 +15,7 @@
     ├── NoSuchFormError             a call cannot be written in the form that was asked for
     ├── NotSentError                a call cannot be sent again
     ├── NotExportedError            a collector did not take spans
-    ├── WithheldError               a message to replay has a name that the live server has not issued
+    ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         ├── GoneError               the server process ended, or closed the connection

@@ -30,9 +30,8 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     """
     name = os.fspath(path)
     first_file = chain.first_of(name)
-    copied_file, trouble = _recover(first_file) if os.path.lexists(journal.folder(first_file)) else ("", "")
-    # Recovery removes the journal. A journal that still exists is in use by a recorder.
-    is_recording = not trouble and os.path.lexists(journal.folder(first_file))
+    has_journal = os.path.lexists(journal.folder(first_file))
+    is_recording, copied_file, trouble = _recover(first_file) if has_journal else (False, "", "")
     if copied_file:
         # The user sees the names of the original files, but the files in ``copy_folder`` are read.
         files = [
@@ -43,20 +42,20 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     try:
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
     except TraceError as fault:
-        if fault.fact == NOT_OURS[0] and (foreign_trace := _open_foreign(name)):
-            return foreign_trace
+        if fault.fact == NOT_OURS[0] and (imported_trace := _open_import(name)):
+            return imported_trace
         if trouble and not os.path.lexists(name):  # only the journal exists
             raise TraceError(name, None, trouble, "nothing of it can be read") from None
         raise
 
 
-def _recover(first_file: str) -> tuple[str, str]:
+def _recover(first_file: str) -> tuple[bool, str, str]:
     """Complete a recording from its journal. If another user owns the trace or the journal, complete a copy.
 
     Returns:
-        The first file of the copy, and a note on the journal. The file is empty if nothing was copied; then
-        the note says why the journal could not be recovered. Both are empty if the recording was completed in
-        place, or is still being made.
+        Whether the recording is still being made, the first file of the copy, and a note on the journal. The
+        file is empty if nothing was copied; then the note says why the journal could not be recovered. Both
+        are empty if the recording was completed in place, or is still being made.
     """
     # Imported here because few traces have a journal.
     from mcpproxy.recorder.foreign_journals import ForeignJournalError
@@ -64,23 +63,21 @@ def _recover(first_file: str) -> tuple[str, str]:
 
     try:
         try:
-            recover(first_file)
+            # The journal may be gone meanwhile, or still be there: Windows keeps a file that is open.
+            return not recover(first_file) and os.path.lexists(journal.folder(first_file)), "", ""
         except ForeignJournalError as fault:
             where = "the journal beside it" if fault.path == journal.folder(first_file) else "the trace"
             copied_file = recover_copy(first_file)
             note = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
-            return (
-                copied_file,
-                note if copied_file else "",
-            )  # without a copy, the recording is still being made
+            return not copied_file, copied_file, note if copied_file else ""
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
-        return "", f"the journal beside it could not be recovered: {reason}"
-    return "", ""
+        return False, "", f"the journal beside it could not be recovered: {reason}"
 
 
-def _open_foreign(name: str) -> Trace | None:
+def _open_import(name: str) -> Trace | None:
+    """Open a recording of another program; return ``None`` if its format is not known."""
     from mcpproxy.importers.detect import detect_format, open_foreign
 
     format = detect_format(name)

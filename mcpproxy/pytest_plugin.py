@@ -46,7 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "mcp_recordings_dir", "folder of recordings, relative to the test's file", default="recordings"
     )
-    parser.addini("mcp_findings_level", f"mildest finding that fails: {', '.join(LEVELS)}", default="error")
+    parser.addini(
+        "mcp_findings_level", f"mildest finding that fails a test: {', '.join(LEVELS)}", default="error"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -24,7 +24,7 @@ class Metrics:
         self._frames = self._counter("frames", "Bodies and SSE events recorded.", "sender")
         self._requests = self._counter("requests", "HTTP requests recorded.")
         self._responses = self._counter("responses", "HTTP responses recorded.", "code", "by")
-        self._findings = self._counter("findings", "Findings of the judge.", "rule", "severity", "blame")
+        self._findings = self._counter("findings", "Findings recorded.", "rule", "severity", "blame")
         self._cut_exchanges = self._counter(
             "exchanges_cut", "Exchanges that ended before they were complete.", "by"
         )

@@ -9,6 +9,7 @@ descriptor while it is used, so that nobody can replace the folder meanwhile.
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,6 +21,24 @@ _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
 _NEW: Final = os.O_CREAT | os.O_EXCL | _BINARY | _NOFOLLOW
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_IN_USE: Final = "In use by another program, or permission denied"
+
+
+def open_binary(name: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
+    """Like ``os.open``, without the translation of line ends on Windows.
+
+    Windows can refuse to open a file that another program has open, and its C library then says only that
+    permission is denied. So the error says both there.
+
+    Raises:
+        OSError: as ``os.open``.
+    """
+    try:
+        return os.open(name, flags | _BINARY, mode, dir_fd=dir_fd)
+    except PermissionError:
+        if sys.platform == "win32":
+            raise PermissionError(errno.EACCES, _IN_USE, name) from None
+        raise
 
 
 def open_regular(
@@ -35,8 +54,7 @@ def open_regular(
     """
     # Test the type before opening: merely opening some devices has an effect on them.
     _refuse_unless_regular(name, os.stat(name, dir_fd=dir_fd, follow_symlinks=follows))
-    flags |= _BINARY | _NONBLOCK | (0 if follows else _NOFOLLOW)
-    fd = os.open(name, flags, dir_fd=dir_fd)
+    fd = open_binary(name, flags | _NONBLOCK | (0 if follows else _NOFOLLOW), dir_fd=dir_fd)
     try:
         _refuse_unless_regular(name, os.fstat(fd))
     except OSError:

@@ -102,7 +102,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 < value <= 86_400:  # false for NaN as well
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and up to 86400")
     return value
 
 

@@ -18,7 +18,7 @@ EPILOG: Final = """\
 Values that differ in every run do not count: ids, _meta of a message, progress tokens, the version in
 serverInfo. Of cursors, request states, task ids and task times only the presence counts.
 
-exit codes: 0 no difference, 1 differences, 2 it could not be run
+exit codes: 0 no difference, 1 differences, 2 the comparison could not be made
 """
 
 

@@ -1,7 +1,7 @@
 """``--enforce RULE,...`` of ``run`` and ``http``: refuse requests that break these rules.
 
 This module imports the whole judge, so it is imported only if the option is given. A custom rule is enforced
-like any other. If the code of the rule fails, a message on stderr says so, and the rule is not enforced any
+like any other. If its Python function fails, a message on stderr says so, and the rule is not enforced any
 more.
 """
 
@@ -50,7 +50,7 @@ def rules_to_enforce(
         if not codes <= enforceable_codes:
             raise UsageError(
                 where,
-                f"--enforce {name}: a request alone does not show whether it is broken",
+                f"--enforce {name}: a request alone does not show whether the rule is broken",
                 f"these can be enforced: {', '.join(sorted(enforceable_codes))}",
             )
         if not all(map(selection.takes, codes)):

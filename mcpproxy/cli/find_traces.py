@@ -40,11 +40,12 @@ _CANDIDATES: Final = 5
 def expand(named: str | None, *, tells: bool = True) -> list[str]:
     """Return the traces that ``named`` means: a file, all below a folder, or the one with this handle.
 
-    For the path of a journal folder, the trace of that journal is returned. With ``tells``, a line on stderr
-    says which recording a handle means.
+    For the path of a journal folder, the trace of that journal is returned. A name that means none of these
+    is returned as the path of a file. With ``tells``, a line on stderr says which recording a handle means.
 
     Raises:
-        UsageError: the folder holds no traces, or the handle means no recording, or more than one.
+        UsageError: the folder holds no traces, the handle is a number and means no recording, or a part of a
+            name means more than one.
     """
     if named is None or _is_handle(named):
         found = _with_handle(named)
@@ -64,7 +65,7 @@ def one(named: str | None, *, tells: bool = True) -> str:
     """Return the one trace that ``named`` means; see ``expand``.
 
     Raises:
-        UsageError: ``named`` means no recording, or a folder with several.
+        UsageError: as in ``expand``, or ``named`` means a folder with several.
     """
     found = expand(named, tells=tells)
     if len(found) > 1:

@@ -12,7 +12,7 @@ import time
 
 from mcpproxy import __version__
 from mcpproxy.base import paths
-from mcpproxy.relay.journal import Journal, quoted
+from mcpproxy.relay.journal import Journal, now_ns, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ OPTIONS = (
     ("--select", "RULE,...", "judge by these rules only"),
     ("--extend-select", "RULE,...", "judge by these rules too, which are off by default"),
     ("--ignore", "RULE,...", "leave these rules out"),
-    ("--app-errors", "", "judge error envelopes in tool results too (APP)"),
+    ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
 )
 """The options that ``run`` and ``http`` share: name, metavariable, help. A switch has no metavariable, and
 that of a value that may be left out has brackets."""
@@ -233,13 +233,13 @@ def create_recording(
         trace or os.path.join(trace_dir or paths.state_dir(), paths.trace_name(label))
     )
     paths.make_private(os.path.dirname(first_choice))
-    now_ns = time.monotonic_ns()
-    start = start_payload(label, now_ns, members)
+    started_ns = now_ns()
+    start = start_payload(label, started_ns, members)
     attempt = 1
     while True:
         path = paths.numbered(first_choice, attempt)
         try:
-            journal = Journal(path, start, now_ns)
+            journal = Journal(path, start, started_ns)
             if not os.path.lexists(path):
                 return path, journal
             journal.discard()
@@ -248,7 +248,7 @@ def create_recording(
         attempt += 1
 
 
-def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
+def start_payload(label: str, started_ns: int, members: Mapping[str, str]) -> bytes:
     """Return the payload of the START record: the data for the header of the trace and for the recorder.
 
     ``members`` are further members, among them ``transport`` and ``command``; each value is JSON.
@@ -263,7 +263,7 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
         "ppid": str(os.getppid()),
         "boot": quoted(_boot_id()),
         "started_at": quoted(f"{started_at}.{wall_ns // 1000 % 1_000_000:06d}Z"),
-        "started_ns": str(now_ns),
+        "started_ns": str(started_ns),
         "mcpproxy": quoted(__version__),
     }
     text = "{" + ",".join(f'"{name}":{value}' for name, value in written.items()) + "}"

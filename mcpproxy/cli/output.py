@@ -102,7 +102,8 @@ def _refuse_link(path: str) -> None:
 
 def _is_system_path(path: str) -> bool:
     """Whether ``path`` is in /dev or /proc, as /dev/stdout is."""
-    return os.path.realpath(os.path.dirname(os.path.abspath(path))).startswith(("/dev", "/proc/"))
+    folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
+    return f"{folder}/".startswith(("/dev/", "/proc/"))
 
 
 def _is_special(path: str) -> bool:

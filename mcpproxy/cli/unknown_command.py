@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from keyword import iskeyword
 from typing import Final
 
 from mcpproxy.cli.arguments import UsageError, nearest, nearest_option
@@ -32,8 +33,10 @@ INSTEAD: Final = {
 
 def is_command(word: str) -> bool:
     """Whether a command of mcpproxy has this name."""
-    folders = ("", "hosts.", "view.")
-    return word.isidentifier() and any(find_spec(f"mcpproxy.cli.commands.{each}{word}") for each in folders)
+    module = f"{word}_" if iskeyword(word) else word
+    found = (find_spec(f"mcpproxy.cli.commands.{folder}{module}") for folder in ("", "hosts.", "view."))
+    # A folder of commands is no command.
+    return word.isidentifier() and any(each and not each.submodule_search_locations for each in found)
 
 
 def refusal(args: Sequence[str], commands: Iterable[str]) -> UsageError:

@@ -44,12 +44,16 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
     """
     ranges: dict[str, Mapping[str, Range]] = {}
     for revision, table in tables.items():
-        if revision not in (*REVISIONS, ANY) or not isinstance(table, dict):
+        if revision not in (*REVISIONS, ANY):
             guess = nearest(revision, [*REVISIONS, ANY])
             raise UsageError(
                 path,
                 f"[{revision}] is not a protocol revision",
                 f"did you mean {guess}?" if guess else f"use one of {', '.join(REVISIONS)} or {ANY}",
+            )
+        if not isinstance(table, dict):
+            raise UsageError(
+                path, f"{revision} is not a table", f"write [{revision}] and, below it, name = '>=1.2,<3'"
             )
         # The types of the table's values are unknown; ``_range`` checks each value.
         ranges[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

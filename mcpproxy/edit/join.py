@@ -2,7 +2,7 @@
 
 The records of the earlier recording stay as they are. Each client request that it lacks is appended under a
 new id, together with the response and the messages that both sides sent while the request was open. The new
-ids are not used in the earlier recording.
+ids are not used in the earlier recording. The messages of a batch keep their ids.
 """
 
 from collections.abc import Iterable

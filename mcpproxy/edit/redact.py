@@ -32,6 +32,7 @@ from mcpproxy.session.frame import (
     Note,
     RequestHead,
     ResponseHead,
+    Sender,
     SseEvent,
     Stderr,
 )
@@ -106,6 +107,7 @@ class Redaction:
         self._only_secrets: Final = scope.kinds == "secrets"
         self._pointers: Final = [re.compile(_pointer_regex(pointer)) for pointer in scope.pointers]
         self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)  # ``keep``: masks nothing
+        self._unfinished: Final[set[tuple[Sender, int]]] = set()  # streams whose next frame is another piece
         self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
         # The name of a session is derived from its id, so the name changes if the id is masked.
         self._original_session_names: Final = SessionNames()
@@ -263,8 +265,10 @@ class Redaction:
         if is_endpoint:
             raw = self._plain(self._credentials.endpoint(frame.raw))
         elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON_FLAWS:
-            if frame.continues:
+            stream = (frame.sender, frame.exchange)
+            if frame.continues or stream in self._unfinished:
                 self.text_pieces += 1
+            (self._unfinished.add if frame.continues else self._unfinished.discard)(stream)
             is_on_stdio = frame.exchange == 0
             raw = self._plain(frame.raw if is_on_stdio else self._credentials.body(frame.raw))
         else:
@@ -275,17 +279,17 @@ class Redaction:
             return frame
         return _frame_with(frame, raw, event)
 
-    def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
-        """Return an SSE event with masked fields; ``before`` and ``after`` are its data, recorded and masked.
+    def _event(self, event: SseEvent, recorded: bytes, masked: bytes) -> SseEvent:
+        """Return an SSE event with masked fields; ``recorded`` and ``masked`` are its data.
 
-        If the data was on several lines, ``event.before`` contains those lines too (see ``SseEvent``), and
-        the masked data replaces them.
+        If the data was on several lines, ``event.after`` is ``None``, and ``event.before`` contains those
+        lines too (see ``SseEvent``): the masked data replaces them.
         """
         fields = event.before
-        if event.after is None and before != after:
+        if event.after is None and recorded != masked:
             lines = [line for line in fields.splitlines(keepends=True) if line.strip(b"\r\n")]
             other_fields = b"".join(line for line in lines if not line.startswith(b"data"))
-            data_fields = b"".join(b"data: %b\n" % line for line in after.split(b"\n"))
+            data_fields = b"".join(b"data: %b\n" % line for line in masked.split(b"\n"))
             fields = other_fields + data_fields + b"\n"
         fields = self._plain(fields)
         id = event.id if event.id is None else self.text(event.id)

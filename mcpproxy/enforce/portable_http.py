@@ -8,5 +8,6 @@ class PortableEnforcingProxy(PortableProxy, EnforcingProxy):
     """The proxy of ``portable.py`` that judges as that of ``http.py`` does."""
 
     def _leave_recorder(self, unwritten: bytes) -> None:
-        self._store_until_journaled = self.keep_until_journaled  # drops the crash buffer
+        # ``finish`` has replaced ``keep_until_journaled``. Now nothing refers to the crash buffer any more.
+        self._store_until_journaled = self.keep_until_journaled
         super()._leave_recorder(unwritten)

@@ -132,7 +132,7 @@ def _chunks(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[QueuedBytes
 class EnforcingRelay(Relay):
     """A relay with a ``Gate`` for both directions.
 
-    ``make_enforcer`` is called when the server has started.
+    ``make_enforcer`` is called after the server's process was started.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class EnforcingRelay(Relay):
         """Our answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
-        """Open the crash buffer and make the ``Enforcer``, while the server starts.
+        """Open the crash buffer and make the ``Enforcer``, while the new process of the server loads.
 
         The crash buffer is a file that keeps a chunk until it is journaled, in case the relay is killed.
         """

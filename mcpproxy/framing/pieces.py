@@ -57,8 +57,8 @@ class BodyEnd(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The end of an incomplete message of the side ``of``. ``by`` is the side that ended the connection
-    first."""
+    """The end of an incomplete message of the side ``of``. ``by`` is the side that caused it, usually because
+    that side ended the connection first."""
 
     exchange: int
     of: Side

@@ -1,4 +1,4 @@
-"""Find the files and servers that the options of a command name; show changes and paths to the user."""
+"""Find the files and servers that a user names in the options of a command; show changes and paths."""
 
 import difflib
 import os
@@ -66,13 +66,15 @@ def _host(where: str, name: str) -> Host:
 def named(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEntry:
     """Return the one entry of the server ``name``.
 
+    Of several entries, it is the one that its file lists under the path of the project.
+
     Raises:
-        McpProxyError: there is none, or there are several.
+        McpProxyError: there is no such entry, or there are several.
     """
     matching = [entry for entry in entries if entry.name == name]
-    here = [entry for entry in matching if search.project in entry.at]
-    if 1 in (len(matching), len(here)):
-        return (here if len(here) == 1 else matching)[0]
+    of_project = [entry for entry in matching if search.project in entry.at]
+    if 1 in (len(matching), len(of_project)):
+        return (of_project if len(of_project) == 1 else matching)[0]
     if matching:
         places = ", ".join(f"{entry.host.id} ({short(entry.file.path)})" for entry in matching)
         hosts = {entry.host.id for entry in matching}

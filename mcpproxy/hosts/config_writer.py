@@ -83,7 +83,7 @@ def _write_draft(draft: str, content: bytes, like: str) -> None:
 def draft_of(path: str) -> str:
     """Return the path of the draft of a file.
 
-    The locked ledger makes sure that there is only one at a time.
+    A file never has two drafts at a time, because only the process that locks the ledger writes drafts.
     """
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.mcpproxy")
@@ -127,7 +127,10 @@ def _keep_attributes(path: str, draft: str) -> None:
 
 @contextmanager
 def _locked(file: ConfigFile, lock: str) -> Generator[None]:
-    """Hold the lock of the host: ``folder`` is a folder ``<file>.lock``, stale after ten seconds."""
+    """Lock the file as its host does.
+
+    With the protocol ``folder``, the lock is a folder ``<file>.lock``, which is stale after ten seconds.
+    """
     if lock != "folder":
         yield
         return

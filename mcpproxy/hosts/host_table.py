@@ -19,7 +19,11 @@ _VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
 
 @dataclass(frozen=True, slots=True)
 class ServerFile:
-    """A file in which a host names servers, and the keys that lead to them; ``*`` is any key."""
+    """A file in which a host names servers, and the keys that lead to them; ``*`` is any key.
+
+    ``leave`` says why the entries of the file are only listed and not wrapped. ``readers`` are other hosts
+    that read the file. README.md describes the other members.
+    """
 
     scope: str
     path: str
@@ -66,7 +70,10 @@ def all_hosts() -> tuple[Host, ...]:
 
 
 def other_host(key: Sequence[str]) -> Host:
-    """Return a host for a file that the user names: every shape, every key unless ``key`` is given."""
+    """Return a host for a file that the user names.
+
+    It has all shapes. Its servers are under ``key`` or, if that is empty, under the keys that hosts use.
+    """
     keys = [tuple(key)] if key else _usual_keys()
     rows = tuple(ServerFile("file", "", path) for path in keys)
     return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), (), rows)
@@ -87,7 +94,10 @@ def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
 
 
 def looked_for(row: ServerFile) -> str:
-    """Return the path of a row on this machine, to show it to the user; empty if the environment lacks it."""
+    """Return the path of a row on this machine, to show it to the user.
+
+    The path is empty if the row has only a variable of the environment, and the variable is not set.
+    """
     return _filled(row.path)
 
 
@@ -123,7 +133,7 @@ def _existing(row: ServerFile, folder: str) -> list[str]:
 def _filled(pattern: str) -> str:
     """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|otherwise}`` and ``~`` are replaced.
 
-    It is empty if nothing but a variable of the environment says it, and that is not set.
+    The path is empty if ``pattern`` is only a variable of the environment, and the variable is not set.
     """
     home = os.path.expanduser("~")
     folders = _system_folders(home)

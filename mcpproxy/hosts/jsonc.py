@@ -1,7 +1,7 @@
 """Read JSON into nodes. Comments and trailing commas are allowed, because most hosts accept them.
 
 No maintained Python library gives the positions of values in JSON with comments, so this is a scanner of our
-own. About everything else it is as strict as ``json``, because a damaged file must not be written.
+own. In all other respects it is as strict as ``json``, because a damaged file must not be written.
 """
 
 import json

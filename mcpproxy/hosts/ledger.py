@@ -77,7 +77,7 @@ class Ledger:
 
 
 def folder() -> str:
-    """Return the folder of the ledger and the looks. It is not created here."""
+    """Return the folder of the ledger, and of the file of ``looks.py``. It is not created here."""
     return os.path.join(paths.state_dir(), "hosts")
 
 

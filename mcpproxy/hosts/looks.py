@@ -57,9 +57,9 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
     hashes: dict[tuple[str, str], str] = {}
     for entry in search.entries:
         record = ledger.records.get(entry.place)
-        is_wrapped = record is not None and bool(record.listen)
+        is_remote = record is not None and bool(record.listen)
         hashes[entry.file.real_path, _key(entry)] = entry.digest(
-            record.upstream if record and is_wrapped else ""
+            record.upstream if record and is_remote else ""
         )
     return hashes
 

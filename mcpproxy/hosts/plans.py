@@ -31,7 +31,7 @@ class EntryPlan:
     """The command that the host starts afterwards."""
     url: str = ""
     record: WrapRecord | None = None
-    """The record of the wrap, made or ended."""
+    """The record of the wrap that this change makes or undoes."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,9 @@ def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
 
 
 def wrap_step(entry: ServerEntry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
-    """Return how to wrap an entry with a command; ``None`` if it is already wrapped in this way.
+    """Return how to wrap an entry that starts a program; ``None`` if it is already wrapped in this way.
+
+    ``command`` are the words that start mcpproxy, if the user has given any.
 
     Raises:
         HostFileError: it is wrapped with another command for mcpproxy, which the user has to unwrap first.
@@ -82,25 +84,28 @@ def wrap_step(entry: ServerEntry, command: Sequence[str], record: WrapRecord | N
 def _refreshed(
     entry: ServerEntry, program: list[str], record: WrapRecord | None, is_named: bool
 ) -> EntryPlan | None:
-    """Return how to replace the older path of mcpproxy in a wrapped entry by the present one."""
+    """Return how to make a wrapped entry start mcpproxy by ``program``; ``None`` if the entry can stay.
+
+    ``is_named`` says that the user has given ``program``.
+    """
     assert entry.shape is not None
     length = program_words(entry.argv)
-    present = list(entry.argv[:length])
-    is_path = os.path.isabs(present[0])
-    if present == program or not (is_named or is_path):
+    old_program = list(entry.argv[:length])
+    is_path = os.path.isabs(old_program[0])
+    if old_program == program or not (is_named or is_path):
         return None
-    if length != len(program) or (length > 1 and present[1:] != program[1:]):
-        if os.path.exists(present[0]) and not is_named:
+    if length != len(program) or (length > 1 and old_program[1:] != program[1:]):
+        if os.path.exists(old_program[0]) and not is_named:
             return None
         step = "unwrap it and wrap it again"
-        raise HostFileError(entry.file.path, f"{entry.name} is wrapped by {' '.join(present)}", step)
+        raise HostFileError(entry.file.path, f"{entry.name} is wrapped by {' '.join(old_program)}", step)
     at = entry.shape.command if entry.shape.args is not None else (*entry.shape.command, 0)
     node = find(entry.node, at)
     assert node is not None
     old, new = entry.file.document.text[node.start : node.end], quoted(program[0])
     changes: tuple[EntryChange, ...] = ()
     if record:
-        # The first words of an inserted list hold the program, if the command is a list.
+        # If the command is a list, the text that was inserted into it begins with the program.
         changes = tuple(
             replace(change, new=change.new.replace(old, new, 1))
             if change.path == entry.shape.command
@@ -248,6 +253,6 @@ def _record(entry: ServerEntry, changes: tuple[EntryChange, ...]) -> WrapRecord:
 
 def _at(value: object, path: Path) -> object:
     for step in path:
-        # Or a list: it is the path of an entry that was found.
+        # ``value`` may also be a list. ``path`` leads to an entry that was found, so no step is missing.
         value = cast("dict[Step, object]", value)[step]
     return value

@@ -1,7 +1,8 @@
 """A remote server of a host, which is reached through ``mcpproxy http`` after a wrap.
 
-``mcpproxy http`` gets the origin of the server, and the path as the endpoint on both sides. Path and query
-stay in the URL of the entry, so the host replaces the variables in them, and sends them as before.
+``mcpproxy http`` gets the origin of the server, and the path of the URL: it listens for this path, and sends
+to the same path of the server. Path and query stay in the URL of the entry. So the host still replaces the
+variables in the query.
 """
 
 import shlex
@@ -13,7 +14,8 @@ _USUAL_ENDPOINT = "/mcp"
 def address_of(url: str) -> SplitResult | None:
     """Return the parts of a URL; ``None`` if ``mcpproxy http`` could not know from it which server is meant.
 
-    Variables are replaced by the host alone, and a user in a URL is sent by clients only to the origin.
+    Only the host can replace variables. The name of a user in the URL is sent by the host only to the origin
+    in that URL.
     """
     try:
         split = urlsplit(url)
@@ -31,7 +33,7 @@ def url_through(address: SplitResult, listen: str) -> str:
 
 
 def proxy_command(address: SplitResult, listen: str, label: str) -> str:
-    """Return the command that must then run, as it is typed in a shell."""
+    """Return the command that must run while the entry is wrapped, as it is typed in a shell."""
     words = ["mcpproxy", "http", f"{address.scheme}://{address.netloc}", "--listen", listen, "--label", label]
     if (endpoint := address.path or "/") != _USUAL_ENDPOINT:
         words += ["--endpoint", endpoint]

@@ -267,7 +267,7 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
             reason = reason or "remote, reached over HTTP"
             return ServerEntry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
     has_command = any(find(node, shape.command) for shape in host.shapes)
-    fact = "its command is not a text with a list of texts" if has_command else "has no command of its own"
+    fact = "its command or arguments have a wrong type" if has_command else "has no command of its own"
     return ServerEntry(host, row, file, at, name, node, reason=reason or fact)
 
 

@@ -114,7 +114,7 @@ def _node(value: Any, path: Path, places: dict[Path, tuple[int, int]], text: str
 
 def _scalar(value: Any) -> Scalar:
     plain_value = value.unwrap() if hasattr(value, "unwrap") else value
-    # NaN is not equal to itself.
+    # A float becomes a string, because values are compared, and NaN is not equal to itself.
     return plain_value if isinstance(plain_value, (str, int)) else str(plain_value)
 
 

@@ -208,7 +208,7 @@ def _removal(document: Document, entry: Node, path: Path, count: int) -> Edit:
     if not node.is_block:
         return Edit(node.start + 1, node.end - 1, "")
     dash = document.text.rfind("-", 0, first.start)
-    before = len(document.text[:dash].rstrip())  # the list then follows the colon of its key
+    before = len(document.text[:dash].rstrip())  # behind the colon of the key, where " []" is written
     return Edit(before, node.items[-1].end, " []")
 
 

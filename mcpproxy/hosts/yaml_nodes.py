@@ -42,7 +42,7 @@ def _node(parsed: Any, anchored_ids: set[int], text: str) -> Node:
         for key, value in parsed.value:
             name = key.value if key.id == "scalar" else ""
             value_node = _node(value, anchored_ids, text)
-            # An empty value, for which the parser gives the position of the next one.
+            # For an empty value, the parser may give the position of the next key.
             if value_node.start == value_node.end:
                 value_node.start = value_node.end = (
                     text.find(":", key.end_mark.index, value_node.end) + 1 or value_node.end

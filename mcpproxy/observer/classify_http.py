@@ -138,7 +138,10 @@ def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellF
 
 
 def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
-    """Whether a notification may come in this exchange. Progress must belong to a request of the stream."""
+    """Whether a notification is certainly allowed in this exchange; if not, a check decides.
+
+    Progress must belong to a request of the stream.
+    """
     if message.value["method"] != PROGRESS:
         return True
     stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN_PATH)

@@ -50,8 +50,8 @@ class FindingBuilder:
     ) -> Iterator[Finding]:
         """Yield the findings for ``violations`` in frame ``seq`` of ``sender``.
 
-        ``candidates`` are the revisions that the frame may belong to. A violation of a requirement that does
-        not apply in all of them is left out.
+        ``candidates`` are the revisions that the frame may belong to; a violation may name candidates of its
+        own. It is left out if its requirement does not apply in every candidate.
         """
         for violation in violations:
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]

@@ -102,7 +102,10 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
 
 
 def _remember_initialize(message: Request, request: SentRequest, history: History) -> None:
-    """Record an initialize request, and the client's capabilities unless a version is already negotiated."""
+    """Record an initialize request and the client's capabilities.
+
+    Once a version is negotiated, record only the frame, if no initialize was seen before.
+    """
     if history.negotiated is None:
         history.candidates = STATEFUL if history.protocol == "mcp" else ACP
         history.initialize_answered = False

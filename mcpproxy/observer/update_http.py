@@ -205,9 +205,10 @@ def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHis
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
-    """Remember that a 404 to a POST ended the session, unless its error -32601 is about the method.
+    """Remember that a 404 to a POST ended the session.
 
-    A 404 to a GET or DELETE may only mean that the server does not support this HTTP method.
+    A 404 with the error -32601 is about the method of the request, and so does not end the session. A 404 to
+    a GET or DELETE may mean no more than that the server does not support this HTTP method.
     """
     names_session = session.id is not None and exchange.fields.get(SESSION) == session.id
     if names_session and session.ended_seq is None and -32601 not in exchange.error_codes:

@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Final
@@ -45,7 +46,10 @@ def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
 
 def read_only_error(fault: OSError, path: str) -> TraceError | None:
     """Return the error to raise if ``fault`` says that ``path`` is read-only for this user, else ``None``."""
-    return _not_ours(path, "may not be written") if fault.errno in _READ_ONLY else None
+    if fault.errno not in _READ_ONLY:
+        return None
+    why = (fault.strerror or "").lower() if sys.platform == "win32" else ""
+    return _not_ours(path, why or "may not be written")
 
 
 def is_recording(trace: str) -> bool:

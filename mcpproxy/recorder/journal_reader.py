@@ -36,7 +36,9 @@ class JournalReader:
         self.folder = folder
         self.segment = start.segment
         self._first = start.segment
-        """The oldest segment that may still exist."""
+        """The oldest segment that was not to be deleted yet."""
+        self._kept: list[int] = []
+        """The older segments that could not be deleted."""
         self._fd = -1
         self._read_to = start.offset
         """Up to where the segment was read, in bytes."""
@@ -60,7 +62,7 @@ class JournalReader:
 
     @property
     def read_segments(self) -> int:
-        """How many segments have been read to their end and not been deleted."""
+        """How many segments have been read to their end and are to be deleted at the next checkpoint."""
         return self.segment - self._first
 
     def read(self) -> list[Entry]:
@@ -111,14 +113,14 @@ class JournalReader:
         if self._is_done:
             return
         write_checkpoint(self.folder, replace(unplaced, segment=self.segment, offset=self.offset))
-        while self._first < self.segment:
-            self._unlink(self._first)
-            self._first += 1
+        due = (*self._kept, *range(self._first, self.segment))
+        self._kept = [segment for segment in due if not self._unlink(segment)]
+        self._first = self.segment
 
     def clear(self) -> None:
         """Delete every segment that was read, even if its records are not in the trace."""
         self.close()
-        for segment in range(self._first, self.segment + 1):
+        for segment in (*self._kept, *range(self._first, self.segment + 1)):
             self._unlink(segment)
 
     def close(self) -> None:
@@ -138,11 +140,15 @@ class JournalReader:
         except OSError:
             return False
 
-    def _unlink(self, segment: int) -> None:
+    def _unlink(self, segment: int) -> bool:
+        """Delete a segment. Return whether it is gone: on Windows, one that is open elsewhere stays."""
         try:
             self._opened_folder().unlink(journal.segment_name(segment))
-        except OSError:
+        except FileNotFoundError:
             pass
+        except OSError:
+            return False
+        return True
 
     def _read_some(self) -> bytes:
         """Read the next bytes of the current segment; empty if it has no more at the moment."""

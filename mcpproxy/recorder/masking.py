@@ -34,7 +34,7 @@ _AUTH: Final = pattern(r"(?:^|[-_])auth$")
 SECRETS: Final = frozenset(
     {
         "code", "code_verifier", "device_code", "user_code", "client_assertion", "assertion", "id_token_hint",
-        "auth", "session", "sid",
+        "auth", "session", "sid", "pin", "otp", "totp",
     }
 )  # fmt: skip
 """Names of parameters, form fields and JSON members that are credentials. Header fields with these names may
@@ -52,9 +52,12 @@ _USER: Final = pattern(r"(?<=://)[^/?#@\s]+(?=@)")
 _TOKEN: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
 """A string, which is the name of a member if a colon follows, or a bracket."""
 
+_TOKEN_OR_NUMBER: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]|-?[0-9][^\s,\[\]{}"]*+', re.DOTALL)
+"""Matches like ``_TOKEN``, and also a number."""
+
 STEMS: Final = (
     "token", "secret", "pass", "pwd", "key", "auth", "jwt", "cookie", "credential", "sig", "sess", "sid",
-    "code", "assertion", "dpop", "\\u",
+    "code", "assertion", "dpop", "pin", "otp", "\\u",
 )  # fmt: skip
 """Every name of a secret contains one of these. JSON that contains none of them is not searched for names."""
 
@@ -274,7 +277,10 @@ class Masker:
         return self._masked(match[0]) if match[0] in self._learned else match[0]
 
     def _json(self, text: str) -> str:
-        """Return JSON with the texts masked that are the value of a secret member or within it."""
+        """Return JSON with the texts and numbers masked that are the value of a secret member or within it.
+
+        The mask of a number is a string.
+        """
         lowered = text.lower()
         if not any(stem in lowered for stem in STEMS):
             return text
@@ -284,7 +290,7 @@ class Masker:
         deep = 0  # how many more objects and arrays enclose this place, beyond ``_DEEPEST``
         name = ""  # the name of the next value
         hidden = 0  # the depth of the object or array that is secret as a whole; 0 if none is
-        for token in _TOKEN.finditer(text):
+        for token in _TOKEN_OR_NUMBER.finditer(text):
             if token[2] is not None:
                 name = unescaped(token[1])
                 continue
@@ -308,6 +314,10 @@ class Masker:
                     elif above:
                         above.pop()
                     hidden = hidden if len(above) >= hidden else 0
+                case _ if hidden or (name and name.lower() != "code" and _is_secret(name, SECRETS)):
+                    # A code that is a number is that of an error: authorization codes are texts.
+                    parts += (text[copied : token.start()], f'"{self._masked(token[0])}"')
+                    copied = token.end()
                 case _:
                     pass
             name = ""

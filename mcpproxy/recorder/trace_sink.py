@@ -180,7 +180,7 @@ class TraceSink:
         """Show what went wrong with the judging, each fault once."""
         judge = self.state.judge
         for line in judge.left_out:
-            self._say_once(f"judging goes on without a rule: {line}")
+            self._say_once(f"judging goes on; {line}")
         if judge.stopped and judge.is_our_fault:
             self._say_once(
                 f"judging stopped, a fault of mcpproxy: {judge.stopped};"

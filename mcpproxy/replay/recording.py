@@ -49,8 +49,8 @@ class SessionMessage:
 
     ``index`` is its position in the messages of the session, from 0. ``answers`` is the index of the request
     that the message answers. ``seq`` is the number of its frame, and ``raw`` are its bytes on the wire.
-    ``batch`` is the number of the frame if the frame is a batch, else 0. ``exchange`` and ``event`` are those
-    of the frame.
+    ``batch`` is 0 if the frame is no batch. Otherwise it is the number of the frame; in recordings that are
+    joined, another number that no other batch has. ``exchange`` and ``event`` are those of the frame.
     """
 
     index: int

@@ -22,7 +22,7 @@ _WORST_FIRST: Final = tuple(COMMAND)
 def lines(
     findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str
 ) -> Iterator[str]:
-    """Yield a command for each finding that is not known, then one for each remark.
+    """Yield a command for each group of equal findings that are not known, then one for each remark.
 
     File paths are relative to ``base``, the root of the repository.
     """

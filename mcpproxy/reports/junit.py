@@ -1,8 +1,9 @@
 """Test reports as JUnit XML, for build servers that show tests.
 
 The format has no standard. The output is valid under two common schemas: the schema of Jenkins, and Windy
-Road's schema of the reports that Apache Ant writes. The second schema allows no skipped cases, and only the
-second needs the ``properties``, ``hostname`` and ``timestamp`` of a suite and its empty ``system-err``.
+Road's schema of the reports that Apache Ant writes. But output with skipped cases is valid only under the
+first schema. Only the second schema needs the ``properties``, ``hostname`` and ``timestamp`` of a suite and
+its empty ``system-err``.
 Characters that XML does not allow are written as the escapes of ``mcpproxy.base.visible``.
 """
 
@@ -84,7 +85,7 @@ def _case(case: Case) -> Iterator[str]:
         return
     yield f"{head}>"
     if case.status == "skipped":
-        # The reason is written as text, because Ant's schema has no attribute for it.
+        # The reason is written as text, because not every schema has an attribute for it.
         yield f"<skipped>{_content(case.message or case.text)}</skipped>"
     else:
         element = _ELEMENT[case.status]

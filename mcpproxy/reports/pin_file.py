@@ -16,8 +16,9 @@
       }
     }
 
-Members are sorted and each is on its own line, so that changing one member changes one line. ``sha256`` is
-the hash of the definition in canonical form (RFC 8785), so ``read`` notices a definition that was edited.
+Members are sorted and each is on its own line, also those of a definition, which is shown here on one line.
+So changing one member changes one line. ``sha256`` is the hash of the definition in canonical form (RFC
+8785). By the hash, a definition that was edited is noticed when the file is read.
 """
 
 import json
@@ -59,7 +60,7 @@ class CollectedPins:
     """Pins from one or more recordings, by the name of the server.
 
     ``partial`` are the servers whose complete list of tools was not seen. ``contradictions`` are lines for
-    people, one for each tool or text that the recordings define in two ways.
+    people: each says how a tool, or the instructions of a server, differ between frames or recordings.
     """
 
     pins: dict[str, Approved] = field(default_factory=dict[str, Approved])
@@ -86,8 +87,8 @@ def collect_pins(trace: Trace) -> CollectedPins:
     """Return the pins of a recording: the tools on all pages of all lists, and the instructions.
 
     Raises:
-        TraceError: the recording cannot be read, or it does not contain a list of tools, the name of a
-            server, or an unmasked definition.
+        TraceError: the recording cannot be read, or has no list of tools, or lacks the name of a server that
+            lists tools, or has a definition or instructions that are masked.
     """
     answers: list[SeenTools] = []
     # ``collector`` comes first: it must see a page before ``tools.FAMILY`` adds the page to its state.
@@ -147,7 +148,7 @@ def _merged(earlier: Approved, later: Approved) -> Approved:
 
 
 def _contradictions(server: str, earlier: Approved, later: Approved) -> list[str]:
-    """Return a line for each tool or text that differs, without tools that only one of them has."""
+    """Return the differences between two pins of ``server``, without tools that only one of them has."""
     names = earlier.tools.keys() & later.tools.keys()
     old, new = (replace(side, tools={name: side.tools[name] for name in names}) for side in (earlier, later))
     return differences({server: old}, {server: new})

@@ -166,7 +166,7 @@ class _RunObjects:
         }
 
     def notification(self, remark: Remark) -> dict[str, object]:
-        """Return the notification that a recording is incomplete or was not judged."""
+        """Return the notification for a remark."""
         return {
             "descriptor": {"id": _notification_id(remark)},
             "level": "error" if remark.is_fatal else "warning",
@@ -213,7 +213,7 @@ def _descriptor(code: str, catalogue: Catalogue, cited_source: str) -> dict[str,
 
 
 def _strongest(rule: Rule) -> tuple[Level, str]:
-    """Return the level of a rule in the newest revision that has the rule, and the page of that revision."""
+    """Return the strongest level of a rule in the newest revision that has the rule, and its source."""
     for version in (*reversed(REVISIONS), *reversed(ACP)):
         for keyword in rule.keywords(version):
             severity = SEVERITY[keyword]

@@ -1,8 +1,9 @@
 """The result of ``mcpproxy check`` as tests: a suite for each recording, a case for each rule with findings.
 
 A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
-findings that count. Findings that do not count (warnings unless strict, notes, accepted findings) are listed
-in the notes of the suite. A recording without findings has one case, which passes.
+findings that count. Findings that do not count (warnings unless strict, findings of severity ``info``,
+accepted findings) are listed in the notes of the suite. A recording without findings has one case, which
+passes.
 """
 
 from collections.abc import Iterator

@@ -59,7 +59,7 @@ def finding_head(finding: Finding, style: Style = PLAIN) -> str:
 
 
 def _evidence(finding: Finding) -> str:
-    """Return the place in the message, the related frames, and the sentence of the specification."""
+    """Return the place in the message, the related frames, and the URL of the requirement."""
     parts = [f"at {visible(finding.pointer)}"] if finding.pointer else []
     if finding.related:
         noun = "frame" if len(finding.related) == 1 else "frames"

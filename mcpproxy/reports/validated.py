@@ -1,4 +1,4 @@
-"""Convert a validation for the reports to build servers: findings with places, suites of cases.
+"""Convert a validation into what reports for build servers need: findings with places, suites of cases.
 
 A check that failed or gave a warning becomes a finding of its rule. If the check has no rule, its name is
 used instead.
@@ -67,7 +67,10 @@ def remarks(validation: Validation) -> tuple[Remark, ...]:
 
 
 def suites(validation: Validation) -> Iterator[Suite]:
-    """Yield a suite per revision and a case per check. Warnings that do not count are notes of the suite."""
+    """Yield a suite per revision and a case per check.
+
+    Checks that failed or gave a warning, but do not count, are in the notes of the suite.
+    """
     server = str(validation.server.get("name") or validation.target)
     for revision in dict.fromkeys(check.revision for check in validation.checks):
         checks = [check for check in validation.checks if check.revision == revision]

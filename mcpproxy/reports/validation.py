@@ -78,7 +78,7 @@ def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 
 def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
-    """Yield one check: its mark, name and result, followed by the evidence if it failed."""
+    """Yield one check: its mark, name and result, then the evidence if it failed or gave a warning."""
     mark, colour = ("known", "blue") if check.is_known else _MARKS[check.status]
     took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
     name = visible(check.name)

@@ -49,7 +49,7 @@ class Background:
                 searched = len(self.lines)
                 if self._is_at_end or not self._has_news.wait(deadline - time.monotonic()):
                     break
-        last_line = self.lines[-1].removeprefix("mcpproxy: ") if self.lines else "it said nothing"
+        last_line = self.lines[-1].removeprefix("mcpproxy: ") if self.lines else "the server said nothing"
         self.end()
         raise McpProxyError(last_line)
 

@@ -6,6 +6,7 @@ not an error: it is read as far as possible, and ``Trace.notes`` says what is mi
 
 import errno
 import os
+import sys
 import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,8 +33,9 @@ _KIND_BYTES: Final = 64
 """The type of a record is within this many bytes at the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
-ENDLESS: Final = "the next file that it names is itself, an earlier file, or no file name"
+ENDLESS: Final = "the next file that it names is itself, an earlier one, or has no valid name"
 NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
+STILL_RECORDING: Final = "still recording"
 
 
 class Trace:
@@ -237,7 +239,7 @@ class Trace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether a copy is read, because this user has no right to complete the original."""
+        """Whether a copy is read, because this user is not allowed to change the original."""
         return bool(self._copy_folder)
 
     @property
@@ -294,9 +296,7 @@ class Trace:
         if isinstance(last, Continued) and not self._is_recording:
             notes.append(f"it continues in {last.file}, which is missing")
         elif closed is None:
-            missing = (
-                "still recording" if self._is_recording else "no close record: the recording was cut off"
-            )
+            missing = STILL_RECORDING if self._is_recording else "no close record: the recording was cut off"
             if not self.header.imported:  # other programs write no close record
                 notes.append(missing)
         elif closed.close.ending == "cut":
@@ -354,8 +354,11 @@ def open_file(path: str) -> BinaryIO:
         return open(open_regular(path, follows=True), "rb")
     except FileNotFoundError:
         raise TraceError(path, None, "no such file", "mcpproxy list shows the recorded traces") from None
-    except PermissionError:
-        raise TraceError(path, None, "permission denied", "run as the user who recorded it") from None
+    except PermissionError as fault:
+        next_step = "run as the user who recorded it"
+        if sys.platform == "win32":
+            next_step = f"close that program, or {next_step}"
+        raise TraceError(path, None, (fault.strerror or "permission denied").lower(), next_step) from None
     except (OSError, ValueError) as fault:
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         is_special = isinstance(fault, OSError) and fault.errno == errno.EINVAL
@@ -387,7 +390,7 @@ def _read_header(
     assert isinstance(header, Header)
     previous = header.continues
     if previous and (not chain.is_name(previous) or previous == os.path.basename(path)):
-        fact = "the previous file that it names is itself, or no file name"
+        fact = "the previous file that it names is itself, or has no valid name"
         raise TraceError(path, 1, fact, "record again")
     return header, upgrade_steps
 

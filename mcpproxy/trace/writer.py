@@ -8,13 +8,13 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from mcpproxy.base.files import open_binary
 from mcpproxy.errors import TraceError
 
 BATCH_BYTES: Final = 256 << 10
 """Records are collected up to this size before they are written."""
 
 _BLOCK_BYTES: Final = 64 << 10
-_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # keeps Windows from turning line feeds into two bytes
 
 
 class TraceWriter:
@@ -116,7 +116,7 @@ class TraceWriter:
         return True
 
     def rewind(self, reserve: int = 0) -> int:
-        """Discard the pending records, and the last records of the file until ``reserve`` bytes are free.
+        """Discard the pending records, and at least the last ``reserve`` bytes of the file.
 
         Return the new size. This is for a disk that stays full. Afterwards the file ends with a whole record.
 
@@ -154,7 +154,7 @@ class TraceWriter:
     def _open(self) -> int:
         if self._fd < 0:
             create = os.O_CREAT | os.O_EXCL if self._is_new else os.O_CREAT
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | create | _BINARY, 0o600)
+            self._fd = open_binary(self.path, os.O_RDWR | os.O_APPEND | create)
             if not self._is_new:
                 os.ftruncate(self._fd, self.size)
             self._is_new = False

@@ -125,13 +125,13 @@ def _time_span(call: Call, waited_ns: int | None) -> Span:
 
 def offset(ns: int) -> str:
     """Return a time since the start of the recording: ``12.345``, ``3:12.3``, ``1:03:12``."""
-    seconds = ns / 1e9
-    if seconds < 60:
-        return f"{seconds:.3f}"
-    minutes, rest = divmod(seconds, 60)
+    if ns < 59_999_500_000:
+        return f"{ns / 1e9:.3f}"
+    tenths = round(ns / 1e8)  # rounded before it is divided, so that no part becomes 60
+    minutes, rest = divmod(tenths, 600)
     if minutes < 60:
-        return f"{minutes:.0f}:{rest:04.1f}"
-    return f"{minutes // 60:.0f}:{minutes % 60:02.0f}:{rest:02.0f}"
+        return f"{minutes}:{rest / 10:04.1f}"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest // 10:02}"
 
 
 def heading(width: int, digits: int) -> Line:

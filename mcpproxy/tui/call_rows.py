@@ -21,7 +21,7 @@ class CallRows:
         self.filter = parse_filter("")
         self.session: int | None = None
         self._kept: Final[dict[int, Call]] = {}
-        self._filter = self.filter
+        self._combined = self.filter
 
     def choose(self, filter: Filter, session: int | None) -> Iterator[Progress]:
         """Show the calls that pass a filter, of one session or all.
@@ -33,7 +33,7 @@ class CallRows:
             terms = (*filter.terms, Term("session", (self._session_pattern(session),)))
             combined = Filter(terms, filter.text)
         yield from self.view.find(combined)
-        self.filter, self.session, self._filter = filter, session, combined
+        self.filter, self.session, self._combined = filter, session, combined
         self._kept.clear()
 
     def _session_pattern(self, session: int) -> str:
@@ -41,9 +41,9 @@ class CallRows:
         return "".join(f"[{c}]" if c in "*?[" else c for c in self.view.session_name(session))
 
     def refresh(self) -> int:
-        """Read what was recorded since.
+        """Read what was recorded since the last refresh.
 
-        Return the first row that is new or has changed, 0 if there is none.
+        Return the number of the first row that is new or has changed, 0 if there is none.
         """
         refreshed = self.view.refresh()
         if refreshed.rebuilt or not refreshed.running:  # no call waits any more
@@ -56,12 +56,12 @@ class CallRows:
     @property
     def count(self) -> int:
         """How many calls pass the filter."""
-        return self.view.count(self._filter)
+        return self.view.count(self._combined)
 
     @property
     def is_filtered(self) -> bool:
         """Whether there is a filter, so that some calls may be left out."""
-        return bool(self._filter)
+        return bool(self._combined)
 
     def call(self, place: int) -> Call:
         """Return the call at a place in the list."""
@@ -69,12 +69,12 @@ class CallRows:
         if call is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-            call = self._kept[place] = self.view.calls(self._filter, place, 1)[0]
+            call = self._kept[place] = self.view.calls(self._combined, place, 1)[0]
         return call
 
     def place(self, number: int) -> int:
         """Return the place that a call has, or would have, in the list."""
-        return self.view.position(number, self._filter)
+        return self.view.position(number, self._combined)
 
     def waited_ns(self, call: Call) -> int | None:
         """Return how long an open call of a running recording has waited; ``None`` for other calls."""

@@ -33,7 +33,7 @@ MARKS_HELP: Final = (
     ("✓ ✗ …", "answered, failed, no answer"),
     ("⊘ ⊗ ↻", "cancelled, refused by mcpproxy, asks for more input"),
     ("→ ← ↳", "from the client, from the server, within another call"),
-    ("✗1 ▲1 i1", "findings, after the worst: error, warning, note"),
+    ("✗1 ▲1 i1", "number of findings, with the mark of the worst: error, warning, info"),
     ("● ○ ◑", "session running, ended, cut"),
     ("┌ │ └", "recordings of one client"),
 )

@@ -36,7 +36,8 @@ _MAX_FINDINGS: Final = 200
 class SessionItem:
     """A line of the list: a recording, or one of the sessions in it.
 
-    ``bracket`` is the part of the bracket around the recordings of ``run`` that belongs to this line.
+    A run is the recordings of the servers that one client process used. ``run`` is set on the line of a
+    recording whose run has several. ``bracket`` is this line's part of the bracket around the run.
     """
 
     entry: RecordingEntry
@@ -197,7 +198,7 @@ def head_line(view: View) -> Line:
         spans.append(Span(f", {count(finding_count, 'finding')}", "bad"))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
         spans.append(Span(f", {ending_text(close, view.transport)}", "warning"))
-    if len(view.notes) > view.running:  # while it is running, one of them says just that
+    if len(view.notes) > view.running:  # a running recording has one note that says so
         spans.append(Span(", incomplete", "warning"))
     if first and first.revision:
         spans.append(Span(f"  {first.revision}", "dim"))

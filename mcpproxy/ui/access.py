@@ -6,9 +6,9 @@ address (DNS rebinding). So every request is checked, whatever its method:
 1. Host has to be the name or address that the page is served under, with its port.
 2. Origin, if the request has it, has to be the origin of the page. In a request that may change something,
    ``Sec-Fetch-Site``, if the browser sends it, has to be ``same-origin``.
-3. The request needs the token of the printed address, or the cookie that the server gives for the token. With
-   the cookie the server redirects to the address without the token, so that the token does not stay in the
-   history of the browser.
+3. The request needs the token of the printed address, in the query or as a Bearer credential, or the cookie
+   that the server gives for a token in the query. With the cookie the server redirects to the address without
+   the token, so that the token does not stay in the history of the browser.
 
 Header fields of every answer forbid scripts and styles that are not files of the page, frames around the
 page, and referrers.

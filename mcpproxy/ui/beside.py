@@ -15,7 +15,7 @@ _STDERR: Final = 2
 
 
 def check(where: str, *, is_quiet: bool) -> None:
-    """Refuse ``--ui`` where it cannot work.
+    """Refuse ``--ui`` if it cannot work. ``where`` names the command in the error.
 
     Raises:
         UsageError: the address of the page could not be written, or no process could start the page.
@@ -23,7 +23,8 @@ def check(where: str, *, is_quiet: bool) -> None:
     if is_quiet:
         raise UsageError(where, "--ui writes an address to stderr, and --quiet forbids it", "leave one out")
     if sys.platform == "win32":
-        raise UsageError(where, "--ui needs fork, which Windows does not have", "run mcpproxy ui beside it")
+        fact = "--ui needs fork, which Windows does not have"
+        raise UsageError(where, fact, "run mcpproxy ui in another terminal")
 
 
 def start(trace: str) -> "subprocess.Popen[bytes]":

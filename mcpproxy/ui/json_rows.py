@@ -5,13 +5,15 @@ makes the hidden characters in it visible.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
+from mcpproxy.trace.reader import STILL_RECORDING
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
+from mcpproxy.view.columns import SEVERITIES
 from mcpproxy.view.folder import RecordingEntry
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
@@ -169,7 +171,12 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "state": entry.state,
         "ended": entry.ended,
         "findings": None if entry.findings is None else sum(entry.findings.values()),
+        "severity": _worst_severity(entry.findings or {}),
     }
+
+
+def _worst_severity(findings: Mapping[str, int]) -> Severity | None:
+    return next((name for name in reversed(SEVERITIES) if name and findings.get(name)), None)
 
 
 def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
@@ -185,7 +192,8 @@ def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
 def tools(view: View, pins: Pins | None = None) -> JSONObject:
     """Return the tools, each with the number of its calls, and about how many tokens its definition takes.
 
-    With ``pins``, each tool has a ``drift``: how the tool differs from its pin.
+    ``pins`` are the definitions that the user has approved. With them, ``drift`` is how a tool differs from
+    its pin, and ``gone`` are the pinned tools that are not listed any more.
     """
     found = view.tools()
     drift, gone = view.drift(pins) if pins else ({}, ())
@@ -253,16 +261,18 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
     """Return what a recording is, its sessions, and what is missing from it.
 
     ``entry`` is what ``recording`` returned for it. ``may_send`` says whether the page may send a call again;
-    it and ``not_sent_because`` have the values for a page without a server, and the server replaces them.
+    it and ``not_sent_because`` have the values for an exported page, which has no server of its own; in
+    ``mcpproxy ui``, ``PageApp`` replaces them.
     """
     sessions = view.sessions
+    notes = (note for note in view.notes if note != STILL_RECORDING)  # ``running`` says so
     return {
         "recording": entry,
         "running": view.running,
         "rows": view.count(),
         "errors": sum(session.errors for session in sessions),
         "findings": sum(group.count for group in view.findings_by_rule()),
-        "notes": [*view.notes, *([view.not_judged] if view.not_judged else [])],
+        "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],
         "target": " ".join(view.header.command) or view.header.upstream,
         "may_send": False,

@@ -111,12 +111,15 @@ class Library:
         return [folder.recording(path) for path in (self._path, *self._added)]
 
     def add(self, path: str) -> str:
-        """Add a recording that this page has made, also one outside the folder; return its id."""
+        """Add a recording that this page has made, and return its id. A folder would list it anyway."""
         self._added.append(path)
         return id_of(path)
 
     def runs(self) -> list[ClientRun]:
-        """Return the runs that have several of the recordings that ``entries`` returned last."""
+        """Return the runs that have several of the recordings that ``entries`` returned last.
+
+        A run is the recordings of the servers that one client process used.
+        """
         return [run for run in runs(self._entries.values()) if len(run.entries) > 1]
 
     async def entry(self, id: str) -> RecordingEntry:

@@ -8,7 +8,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from mcpproxy.relay.http.guard import is_loopback
-from mcpproxy.relay.http.proxy import listen
+from mcpproxy.relay.http.listener import listen
 from mcpproxy.ui.access import Access
 
 

@@ -101,7 +101,7 @@ class CallSender:
             raise NotSentError(reason)
         if not recorded.reads_only and not confirmed:
             raise NotSentError(
-                "the tool does not say that it only reads (readOnlyHint); confirm that it is sent"
+                "the tool does not say that it only reads (readOnlyHint); confirm that the call may be sent"
             )
         label = f"{header.label.removesuffix(_AGAIN) or 'call'}{_AGAIN}"
         path = os.path.join(self._folder, paths.trace_name(paths.safe(label)))

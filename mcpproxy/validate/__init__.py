@@ -60,7 +60,10 @@ async def connected_http(
     trace: str = "",
     title: str = "",
 ) -> AsyncGenerator[Client]:
-    """Yield a client of the server at ``url``; the other arguments are as for ``connected_stdio``."""
+    """Yield a client of the server at ``url``.
+
+    ``headers`` are sent with every request; the other arguments are as for ``connected_stdio``.
+    """
     options = ValidateOptions(timeout_s=timeout_s)
     async with _connected(Target(url=url, headers=headers), revision, options, trace, title) as client:
         yield client

@@ -25,7 +25,7 @@ async def _discover(client: Client) -> None:
     """Send ``server/discover``, and ``initialize`` too if there is no answer in time.
 
     Without an answer, the server may be one with a handshake that ignores unknown methods, or it may still be
-    starting. So the wait for either answer has no limit of its own. A response to ``initialize`` shows that
+    starting. So only the client limits the wait for either answer. A response to ``initialize`` shows that
     the server has started, and after it the wait for ``server/discover`` is limited.
     """
     discovery = asyncio.create_task(client.discover())

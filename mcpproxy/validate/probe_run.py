@@ -67,7 +67,7 @@ async def run_probe(
         if isinstance(failure, TimedOutError):
             await context.drop_session()
     except TimeoutError:
-        conclusion = Conclusion("skipped", "the time for the whole run ended in the middle of it")
+        conclusion = Conclusion("skipped", "the time for the whole run ended during this check")
         await context.drop_session()
     except McpProxyError:
         raise

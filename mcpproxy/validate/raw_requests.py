@@ -17,7 +17,7 @@ from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe_context import ProbeContext
 
-if TYPE_CHECKING:  # these modules import the HTTP library, which stdio does not need
+if TYPE_CHECKING:  # ``http_wire`` imports the HTTP library, which stdio does not need
     from mcpproxy.validate.transports.exchange import ClientExchange
     from mcpproxy.validate.transports.http_wire import HttpWire
 

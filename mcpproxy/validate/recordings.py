@@ -48,7 +48,8 @@ class Target:
 class Recordings:
     """Starts the recordings of one run. They are in ``folder``, and are judged by ``rules``.
 
-    Without a ``title`` each recording has a label of its own: what it is for.
+    Without ``trace``, ``label`` is part of the name of the new folder. In its header, each recording has the
+    label ``title``, or else a label with the name of its session.
     """
 
     def __init__(self, rules: Ruleset, trace: str, label: str, title: str = "") -> None:

@@ -2,6 +2,8 @@
 
 Every wait for the server is limited, and so is the whole run: when the time is over, the remaining probes are
 skipped, and their results say so. If the run is interrupted, the results so far are kept.
+
+The revisions are of two eras: those with a handshake, and those without one.
 """
 
 import time

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.checks.opt_in.credentials import credentials_in, names_secret
+from mcpproxy.checks.opt_in.credentials import credentials_in, names_sensitive
 from mcpproxy.protocol.jsonrpc import JSON
 
 FOUND: Final[dict[str, tuple[JSON, list[str]]]] = {
@@ -54,7 +54,7 @@ def test_only_the_first_values_of_a_large_message_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "secret"),
+    ("name", "sensitive"),
     [
         ("password", True),
         ("userPassword", True),
@@ -69,5 +69,5 @@ def test_only_the_first_values_of_a_large_message_are_checked() -> None:
         ("", False),
     ],
 )
-def test_the_end_of_a_name_shows_whether_it_names_a_secret(name: str, secret: bool) -> None:
-    assert names_secret(name) == secret
+def test_the_end_of_a_name_shows_whether_its_value_is_sensitive(name: str, sensitive: bool) -> None:
+    assert names_sensitive(name) == sensitive

@@ -15,7 +15,7 @@ def test_the_old_name_of_the_url_of_http_has_its_word_on_stderr() -> None:
         settings, listener, _ = http.prepare(options)
         listener.close()
         said.append(settings.greetings[1:])  # printed to stderr, after the address
-    assert said == [["--upstream URL is only URL now; the next release removes the option"], []]
+    assert said == [["write URL instead of --upstream URL; the next release removes the option"], []]
 
 
 def test_the_old_name_of_the_url_of_replay_client_has_its_word_on_stderr(
@@ -24,6 +24,6 @@ def test_the_old_name_of_the_url_of_replay_client_has_its_word_on_stderr(
     recording = recordings.write(tmp_path / "t.jsonl", recordings.CLEAN)
     refused = ("replay", "client", recording, "--session", "12345678", "--update")
     url = "http://127.0.0.1:9/mcp"
-    word = "mcpproxy: --url URL is only URL now; the next release removes the option"
+    word = "mcpproxy: write URL instead of --url URL; the next release removes the option"
     assert mcpproxy(*refused, "--url", url).err.splitlines()[0] == word
     assert word not in mcpproxy(*refused, url).err

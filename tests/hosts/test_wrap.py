@@ -47,7 +47,7 @@ def test_a_server_is_wrapped_and_unwrapped(mcpproxy: Mcpproxy, cursor: Path, sta
         "wrapped files of Cursor in ~/.cursor/mcp.json",
         "Cursor: turn the server off and on in Cursor's MCP settings, or restart Cursor",
         f"recordings will be in {state_dir}; mcpproxy list shows them",
-        "a host that does not pass XDG_STATE_HOME on records in ~/.local/state/mcpproxy instead",
+        "if a host does not pass XDG_STATE_HOME on, they will be in ~/.local/state/mcpproxy",
     ]
     assert cursor.read_text() == WRAPPED
 
@@ -532,7 +532,7 @@ def test_a_remote_server(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".cursor/mcp.json", REMOTE)
     assert refused(mcpproxy, "wrap", "sentry") == (
         "~/.cursor/mcp.json: sentry is left alone: remote, reached over HTTP; "
-        "with --http it can be pointed at mcpproxy http"
+        "with --http its host can be pointed at mcpproxy http instead"
     )
 
 

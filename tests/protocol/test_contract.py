@@ -410,6 +410,24 @@ def test_after_many_values_the_library_is_faster() -> None:
         assert len(ready.find_mismatches({"text": 1}, text)) == 1
 
 
+def test_without_the_library_no_schema_is_blamed(tmp_path: Path) -> None:
+    (tmp_path / "jsonschema_rs.py").write_text("raise ImportError('DLL load failed')\n", encoding="utf-8")
+    schema = PLAIN_SCHEMA | {"minProperties": 1}
+    code = (
+        "from mcpproxy.protocol.schema import contracts\n"
+        f"print(repr(contracts.obstacle({schema!r}, {NOW!r})), contracts.UNCHECKED)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    note = "values are not checked against schemas: jsonschema_rs cannot be loaded (DLL load failed)"
+    assert (ran.stdout, ran.stderr) == (f"'' {[note]}\n", "")
+
+
 def test_without_the_library_only_values_go_unchecked(tmp_path: Path) -> None:
     (tmp_path / "jsonschema_rs.py").write_text("raise ImportError('DLL load failed')\n", encoding="utf-8")
     recording = Path(__file__).parents[2] / "recordings" / "everything-http-2025-06-18.jsonl"

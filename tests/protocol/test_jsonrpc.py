@@ -19,6 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
     parse_leniently,
+    read,
 )
 
 SHAPES: Final[dict[str, type]] = {
@@ -121,6 +122,19 @@ def test_an_id_is_exactly_the_one_in_the_text(spelling: str, id: object) -> None
 @given(st.integers())
 def test_a_whole_number_in_any_notation_is_an_integer_id(number: int) -> None:
     assert identified(str(number)) == number
+
+
+INTEGERS: Final = (
+    -(2**63), -(2**63) - 1, -(10**19) + 1, -(10**19), -(2**64), 2**63, 2**64 - 1, 2**64, 10**19 - 1, 10**19,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", INTEGERS)
+def test_an_integer_is_read_exactly(number: int) -> None:
+    assert read(b"[%d]" % number) == [number]
+    message = parse(b'{"method":"m","id":1,"params":{"n":%d}}' % number)
+    assert isinstance(message, Request)
+    assert message.params == {"n": number}
 
 
 def test_the_id_is_found_among_other_numbers() -> None:

@@ -1,9 +1,11 @@
 """The journal reader: it reads every record once, in order, while segments are written and deleted."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.files import Folder
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import journal_reader
 from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, read_checkpoint, write_checkpoint
@@ -119,6 +121,29 @@ def test_a_checkpoint_that_cannot_be_written_deletes_nothing(trace: Path) -> Non
         reader.checkpoint_and_clear(Checkpoint())
     reader.close()
     assert folder.names() == ["00000001", "00000002", "checkpoint.new"]
+
+
+def test_a_segment_that_another_program_has_open_is_deleted_later(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = JournalFolder(trace, SESSION[:1], SESSION[1:2], SESSION[2:3])
+    reader = JournalReader(str(folder.path))
+    everything(reader)
+    unlink = Folder.unlink
+
+    def refuse(opened: Folder, name: str) -> None:
+        if name == "00000001":
+            raise PermissionError(errno.EACCES, "in use")
+        unlink(opened, name)
+
+    with monkeypatch.context() as while_it_is_open:
+        while_it_is_open.setattr(Folder, "unlink", refuse)
+        reader.checkpoint_and_clear(Checkpoint())
+    assert folder.names() == ["00000001", "00000003", "checkpoint"]
+    assert reader.read_segments == 0
+    reader.checkpoint_and_clear(Checkpoint())
+    assert folder.names() == ["00000003", "checkpoint"]
+    reader.close()
 
 
 def test_clearing_deletes_every_segment_that_was_read(trace: Path) -> None:

@@ -108,7 +108,15 @@ BODIES = {
     "a name that is escaped": (b'{"access\\u005ftoken":"abc"}', b'{"access\\u005ftoken":"*3"}'),
     "a value with an escaped quote": (b'{"code":"a\\"b","c":"d"}', b'{"code":"*4","c":"d"}'),
     "a name in another case": (b'{"Access_Token":"abc"}', b'{"Access_Token":"*3"}'),
-    "a number is no credential": (b'{"code":17}', b'{"code":17}'),
+    "a number": (b'{"pin":1234,"n":5}', b'{"pin":"*4","n":5}'),
+    "numbers of every form": (
+        b'{"otp" : -1.5e+3,"password":0\n,"secret":12}',
+        b'{"otp" : "*7","password":"*1"\n,"secret":"*2"}',
+    ),
+    "a number that is cut off": (b'{"pin":12', b'{"pin":"*2"'),
+    "numbers within texts": (b'{"pin":"12, 34","note":"pin: 12"}', b'{"pin":"*6","note":"pin: 12"}'),
+    "what is neither text nor number": (b'{"password":null,"pin":true}', b'{"password":null,"pin":true}'),
+    "the code of an error": (b'{"code":17}', b'{"code":17}'),
     "bytes that are no UTF-8": (b'{"code":"\xff\xfe","x":"\xff"}', b'{"code":"*12","x":"\xff"}'),
     "names in camel case": (
         b'{"accessToken":"a","clientSecret":"b","refreshToken":"c","private_key":"d","session_token":"e"}',
@@ -117,7 +125,7 @@ BODIES = {
     "in a list of objects": (b'[[{"k":[{"apiKey":"x"}]}]]', b'[[{"k":[{"apiKey":"*1"}]}]]'),
     "a secret that is a list": (
         b'{"accessTokens":["a","bc",{"x":"d"},1],"x":"e"}',
-        b'{"accessTokens":["*1","*2",{"x":"*1"},1],"x":"e"}',
+        b'{"accessTokens":["*1","*2",{"x":"*1"},"*1"],"x":"e"}',
     ),
     "a secret that is an object": (
         b'{"a":{"credentials":{"user":"u","more":["v"]},"b":"w"}}',
@@ -178,6 +186,13 @@ def test_every_secret_in_every_place(name: str) -> None:
     assert b"hush" not in MASKER.body(json.dumps({name: "hush"}).encode())
 
 
+def test_a_body_with_masked_numbers_is_json() -> None:
+    masked = json.loads(MASKER.body(b'{"pin":1234,"passwords":[56,-7.8e9,null,true],"n":9}'))
+    assert MASK.fullmatch(masked["pin"])
+    assert all(MASK.fullmatch(number) for number in masked["passwords"][:2])
+    assert (masked["passwords"][2:], masked["n"]) == ([None, True], 9)
+
+
 def test_every_name_of_a_secret_contains_a_stem() -> None:
     for name in (*SECRETS, *SECRET_WORDS, *UNSEPARATED):
         assert any(stem in name for stem in STEMS)
@@ -222,6 +237,7 @@ def test_hostile_text_takes_no_time(text: str) -> None:
 
 GROWING = {
     "members": b'{"a":[' + b'{"sig":"x"},' * 20_000 + b"1]}",
+    "numbers": b'{"secrets":[' + b"1," * 50_000 + b"1]}",
     "texts": b'{"secrets":[' + b'"x",' * 50_000 + b"1]}",
     "fields": b"a=b&" + b"pwd=x&" * 50_000,
 }

@@ -126,7 +126,18 @@ def test_a_rule_that_fails_is_left_out_and_judging_goes_on(
     assert f"left out from frame 4 on: {tmp_path}/house/house.py:" in judge_error(trace)
     said = [line for line in capfd.readouterr().err.splitlines() if "judging" in line]
     assert len(said) == 1
-    assert said[0].startswith("mcpproxy: judging goes on without a rule: HOUSE-001")
+    assert said[0].startswith("mcpproxy: judging goes on; HOUSE-001")
+
+
+def test_values_that_are_not_checked_are_no_rule_that_is_left_out(
+    trace: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "values are not checked against schemas: jsonschema_rs cannot be loaded (DLL load failed)"
+    monkeypatch.setattr("mcpproxy.observer.UNCHECKED", [why])
+    record(trace, RuleOptions(), [*OPENED, *listing(2)])
+    assert judge_error(trace) == why
+    said = [line for line in capfd.readouterr().err.splitlines() if "judging" in line]
+    assert said == [f"mcpproxy: judging goes on; {why}"]
 
 
 def test_a_journal_is_judged_by_the_rules_of_its_session(

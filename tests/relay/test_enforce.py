@@ -254,9 +254,12 @@ def test_a_refused_request_may_be_cancelled_and_its_id_used_again() -> None:
 # What may be named
 
 REFUSED: Final = {
-    "about responses": ("PROTO-007", "a request alone does not show whether it is broken"),
-    "about notifications": ("unknown-notification", "a request alone does not show whether it is broken"),
-    "known too late": ("SEQ-002", "a request alone does not show whether it is broken"),
+    "about responses": ("PROTO-007", "a request alone does not show whether the rule is broken"),
+    "about notifications": (
+        "unknown-notification",
+        "a request alone does not show whether the rule is broken",
+    ),
+    "known too late": ("SEQ-002", "a request alone does not show whether the rule is broken"),
     "a family": ("ACP", "is a family"),
     "no rule": ("ACP-999", "is neither a rule"),
     "nothing": (" , ", "names no rule"),

@@ -53,7 +53,7 @@ def test_a_rule_that_fails_refuses_no_more(tmp_path: Path) -> None:
     assert "result" in passed
     assert "result" in after
     assert client.stderr.count(b"HOUSE-001 is not enforced any more: ") == 1
-    assert client.stderr.count(b"judging goes on without a rule: HOUSE-001 left out from frame 6 on: ") == 1
+    assert client.stderr.count(b"judging goes on; HOUSE-001 left out from frame 6 on: ") == 1
 
 
 @pytest.fixture

@@ -47,6 +47,14 @@ def call(**arguments: object) -> dict[str, object]:
     }
 
 
+def test_every_piece_of_a_long_message_is_counted() -> None:
+    redaction = Redaction(RedactionScope(keys=("token",)))
+    pieces = [b'{"id":', b"1,", b'"token":1}', b"no message at all"]
+    for number, raw in enumerate(pieces, 1):
+        redaction.record(Frame(number, "client", raw, continues=number < 3))
+    assert redaction.text_pieces == 3
+
+
 SECRETS = {
     "AWS": AWS,
     "GitHub": GITHUB,

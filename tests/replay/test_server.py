@@ -9,6 +9,7 @@ import pytest
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.engine import ReplayEngine
 from mcpproxy.replay.server.live_messages import MISS_CODE
+from mcpproxy.replay.server.replay_source import ReplaySource, one_after_another, replay_source
 from tests.replay.scripts import HELLO, C, Line, Player, S, ask, call, give, tell, text, trace
 
 SESSIONS: dict[str, tuple[tuple[Line, ...], tuple[tuple[Any, list[Any]], ...]]] = {
@@ -223,6 +224,20 @@ def test_a_live_client_hears_what_the_recorded_one_heard(name: str, tmp_path: Pa
     for said, heard in conversation:
         assert player.say(said) == heard
     assert player.engine.misses == 0
+
+
+def test_batches_of_two_recordings_stay_apart(tmp_path: Path) -> None:
+    def source(name: str, tool: str) -> ReplaySource:
+        asked, given = (C, [ask(1, "ping"), call(2, tool)]), (S, [text(2, tool), give(1)])
+        return replay_source(load(trace(tmp_path / name, [*HELLO, asked, given])))
+
+    joined = one_after_another([source("first.jsonl", "a"), source("second.jsonl", "b")])
+    engine = ReplayEngine(joined.unnamed)
+    for tool in ("a", "b"):
+        asked = [ask("p", "ping"), call("q", tool)]
+        for said in (HELLO[0][1], HELLO[2][1], asked):
+            heard = engine.receive(json.dumps(said).encode()).outgoing
+        assert [json.loads(out.raw) for out in heard] == [[give("p"), text("q", tool)]]
 
 
 def test_initialize_is_answered_as_recorded_whoever_asks(tmp_path: Path) -> None:

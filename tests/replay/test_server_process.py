@@ -88,7 +88,7 @@ def test_a_filter_that_no_call_passes_is_refused(tmp_path: Path) -> None:
     done = replay(path, LIVE, "--filter", "tool:c")
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode() == (
-        f"mcpproxy: {path}: no call passes tool:c; mcpproxy show has all of its calls\n"
+        f"mcpproxy: {path}: no call passes tool:c; mcpproxy show lists all calls\n"
     )
 
 

@@ -173,7 +173,10 @@ REFUSED = {
     "not a number": (("--frames", "a-b"), "are not frame numbers"),
     "backwards": (("--frames", "9-3"), "ends before it begins"),
     "nothing named": ((), "one of the arguments --frames --around --filter is required"),
-    "a filter that nothing passes": (("--filter", "tool:x"), "no call passes tool:x; mcpproxy show has all"),
+    "a filter that nothing passes": (
+        ("--filter", "tool:x"),
+        "no call passes tool:x; mcpproxy show lists all",
+    ),
     "no filter": (("--filter", "stauts:ok"), "filter, column 1: there is no stauts:; do you mean status:?"),
     "a filter and a frame": (("--filter", "tool:x", "--around", "1"), "not allowed with"),
     "both": (("--frames", "1", "--around", "1"), "not allowed with"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.trace.reader import Trace
+from mcpproxy.tui.call_lines import offset
 from tests.tui.sitting import Person, sit, sitting
 from tests.view.situations import SITUATIONS, begun, forecast, text, write
 
@@ -164,6 +165,20 @@ def hostile() -> tuple[str, ...]:
     session.says("server", HOSTILE, 120)
     session.records[0] = session.records[0].replace('"weather"', json.dumps(HOSTILE))
     return session.closes(ms=200)
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        (59_999_400_000, "59.999"),
+        (59_999_600_000, "1:00.0"),
+        (119_980_000_000, "2:00.0"),
+        (3_659_700_000_000, "1:00:59"),
+        (3_660_000_000_000, "1:01:00"),
+    ],
+)
+def test_no_part_of_a_time_is_60(ns: int, shown: str) -> None:
+    assert offset(ns) == shown
 
 
 def test_recorded_text_is_only_text(tmp_path: Path) -> None:

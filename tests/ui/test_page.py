@@ -251,6 +251,28 @@ def test_a_tool_that_has_changed_since_it_was_pinned_stands_out(visitor: Visitor
         visitor.sees("mail is pinned, and files does not list it any more")
 
 
+def test_the_calls_of_a_tool_of_any_name_are_found(visitor: Visitor, tmp_path: Path) -> None:
+    name = r'fore cast, "the \* one"?'
+    records = tuple(each.replace('"forecast"', json.dumps(name)) for each in SITUATIONS["failed tool"])
+    write(tmp_path / "s.jsonl", records)
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.presses("4")
+        visitor.page.locator(".tool summary", has_text="fore cast").click()
+        visitor.page.get_by_text("its calls").click()
+        expect(visitor.page.locator(".scroller .row .c-method")).to_have_text(f"→ {name}")
+
+
+def test_each_row_says_its_session_and_a_session_is_shown_alone(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "two-sessions", "#call=1")
+    marks = visitor.page.locator(".scroller .row .session").all_inner_texts()
+    assert len(set(marks)) == 2
+    visitor.page.locator(".about .link").last.click()
+    rows = visitor.page.locator(".scroller .row .session")
+    expect(rows.first).to_have_text(marks[-1].strip())
+    assert {text.strip() for text in rows.all_inner_texts()} == {marks[-1].strip()}
+
+
 HOSTILE = (
     "<script>window.executed = 1</script><img src=x onerror='window.executed = 1'>"
     "<a href='javascript:window.executed = 1'>click</a> javascript:window.executed=1"
@@ -283,12 +305,21 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
         assert all(url.startswith((running.home, "data:")) for url in visitor.requests)
 
 
+@pytest.mark.parametrize(
+    ("name", "box"),
+    [("failed-tool", "no such city: Atlantis"), ("cancelled-call", "Cancelled by the client after")],
+)
+def test_the_detail_says_first_why_a_call_failed(visitor: Visitor, page: Served, name: str, box: str) -> None:
+    looks_at(visitor, page, name, "#call=4")
+    expect(visitor.page.locator(".error-box, .waiting-box")).to_contain_text(box)
+
+
 def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_path: Path) -> None:
     write(tmp_path / "s.jsonl", SITUATIONS["progress"][:10])  # until the second of two steps
     with served(tmp_path) as running:
         looks_at(visitor, running, "s", "#call=4")
         assert any("→ 2/2 model 2 of 2" in row for row in visitor.rows())
-        visitor.sees("Its last progress: 2/2 model 2 of 2.")
+        visitor.sees("The last progress: 2/2 model 2 of 2.")
 
 
 def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> None:
@@ -337,9 +368,17 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             expect(visitor.page.locator(".c-latency.waiting")).not_to_have_text(first)
             asks(3, "fail")
             expect(visitor.page.locator(".about .bad")).to_have_text("1 failed call")
+            expect(visitor.page.locator(".about .problem")).to_have_count(0)
+            visitor.page.locator(".scroller .row", has_text="hang").click()
+            visitor.sees("There is no answer for")
             session.stdin.close()
             session.wait()
         expect(visitor.page.locator(".about .running")).to_have_count(0)
+        expect(visitor.page.locator(".about")).to_contain_text("the server exited with 0")
+        told = visitor.page.locator(".waiting-box")
+        expect(told).to_contain_text("until the recording ended: the server exited with 0.")
+        waited = told.inner_text().partition(" in ")[2].partition(",")[0]
+        expect(visitor.page.locator(".c-latency.waiting")).to_have_text(waited)
 
 
 def test_all_modules_are_asked_for_at_once() -> None:

@@ -82,7 +82,7 @@ CASES = (
     fails("version-header-invalid", "stateful", "version-header-406", "refused with 406", "PROTO-008"),
     warns("version-header-missing", "stateful", "wanted-version-header", "taken as 2025-03-26"),
     # Authorization
-    fails("oauth-metadata", "stateful", "no-metadata", "there is none at the well-known", "AUTH-002"),
+    fails("oauth-metadata", "stateful", "no-metadata", "addresses have no metadata", "AUTH-002"),
     fails("oauth-metadata", "stateful", "metadata-without-servers", "no authorization server", "AUTH-007"),
     warns("oauth-metadata", "stateful", "metadata-without-resource", "does not name its resource"),
     fails("invalid-token", "stateful", "any-token", "accepted with 200, not with 401", "AUTH-001"),

@@ -66,7 +66,7 @@ CASES = (
     warns("complete", "refused-completion", "I would rather not"),
     warns("set-log-level", "refused-level", "I would rather not"),
     # Features
-    warns("unknown-tool", "tool-of-any-name", "with a tool's result", "TOOL-006"),
+    warns("unknown-tool", "tool-of-any-name", "with a tool execution error", "TOOL-006"),
     warns("unknown-tool", "unlisted-tool-works", "as if it had worked", "TOOL-006"),
     fails("missing-argument", "careless-tool", "was called as if all were right", "TOOL-008"),
     fails("wrong-argument-type", "careless-tool", "was called as if all were right", "TOOL-008"),

@@ -1,9 +1,18 @@
 """A server of the tests: ``python echo.py`` sends back what it gets, ``echo.py exit N`` ends with N,
-``echo.py crash`` as a crash does, and ``echo.py stay`` never by itself."""
+``echo.py crash`` as a crash does, and ``echo.py stay`` never by itself. The others say what Ctrl-C does to
+them: ``echo.py dies``, ``echo.py goes`` (with a code of its own) and ``echo.py ignores``, until its stdin
+ends."""
 
 import os
+import signal
 import sys
 import time
+
+
+def _say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
 
 match sys.argv[1:]:
     case ["exit", code]:
@@ -14,9 +23,25 @@ match sys.argv[1:]:
         # Not sys.exit, which is of the C library: the code has 32 bits.
         vars(ctypes)["windll"].kernel32.TerminateProcess(ctypes.c_void_p(-1), 0xC0000005)
     case ["stay"]:
-        sys.stdout.write("staying\n")
-        sys.stdout.flush()
+        _say("staying")
         time.sleep(600)
+    case ["dies"]:
+        _say("ready")
+        time.sleep(600)
+    case ["goes"]:
+
+        def leave(number: int, frame: object) -> None:
+            _say("interrupted")
+            sys.exit(7)
+
+        signal.signal(signal.SIGINT, leave)
+        _say("ready")
+        time.sleep(600)
+    case ["ignores"]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _say("ready")
+        while line := sys.stdin.readline():
+            _say(line.strip())
     case _:
         while data := os.read(0, 1 << 16):
             while data:

@@ -19,6 +19,7 @@ import pytest
 
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame, Sender
+from mcpproxy.trace import chain
 from mcpproxy.trace.reader import read_trace
 from tests.relay.test_fidelity import STREAMS
 from tests.windows.arguments import HOSTILE, without_percent
@@ -50,7 +51,7 @@ def await_recorded(trace: Path) -> None:
 def frames(trace: Path) -> dict[Sender, bytes]:
     """Return the bytes of each side in a recording."""
     parts: dict[Sender, list[bytes]] = {"client": [], "server": []}
-    for event in read_trace(str(trace)).events():
+    for event in read_trace(str(trace), files=chain.files_of(str(trace))).events():
         if isinstance(event, Frame):
             parts[event.sender].append(event.raw + (b"\n" if event.terminated else b""))
     return {sender: b"".join(raw) for sender, raw in parts.items()}
@@ -135,6 +136,62 @@ def test_the_end_of_the_server_is_ours(
     assert (closing["ending"], closing["exit_code"]) == (ending, code)
 
 
+CTRL_C: Final = {
+    # What the server does, its exit code, and what the host reads from it last.
+    "dies": (0xC000013A, "KeyboardInterrupt"),
+    "goes": (7, "interrupted"),
+    "ignores": (0, "more"),
+}
+
+
+@pytest.mark.parametrize(("server", "code", "last"), [(name, *end) for name, end in CTRL_C.items()])
+def test_ctrl_c_does_to_the_server_what_it_does_without_us(
+    server: str, code: int, last: str, windows: Windows, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.jsonl"
+    unwrapped = after_ctrl_c(windows, tmp_path, windows.python, ECHO, server)
+    assert (unwrapped[0], unwrapped[1][-1]) == (code, last)
+    wrapped = (windows.python, "-m", "mcpproxy", "--trace", trace, "--", windows.python, ECHO, server)
+    assert after_ctrl_c(windows, tmp_path, *wrapped) == unwrapped
+    await_recorded(trace)
+    lines = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    assert [line["signal"] for line in lines if line["type"] == "signal"] == ["SIGINT"]
+    assert (lines[-1]["ending"], lines[-1]["exit_code"]) == ("exited", code)
+
+
+def test_ctrl_c_stops_the_http_proxy(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    url = ("http://127.0.0.1:9/mcp", "--listen", "127.0.0.1:0")
+    stopped = after_ctrl_c(
+        windows, tmp_path, windows.python, "-m", "mcpproxy", "http", *url, "--trace", trace
+    )
+    assert stopped == (0, [])
+    await_recorded(trace)
+    lines = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    assert (lines[-2]["why"], lines[-1]["ending"]) == ("mcpproxy received SIGINT", "exited")
+
+
+def after_ctrl_c(windows: Windows, folder: Path, *command: str | Path) -> tuple[int, list[str]]:
+    """Return the exit code of a program that got Ctrl-C, and what it wrote without mcpproxy's own lines."""
+    result = folder / "result.json"
+    windows.run_in_console(windows.python, HERE / "console.py", result, *command, timeout_s=PATIENCE_S)
+    ended = json.loads(result.read_text(encoding="utf-8"))
+    return ended["code"], [line for line in ended["lines"] if not line.startswith("mcpproxy: ")]
+
+
+def test_ctrl_break_leaves_the_server_to_the_console(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    command = ("--trace", trace, "--", windows.python, ECHO)
+    with windows.start(windows.python, HERE / "ctrl_break.py", *command) as host:
+        await_that(lambda: trace.exists() and b"SIGBREAK" in trace.read_bytes())
+        pipe(host.stdin).write(PING % 1)
+        assert pipe(host.stdout).readline() == PING % 1
+        pipe(host.stdin).close()
+        assert host.wait() == 0
+    await_recorded(trace)
+    assert frames(trace) == {"client": PING % 1, "server": PING % 1}
+
+
 def test_a_command_that_does_not_exist(windows: Windows, tmp_path: Path) -> None:
     ran = windows.mcpproxy("--trace", tmp_path / "t.jsonl", "--", "no-such-server", timeout_s=PATIENCE_S)
     assert ran.returncode == 127
@@ -200,6 +257,95 @@ def test_after_a_kill_nothing_is_lost(who: str, windows: Windows, tmp_path: Path
     await_recorded(trace)
     assert frames(trace) == {"client": PING % 1, "server": b"staying\r\n"}
     assert json.loads(trace.read_bytes().splitlines()[-1])["ending"] == "cut"
+
+
+@contextmanager
+def held(windows: Windows, sharing: str, file: Path) -> Generator[None]:
+    """Have a file open in another program: ``shared`` or ``alone`` (see ``hold.py``)."""
+    with windows.start(windows.python, HERE / "hold.py", sharing, file) as holder:
+        try:
+            assert pipe(holder.stdout).readline() == b"held\r\n"
+            yield
+        finally:
+            pipe(holder.stdin).close()
+
+
+IN_USE: Final = "in use by another program, or permission denied"
+
+
+def killed_session(windows: Windows, folder: Path) -> Path:
+    """Return the trace of a session that was killed, relay and recorder, after a call and its answer."""
+    trace = folder / "t.jsonl"
+    with wrapped(windows, trace, windows.python, ECHO) as host:
+        pipe(host.stdin).write(PING % 1)
+        assert pipe(host.stdout).readline() == PING % 1
+        await_that(trace.exists)
+        for recorder in processes("mcpproxy.recorder", str(folder).replace("/", "\\")):
+            os.kill(recorder, signal.SIGKILL)
+    return trace
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.journal/00000001", "t.jsonl.journal/lock"])
+def test_a_session_ends_well_while_a_reader_has_a_file_open(
+    name: str, windows: Windows, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.jsonl"
+    with wrapped(windows, trace, windows.python, ECHO) as host:
+        pipe(host.stdin).write(PING % 1)
+        assert pipe(host.stdout).readline() == PING % 1
+        await_that(trace.exists)
+        with held(windows, "shared", tmp_path / name):
+            pipe(host.stdin).close()
+            assert host.wait() == 0
+            await_that(lambda: b'"type":"close"' in trace.read_bytes())
+            shown = windows.mcpproxy("show", trace, timeout_s=PATIENCE_S)
+            assert (shown.returncode, shown.stderr) == (0, b"")
+            assert b"the server exited with 0" in shown.stdout
+            assert b"waiting" not in shown.stdout, "the recorder is done, though not all is deleted"
+    windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
+    assert os.listdir(tmp_path) == ["t.jsonl"]
+    assert frames(trace) == {"client": PING % 1, "server": PING % 1}
+
+
+LOCKED: Final = {
+    # What another program alone has open, and what ``check`` says, with its exit code.
+    "t.jsonl": (2, f"t.jsonl: {IN_USE}; close that program, or run as the user who recorded it"),
+    "t.jsonl.journal/00000001": (2, f"could not be recovered: {IN_USE.capitalize()}; the trace was judged"),
+    "t.jsonl.journal/lock": (0, f"completed in a copy, nothing was written here: .*, {IN_USE}"),
+}
+
+
+@pytest.mark.parametrize(("name", "code", "said"), [(name, *end) for name, end in LOCKED.items()])
+def test_a_killed_session_is_completed_once_no_other_program_has_its_files_open(
+    name: str, code: int, said: str, windows: Windows, tmp_path: Path
+) -> None:
+    trace = killed_session(windows, tmp_path)
+    with held(windows, "alone", tmp_path / name):
+        ran = windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
+        assert ran.returncode == code
+        assert re.search(said, (ran.stdout + ran.stderr).decode(errors="replace"))
+    windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
+    assert os.listdir(tmp_path) == ["t.jsonl"]
+    assert frames(trace) == {"client": PING % 1, "server": PING % 1}
+    assert json.loads(trace.read_bytes().splitlines()[-1])["ending"] == "cut"
+
+
+def test_a_recording_is_rotated_while_its_files_are_read(windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    sent = b"".join(PING % number for number in range(1_000))
+    options = ("--trace", trace, "--rotate", "64k")
+    with windows.start(windows.python, "-m", "mcpproxy", *options, "--", windows.python, ECHO) as host:
+        pipe(host.stdin).write(sent)
+        assert read_exactly(pipe(host.stdout), len(sent)) == sent
+        await_that(lambda: len(chain.files_of(str(trace))) > 1)
+        with held(windows, "shared", trace), held(windows, "shared", tmp_path / "t.2.jsonl"):
+            pipe(host.stdin).write(sent)
+            assert read_exactly(pipe(host.stdout), len(sent)) == sent
+            pipe(host.stdin).close()
+            assert host.wait() == 0
+            await_recorded(trace)
+    assert frames(trace) == {"client": 2 * sent, "server": 2 * sent}
+    assert len(chain.files_of(str(trace))) > 2
 
 
 class Server(BaseHTTPRequestHandler):
@@ -271,7 +417,9 @@ def test_http_with_fifty_streams(windows: Windows, tmp_path: Path) -> None:
         server.shutdown()
         server.server_close()
     await_recorded(trace)
-    sent = Counter(event.sender for event in read_trace(str(trace)).events() if isinstance(event, Frame))
+    recorded = [event for event in read_trace(str(trace)).events() if isinstance(event, Frame)]
+    assert any(event.observed_at_ns % 1_000_000 for event in recorded), "no clock that counts ticks"
+    sent = Counter(event.sender for event in recorded)
     assert sent == {"client": 20, "server": 20 + 50 * Server.EVENTS}
 
 

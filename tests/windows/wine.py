@@ -98,6 +98,27 @@ class Windows:
                 raise AssertionError(f"{command}: still runs; {late.stdout!r} {late.stderr!r}") from None
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
+    def run_in_console(self, *command: str | Path, timeout_s: float = 60) -> None:
+        """Run a program of Windows in a console, which a terminal of this system is for Wine."""
+        words = [path(word) if isinstance(word, Path) else word for word in command]
+        ours, terminal = os.openpty()
+        try:
+            with subprocess.Popen(
+                [self._wine, *words],
+                env=self.environment,
+                stdin=terminal,
+                stdout=terminal,
+                stderr=terminal,
+                start_new_session=True,
+            ) as process:
+                os.close(terminal)
+                try:
+                    process.wait(timeout_s)
+                finally:
+                    process.kill()
+        finally:
+            os.close(ours)
+
     def mcpproxy(
         self, *arguments: str | Path, given: bytes = b"", cwd: Path | None = None, timeout_s: float = 60
     ) -> subprocess.CompletedProcess[bytes]:

@@ -195,7 +195,7 @@ def _supported(refused: str, version: str, agent_capabilities: JSONObject) -> li
 
 
 def undeclared_directories(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report additional directories that the agent did not declare (ACP-003)."""
+    """Report additional directories although the agent did not declare that it takes them (ACP-003)."""
     message, declarations = context.message, _declarations(history)
     if context.sender != CLIENT or declarations is None or declarations.agent is None:
         return
@@ -208,7 +208,7 @@ def undeclared_directories(context: MessageContext[Request], history: History) -
 
 
 def undeclared_content(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report content in a prompt that the agent did not declare (ACP-004)."""
+    """Report prompt content of a type that the agent did not declare (ACP-004)."""
     message, declarations = context.message, _declarations(history)
     if context.sender != CLIENT or declarations is None or declarations.agent is None:
         return

@@ -293,7 +293,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
 def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a ping that was answered with an error or with a result that is not empty (LIFE-004)."""
     request, message = context.answers, context.message
-    assert request is not None  # its table row is for answers to a ping
+    assert request is not None  # The row of this check in ``FAMILY`` is for answers to a ping.
     if isinstance(message, ErrorResponse):
         problem = f"{context.sender} refused the ping in frame {request.seq}"
         yield Violation("LIFE-004", "R-040", problem, pointer=context.at + "/error", related=(request.seq,))

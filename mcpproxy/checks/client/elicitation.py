@@ -17,7 +17,7 @@ from mcpproxy.checks.basic import embedded
 from mcpproxy.checks.basic.embedded import Ask, Reply, check_asks, check_replies, rows_for_both_eras
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.checks.opt_in.credentials import names_secret
+from mcpproxy.checks.opt_in.credentials import names_sensitive
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
 from mcpproxy.protocol.schema.forms import misfits
 from mcpproxy.protocol.shapes.lookup import violations
@@ -242,7 +242,7 @@ def _has_fields(ask: Ask) -> bool:
 
 def _asks_secret(text: str) -> bool:
     """Whether a name or title asks for a secret, or for a secret again ("Password (repeat)")."""
-    return names_secret(
+    return names_sensitive(
         re.sub(r"[\W_]*\(?(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I)
     )
 

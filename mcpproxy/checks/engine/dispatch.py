@@ -110,7 +110,7 @@ class MemberPlan:
         bits = 0
         words: Iterable[bytes] = self._find_names(raw)
         if raw.find(b"\\u") >= 0:
-            words = self._bits  # Any of the names may occur, because escapes can replace its letters.
+            words = self._bits  # An escape may stand for a letter, so every word may occur.
         for word in words:
             bits |= self._bits[word]
         for word in self._unquoted_words:

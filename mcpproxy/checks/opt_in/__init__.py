@@ -1,1 +1,1 @@
-"""Checks that run only when a user enables them. ``deprecated`` and ``credentials`` serve every session."""
+"""Checks that run only if a user enables them; but ``deprecated`` and ``credentials`` run in all sessions."""

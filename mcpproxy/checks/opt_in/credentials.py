@@ -33,7 +33,7 @@ TOKENS: Final = (
 )
 """Each kind of credential that is recognised by its form: the name of the kind and the pattern."""
 
-SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
+SENSITIVE: Final[frozenset[tuple[str, ...]]] = frozenset(
     tuple(name.split())
     for name in (
         "password", "passwd", "passphrase", "api key", "apikey", "secret key", "private key", "access key",
@@ -42,7 +42,11 @@ SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
         "app secret", "shared secret", "jwt secret", "credit card number", "card number", "cvv", "cvc",
     )
 )  # fmt: skip
-"""Names of secrets, each as a tuple of its words."""
+"""Names of values that a peer should not ask for or show, each as a tuple of its words.
+
+Other names are masked (``mcpproxy.base.secret_names``): to mask too much does little harm, but a finding must
+be true.
+"""
 
 _WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -65,10 +69,10 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORDS.findall(name))
 
 
-def names_secret(name: str) -> bool:
-    """Whether a name ends with the name of a secret; ``passwordPolicy`` does not."""
+def names_sensitive(name: str) -> bool:
+    """Whether a name ends with one of ``SENSITIVE``; ``passwordPolicy`` does not."""
     words = words_of(name)
-    return any(words[-length:] in SECRETS for length in (1, 2, 3))
+    return any(words[-length:] in SENSITIVE for length in (1, 2, 3))
 
 
 def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
@@ -98,6 +102,6 @@ def _credential(name: str, text: str) -> str:
     for kind, form in TOKENS:
         if form.search(text):
             return kind
-    if names_secret(name) and not _BLANK.fullmatch(text) and not _PLACEHOLDER.search(text):
+    if names_sensitive(name) and not _BLANK.fullmatch(text) and not _PLACEHOLDER.search(text):
         return f"a secret: its member is named {' '.join(words_of(name))}"
     return ""

@@ -44,7 +44,10 @@ MAX_ITEMS: Final = 10_000
 """The number of items that are remembered of one list."""
 
 MAX_WALKS: Final = 8
-"""How many unfinished walks of one list are remembered, and of how many connections the latest one is."""
+"""How many unfinished walks of one list are remembered.
+
+As many connections are remembered, each with its latest whole walk.
+"""
 
 MAX_LISTS: Final = 256
 """The number of lists that are remembered, and of callers whose tool calls are counted."""

@@ -190,7 +190,7 @@ def _unlisted_tool(context: MessageContext, call: ToolCall, result: JSONObject) 
     pointer, related = context.at + "/result", (call.complete_list_seq, call.request.seq)
     problem = f"server answered a call of {shown(call.name)}, which it does not list, with "
     if result.get("isError") is True:
-        problem += "a tool's result"
+        problem += "a tool execution error (isError), not with a JSON-RPC error"
         yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related)
     else:
         # An info only: the server may have tools that it does not list, or its text may report the error.

@@ -113,8 +113,8 @@ def _takes_any_object(
 def _value_path(pointer: str) -> str:
     """Return the path, in a value, of the part that a subschema is about, such as ``filter.tags[]``.
 
-    ``pointer`` is the JSON Pointer of the subschema. If it has other keywords than ``properties`` and
-    ``items``, ``pointer`` itself is returned.
+    ``pointer`` is the JSON Pointer of the subschema. A pointer that contains other keywords than
+    ``properties`` and ``items`` is returned unchanged.
     """
     steps, path = iter(pointer.split("/")[1:]), ""
     for step in steps:

@@ -117,7 +117,8 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 def _is_unique(id: str | int, history: History) -> bool:
     """Whether only one client can have used an id.
 
-    That is a long text, or a later number of ids that have always increased.
+    Such an id is a long text, or a number above the caller's first one if the caller's numbers have always
+    increased.
     """
     if isinstance(id, str):
         return len(id) >= 16

@@ -226,7 +226,7 @@ def unrequested_type(context: MessageContext[Notification], history: History) ->
         problem = f"server sent {message.method} on {_name(subscription)}, which did not ask for it"
         yield _violation(subscription, ("SUB-005", "R-247"), problem, context.at + "/method")
     elif subscription.acknowledged is not None and subscription.acknowledged.get(name) in (None, False, []):
-        problem = f"server sent {message.method} on {_name(subscription)}, but did not acknowledge it there"
+        problem = f"server sent {message.method} on {_name(subscription)}, whose acknowledgement lacks it"
         yield _violation(
             subscription, ("SUB-005", "R-247"), problem, context.at + "/method", at_most="warning"
         )

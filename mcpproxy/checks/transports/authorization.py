@@ -114,7 +114,8 @@ def metadata_nowhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     if RESOURCE_METADATA not in exchange.request.target or exchange.status not in (404, 405, 410):
         return
     if history.metadata or exchange.request.target.partition("?")[0] != RESOURCE_METADATA:
-        return  # A client tries the address at the root last, so only its refusal proves that there is none.
+        # A client tries the address at the root last. Only a refusal there proves that there is no metadata.
+        return
     for head in history.challenges:
         if _resource_metadata(Fields(head.headers)) is None:
             problem = "server refused with 401 without resource_metadata, and has no well-known metadata"

@@ -378,8 +378,12 @@ def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
             yield Violation(
                 "HTTP-003", "R-064", "server answered in the body of a POST instead of the stream"
             )
-    elif frame.event.name not in (None, "", "message", "endpoint"):
-        yield Violation("HTTP-003", "R-064", f"server sent an event named {shortened(frame.event.name)}")
+    elif frame.event.name not in (None, "", "message") and any(
+        "jsonrpc" in m.value for m in singles(frame)[0]
+    ):
+        yield Violation(
+            "HTTP-003", "R-064", f"server sent a message in an event named {shortened(frame.event.name)}"
+        )
 
 
 FAMILY: Final = RuleFamily(

@@ -51,7 +51,7 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     if issued_id is None or session is None or head is None:
         return
     if session.id is not None:
-        # A request without a session id may not belong to this session, even on the same connection.
+        # A request without a session id may belong to another session, even on the same connection.
         if issued_id != session.id and exchange.initialize is None and SESSION in exchange.fields:
             yield Violation("PROTO-010", "R-088", "server changed the session id in the middle of a session")
     elif exchange.initialize is None:
@@ -180,7 +180,7 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
-    # The check runs at the end of the recording, with that time as the end of the session's last exchange.
+    # This runs when the recording ends. ``exchange`` is the session's last one, and has that time as its end.
     idle_ns = (exchange.ended_ns or 0) - session.last_ended_ns
     if idle_ns >= ABANDONED_NS and session.last_ended_ns:
         problem = (
@@ -219,7 +219,7 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return
     negotiated = _negotiated(session)
     if negotiated is None or _lacks_id(exchange):
-        return  # Without its session id the request may not belong to this session.
+        return  # A request without the session id may belong to another session.
     version = exchange.fields.get(VERSION)
     if version is None:
         problem = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"

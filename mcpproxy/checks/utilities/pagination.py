@@ -83,7 +83,7 @@ def unknown_cursor(context: MessageContext[Request], history: History) -> Iterab
     for method in LISTS:
         cursors = pages.lists.get((history.caller, sender, method))
         if cursors is not None and hash(cursor) in cursors.previous:
-            problem = f"{problem}: it is one of {method}"
+            problem = f"{problem}: the cursor is one of {method}"
     # Until 2025-11-25 a cursor is valid in one session only. In later revisions it may have been given before
     # the recording.
     at_most = "info" if context.stateless else None

@@ -1,1 +1,1 @@
-"""Calls of a recording: what ``show``, ``demo`` and ``http`` print of it, and a part of it for others."""
+"""Calls of a recording: ``show``, ``demo`` and ``http`` print them, ``trim`` and ``replay`` select some."""

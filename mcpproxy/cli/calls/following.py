@@ -29,7 +29,7 @@ POLL_S: Final = 0.1
 _LONG_NS: Final = 5_000_000_000
 """In a pipe, an open call is printed after this time."""
 _START_S: Final = 10.0
-"""How long to wait for the recorder of a journal to start."""
+"""How long to wait for the recorder, which starts after the relay has begun the journal."""
 _LOOK_BACK: Final = 50
 """How many of the latest recordings of a folder are searched for one that is running."""
 
@@ -51,7 +51,10 @@ def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
 
 
 def sessions_of(folder: str) -> Iterator[str]:
-    """Yield the recordings of a folder: one that is running, then each that begins later. It never ends."""
+    """Yield the latest running recording of a folder, then the others that run or begin later.
+
+    The iterator never ends.
+    """
     found = find_traces.recent(folder)
     running = [path for path in found[:_LOOK_BACK] if recording(path).running]
     seen = set(found) - set(running)
@@ -140,7 +143,8 @@ class FollowedSession:
         count_now = view.count()
         passing = set(view.numbers(self._wanted)) if self._wanted else None
         new = range(self._next_row, count_now + 1)
-        # The trace that takes the place of a draft may be a row behind it for a moment.
+        # While no recorder writes the trace, the view shows a draft: a copy, completed from the journal. The
+        # trace that takes the place of the draft may be a row behind the draft for a moment.
         self._next_row = max(self._next_row, count_now + 1)
         rows = [*self._waiting, *(row for row in new if passing is None or row in passing)]
         waiting: dict[int, Call] = {}

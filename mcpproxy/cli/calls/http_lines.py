@@ -40,7 +40,7 @@ def main(trace: str) -> None:
     try:
         print_calls(trace, Screen(rewrites=False))
     except (TraceError, BrokenPipeError):
-        pass  # the recording is not affected, and the proxy reports its state
+        pass  # the recording is not affected, and the proxy reports what happens to the recording
 
 
 if __name__ == "__main__":

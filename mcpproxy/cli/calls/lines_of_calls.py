@@ -20,7 +20,7 @@ SLOW_NS: Final = 1_000_000_000
 """Latencies of at least this are coloured."""
 
 _TOOK: Final = 8
-_LEAST_ARGUMENTS: Final = 12
+_LEAST_ROOM: Final = 12
 _NARROWEST: Final = 40
 
 
@@ -141,7 +141,7 @@ def session_marks(sessions: Sequence[SessionSummary]) -> dict[int, str]:
 
 def _fitted(style: Style, arguments: str, answer: str, room: int) -> tuple[str, str]:
     """Return both shortened so that they fit together; the shorter of the two keeps what it needs."""
-    room = max(room, _LEAST_ARGUMENTS)
+    room = max(room, _LEAST_ROOM)
     of_arguments, of_answer = columns(arguments), columns(answer)
     if of_arguments + of_answer <= room:
         return arguments, answer

@@ -25,7 +25,7 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
     with open_view(path) as view:
         frames = frozenset(view.frames_of(wanted))
     if not frames:
-        raise UsageError(path, f"no call passes {text}", "mcpproxy show has all of its calls")
+        raise UsageError(path, f"no call passes {text}", "mcpproxy show lists all calls")
     return frames.__contains__
 
 

@@ -96,10 +96,12 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         metavar="RULE,...",
         help="judge by these rules too, which are off by default",
     )
-    parser.add_argument("--session", metavar="ID", help="report on this HTTP session alone (judging all)")
+    parser.add_argument("--session", metavar="ID", help="judge all, but report on this HTTP session alone")
     parser.add_argument("--ignore", action="append", metavar="RULE,...", help="leave these rules out")
     parser.add_argument(
-        "--app-errors", action="store_true", help="judge error envelopes in tool results too (APP)"
+        "--app-errors",
+        action="store_true",
+        help='judge JSON errors ("error": true) in tool results too (APP)',
     )
     parser.add_argument(
         "--rules", action="append", default=[], metavar="DIR", help="judge by the rules in this folder too"

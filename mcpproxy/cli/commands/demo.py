@@ -1,6 +1,6 @@
 """``mcpproxy demo``: record and show a small session.
 
-A bundled client starts a bundled server with the same command that any host would use. The command reads the
+A bundled server is started as any host would start it, and a bundled client talks to it. ``demo`` reads the
 trace while it is written and prints it, exactly like ``mcpproxy show --follow``.
 """
 

@@ -15,6 +15,7 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.http import proxy
 from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
+from mcpproxy.relay.http.listener import listen
 from mcpproxy.relay.http.rewrite import Rewriting
 from mcpproxy.relay.http.route import Forward, Reverse, Upstream
 from mcpproxy.relay.journal import quoted
@@ -32,7 +33,7 @@ EPILOG: Final = """\
 A URL with a path names the MCP endpoint: requests for --endpoint go there, all other paths pass unchanged.
 On a terminal each call is printed as a line, unless --quiet or --live says otherwise.
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is
-taken, or if nothing can be recorded there."""
+taken, or if the file or folder that they name cannot be written."""
 
 _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
 """Matches text of visible ASCII characters, the only ones that a URL may have."""
@@ -208,7 +209,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 def _check_admin(host: str, port: int) -> None:
     """Check that the admin port is free. When the recorder opens the port later, the session has begun."""
     try:
-        proxy.listen(host, port).close()
+        listen(host, port).close()
     except OSError as error:
         _refuse_at(f"{host}:{port}", f"cannot listen there ({error.strerror})", "see --admin")
 
@@ -322,7 +323,7 @@ def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
 
 def _listen(options: HttpOptions) -> socket.socket:
     try:
-        return proxy.listen(options.host, options.port)
+        return listen(options.host, options.port)
     except OSError as error:
         where = f"{options.host}:{options.port}"
         if error.errno == errno.EADDRINUSE:
@@ -357,7 +358,7 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
     """Return the lines for stderr about options that are deprecated or make the proxy less safe."""
     warnings: list[str] = []
     if options.is_url_named:
-        warnings.append("--upstream URL is only URL now; the next release removes the option")
+        warnings.append("write URL instead of --upstream URL; the next release removes the option")
     if not is_loopback(host):
         warnings.append(
             f"warning: {host} is more than this machine: whoever reaches it reaches the server through us, "

@@ -38,7 +38,7 @@ _HEADINGS: Final = {
 }
 """Column -> its heading, if that is not the name of the column."""
 _TEXTS: Final = ("SERVER", "CLIENT", "ENDED", "TRACE")
-"""The columns that are cut if the terminal is too narrow even for these."""
+"""The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
 _LEAST_WIDTH: Final = 7
 """The width below which such a column is not cut."""
 

@@ -65,7 +65,10 @@ def run(argv: list[str]) -> int:
 
 
 def _write(path: str, collected: CollectedPins, *, update: bool) -> int:
-    """Write the pins to a new file ``path``, or print the differences from its pins. Return the exit code."""
+    """Write the pins to ``path``, and return the exit code.
+
+    If the file exists, print how its pins differ, and replace them only with ``update``.
+    """
     new_pins: Pins = collected.pins
     if path == STDOUT:
         emit(pin_file.dumps(new_pins).splitlines())

@@ -6,7 +6,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,17 +76,25 @@ def run(argv: list[str]) -> int:
     for each in found:
         if isinstance(each, KeptRecording):
             tell(f"{each.name}: kept, {each.why}")
-    what = f"{count(len(old), 'recording')}, {size(sum(each.size for each in old))}, in {path}"
+    what = _total(old, path)
     if not old or options.dry_run:
         tell(f"{'would delete ' if old else 'nothing to delete: '}{what}")
         return 0
     if not options.yes:
         _confirm(what)
-    failures = [fault for each in old if (fault := _delete(folder, each, options.older_than))]
-    for fault in failures:
-        tell(fault)
-    tell(f"deleted {what}" + (f"; {len(failures)} could not be deleted" if failures else ""))
-    return 2 if failures else 0
+    deleted: list[OldRecording] = []
+    for each in old:
+        if fault := _delete(folder, each, options.older_than):
+            tell(fault)
+        else:
+            deleted.append(each)
+    left = len(old) - len(deleted)
+    tell(f"deleted {_total(deleted, path)}" + (f"; {left} could not be deleted" if left else ""))
+    return 2 if left else 0
+
+
+def _total(old: Sequence[OldRecording], path: str) -> str:
+    return f"{count(len(old), 'recording')}, {size(sum(each.size for each in old))}, in {path}"
 
 
 def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | KeptRecording]:
@@ -125,7 +133,7 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
         header = _header(folder, name)
         if header is None:
             return KeptRecording(first, "")
-        if header.continues != previous:
+        if previous and header.continues != previous:
             return KeptRecording(first, f"{name} does not say that it continues {previous}")
         previous = name
         total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
@@ -180,7 +188,8 @@ def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
             else:
                 folder.unlink(name)
         except OSError as fault:
-            return f"{name}: {(fault.strerror or 'could not be deleted').lower()}; the rest of it stays"
+            reason = (fault.strerror or "could not be deleted").lower()
+            return f"{name}: {reason}; the rest of the recording stays"
     return ""
 
 

@@ -71,9 +71,8 @@ def serve(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the port is taken.
     """
     options, command = _arguments(argv)
-    source = _all_of(
-        [load_calls(find_traces.one(trace), options.filter) for trace in options.trace or [None]]
-    )
+    traces = [find_traces.one(trace) for trace in options.trace or [None]]
+    source = _all_of([load_calls(trace, options.filter) for trace in traces])
     replay_options = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
@@ -85,14 +84,13 @@ def serve(argv: list[str]) -> int:
     )
     if options.session:
         sessions = {session.name: session for session in source.sessions}
-        source = replace(
-            source, sessions=(http_sessions.find_session(options.trace[0], options.session, sessions),)
-        )
+        source = replace(source, sessions=(http_sessions.find_session(traces[0], options.session, sessions),))
     if options.http:
         return _over_http(options.http, source, replay_options, command)
     session = source.as_one()  # the first session, with the messages before it had an id
     if len(source.sessions) > 1:
-        tell(f"it holds {len(source.sessions)} sessions; the first is replayed, --session selects another")
+        number = len(source.sessions)
+        tell(f"the recording holds {number} sessions; the first is replayed, --session selects another")
     server = StdioReplayServer(ReplayEngine(session, replay_options), tell, command)
     server.run()
     return ended([server.engine], server.passed_on)

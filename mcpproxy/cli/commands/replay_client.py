@@ -49,7 +49,7 @@ def run(argv: list[str]) -> int:
     code = comparison_options.report(comparison, options.format)
     if options.update:
         if not is_complete:
-            tell(f"{path} is unchanged: the server did not reach its end")
+            tell(f"{path} is unchanged: the replay did not reach its end")
             return code
         tell(f"{path} was replaced by the new recording")
         return 0
@@ -119,7 +119,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--session",
         metavar="ID",
         default="",
-        help="play this HTTP session alone: its eight digits, or the first of them",
+        help="play this HTTP session alone: its eight digits in show, or the first of them",
     )
     comparison_options.add_options(parser)
     add("--update", action="store_true", help="replace the recording by what the server says now")
@@ -134,7 +134,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
         options.trace, options.url = None, url(options.trace)
     if options.named_url:
-        tell("--url URL is only URL now; the next release removes the option")
+        tell("write URL instead of --url URL; the next release removes the option")
     if bool(options.url) + bool(options.named_url) + bool(command) != 1:
         raise UsageError(
             "replay client",

@@ -216,7 +216,7 @@ def _grace_s(value: str) -> float:
     except ValueError:
         grace_s = -1
     if not 0 <= grace_s < 86400:  # false for NaN as well
-        _refuse(f"--grace {value} is not a time", "give a number of seconds")
+        _refuse(f"--grace {value} is not a time", "give a number of seconds below 86400")
     return grace_s
 
 

@@ -18,7 +18,7 @@ Each line is a call: number, seconds since the start, method, arguments, answer,
 server (←) are below the call that they belong to, and findings below the call that they are about.
 
   mcpproxy show                     the latest recording; -2 is the one before it
-  mcpproxy show files               the latest with the label files, or a part of a file's name
+  mcpproxy show weather             the latest labelled weather, or the one with weather in its name
   mcpproxy show --call 57           everything that belongs to call 57
   mcpproxy show --filter 'tool:search* status:error latency:>2s "text"'
   mcpproxy show --follow            the session that is recorded now, or begins next, and those after it
@@ -41,7 +41,11 @@ def run(argv: list[str]) -> int:
     add("-f", "--follow", action="store_true", help="wait for a session, show it as it runs, then the next")
     add("--call", type=positive, action="append", metavar="N", help="everything that belongs to call N")
     add("--filter", default="", metavar="EXPR", help="only calls that pass, such as status:error")
-    add("--session", metavar="ID", help="only this HTTP session: its eight digits, or the first of them")
+    add(
+        "--session",
+        metavar="ID",
+        help="only this HTTP session: its eight digits as shown, or the first of them",
+    )
     add("--full", action="store_true", help="show messages whole, laid out over lines, instead of shortened")
     add("--http", action="store_true", help="show the heads of HTTP below each call")
     add(

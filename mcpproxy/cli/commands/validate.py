@@ -29,7 +29,8 @@ Connects to an MCP server as a client, lists and reads what it offers, sends wha
 send, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
 
 EPILOG: Final = """\
-exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 it could not be tested, 130 interrupted
+exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the server could not be tested,
+            130 interrupted
 
   mcpproxy validate -- python server.py
   mcpproxy validate http://127.0.0.1:3000/mcp --header 'Authorization: Bearer ...'
@@ -126,7 +127,8 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--revision",
         choices=("auto", "all", *REVISIONS),
         default="auto",
-        help="the protocol revision to test: one, all, or those of the server's era (auto)",
+        help="the protocol revisions to test: one, all, or (auto) the newest with a handshake and the newest "
+        "without, as far as the server supports them",
     )
     add("--timeout", metavar="S", type=seconds, default=TIMEOUT_S, help="how long an answer may take (10)")
     add(

@@ -67,7 +67,7 @@ def _parser_of(run: Callable[[list[str]], int], argv: list[str]) -> Parser:
 
 
 def _run_parser() -> Parser:
-    """Return a parser with the options of ``run``, which has none itself: argparse would slow its start."""
+    """Return a parser with the options of ``run``, which has no parser: argparse would slow its start."""
     from mcpproxy.cli import new_recording
     from mcpproxy.cli.commands.run import OPTIONS
 

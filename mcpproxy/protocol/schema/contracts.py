@@ -84,13 +84,17 @@ def contract(schema: JSON, revision: str) -> "Contract | None":
 
 
 def obstacle(schema: JSON, revision: str) -> str:
-    """Return a clause that says why values cannot be checked against ``schema``; empty if they can be."""
+    """Return a clause that says why values cannot be checked against ``schema``; empty if they can be, or if
+    it is not the schema that prevents it."""
     prepared = _prepared(schema, revision)
     return prepared if isinstance(prepared, str) else ""
 
 
 def _prepared(schema: JSON, revision: str) -> "Contract | str":
-    """Return ``schema`` prepared for checking many values; if that is impossible, a clause that says why."""
+    """Return ``schema`` prepared for checking many values; if that is impossible, a clause that says why.
+
+    The clause is empty if the library cannot be loaded.
+    """
     if not isinstance(schema, dict):
         return "it is not an object"
     try:
@@ -104,7 +108,8 @@ def _prepared(schema: JSON, revision: str) -> "Contract | str":
 
 @lru_cache(maxsize=MAX_CONTRACTS)
 def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | str":
-    """Return the contract of the schema ``text``; if values cannot be checked against it, the reason."""
+    """Return the contract of the schema ``text``; if values cannot be checked against it, the reason, as
+    ``_prepared``."""
     schema: JSONObject = orjson.loads(text)
     dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:
@@ -119,7 +124,8 @@ def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | str"
         dialect_schemas.append(_DialectSchema(schema, dialect, effort))
     fast_test = make_test(schema)
     if fast_test is None and any(dialect_schema.validator is None for dialect_schema in dialect_schemas):
-        return "the validator does not accept it"
+        # Without the library, nothing is known of the schema; ``UNCHECKED`` says why values are not checked.
+        return "" if UNCHECKED else "the validator does not accept it"
     return Contract(tuple(dialect_schemas), fast_test)
 
 

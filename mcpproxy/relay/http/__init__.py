@@ -1,2 +1,2 @@
-"""The data path over HTTP: tunnels that rewrite the heads of requests and forward everything else
-unchanged."""
+"""The data path over HTTP: tunnels that rewrite the heads of requests and addresses in some answers, and
+forward everything else unchanged."""

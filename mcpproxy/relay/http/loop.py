@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 READ: Final = 1
 WRITE: Final = 4
 BROKEN: Final = 8 | 16
-"""Error or hang-up, which are reported for every watched descriptor. The values are those of epoll."""
+"""Error or hang-up, which epoll reports for every watched descriptor. The values are those of epoll."""
 
 _EVENTS_PER_TURN: Final = 256
 
@@ -70,7 +70,8 @@ class EpollLoop:
 
 
 class SelectorLoop:
-    """Like `EpollLoop`, for systems without epoll. It reports no break of a descriptor without events."""
+    """Like `EpollLoop`, for systems without epoll. A broken connection is not reported if it is watched for
+    no events."""
 
     def __init__(self, on_fault: OnFault) -> None:
         import selectors

@@ -5,8 +5,6 @@ The subclass `Tunnel` decides which bytes are forwarded and which requests mcppr
 
 from __future__ import annotations
 
-import time
-
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.loop import BROKEN, READ, WRITE
 from mcpproxy.relay.journal import RESET
@@ -53,12 +51,12 @@ class Pair:
     def stop(self, why: str) -> None:
         """Close both connections; ``why`` is recorded."""
         if self._records.number:
-            self._note("closed", why, time.monotonic_ns())
+            self._note("closed", why, journals.now_ns())
         self._close()
 
     def abandon(self, why: str) -> None:
         """Close both connections after a fault (a bug in mcpproxy), in whatever state they are."""
-        now_ns = time.monotonic_ns()
+        now_ns = journals.now_ns()
         was_over, self._is_over = self._is_over, True
         self._proxy.forget(self)
         try:
@@ -99,7 +97,7 @@ class Pair:
     def _on_reset(self, end_socket: TunnelSocket) -> None:
         """Reset the other connection too, because the peer of ``end_socket`` has reset its connection."""
         kind = journals.CLIENT_EOF if end_socket is self._client else journals.SERVER_EOF
-        self._records.end(kind, time.monotonic_ns(), RESET)
+        self._records.end(kind, journals.now_ns(), RESET)
         for each_end in (self._client, self._upstream):
             if each_end is not None:
                 each_end.abort()
@@ -120,7 +118,7 @@ class Pair:
         self._is_over = True
         self._drop_upstream()
         self._client.close()
-        self._records.close(time.monotonic_ns())
+        self._records.close(journals.now_ns())
         self._proxy.forget(self)
 
     # Readiness.

@@ -49,26 +49,14 @@ def run(
     Arguments and result are those of ``mcpproxy.relay.http.proxy.run``, except ``recorder``: the command that
     starts the recorder.
     """
-    proxy = _made(settings, listener, journal)
-    if recorder is not None:
-        try:
-            proxy.attach_spawned(SpawnedRecorder(recorder))
-        except OSError as fault:
-            proxy.stderr_log.say(
-                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
-            )
-    for greeting in settings.greetings:
-        proxy.stderr_log.say(greeting)
-    proxy.serve()
-    proxy.finish()
-    proxy.log.close()
-    return 0
-
-
-def _made(settings: Settings, listener: socket.socket, journal: Journal | None) -> PortableProxy:
     proxy = (settings.make_proxy or PortableProxy)(settings, listener, journal)
     assert isinstance(proxy, PortableProxy)
-    return proxy
+
+    def start_recorder() -> None:
+        if recorder is not None:
+            proxy.attach_spawned(SpawnedRecorder(recorder))
+
+    return proxy.run(start_recorder, settings.greetings)
 
 
 class PortableProxy(Proxy):
@@ -98,6 +86,11 @@ class PortableProxy(Proxy):
             wake()
 
         self.record = record
+
+    def finish(self) -> None:
+        """Do what ``Proxy.finish`` does, and wait a moment until the last lines are on stderr."""
+        super().finish()
+        self.log.close()
 
     def _clients_to_accept(self) -> int:
         assert isinstance(self.loop, SelectorLoop)

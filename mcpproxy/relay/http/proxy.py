@@ -2,6 +2,7 @@
 
 The modules of this package:
 
+    listener            opens the socket to which clients connect
     tunnel              one client connection and its upstream connection: the data path
     pair                the two sockets of a tunnel: when each is read, and how both are closed
     socket              one of these sockets
@@ -61,7 +62,6 @@ RECORDER_S: Final = 5.0
 """How long the proxy waits for the recorder at its end: longer than on stdio, where a host waits for the
 exit."""
 
-_BACKLOG: Final = 4096
 _ACCEPTS_PER_TURN: Final = 64
 _RESOLVED: Final = 0
 """Written into the wake-up pipe when the resolver has an answer; no signal has this number."""
@@ -104,34 +104,6 @@ class Settings:
         self.make_proxy: Callable[[Settings, socket.socket, Journal | None], Proxy] | None = None
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket on the first address of ``host`` (empty: all addresses of IPv4).
-
-    Raises:
-        OSError: this machine does not have that address, or the port is taken.
-    """
-    addresses = socket.getaddrinfo(
-        host or None,
-        port,
-        socket.AF_UNSPEC if host else socket.AF_INET,
-        socket.SOCK_STREAM,
-        0,
-        socket.AI_PASSIVE,
-    )
-    family, kind, protocol, _, address = addresses[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        if os.name == "posix":  # on Windows, this option would share a port that is taken
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    listener.setblocking(False)
-    return listener
-
-
 def run(
     settings: Settings, listener: socket.socket, journal: Journal | None, recorder_main: RecorderMain | None
 ) -> int:
@@ -146,18 +118,12 @@ def run(
     occupy_standard()
     _raise_limit()
     proxy = (settings.make_proxy or Proxy)(settings, listener, journal)
-    if recorder_main is not None:
-        try:
+
+    def start_recorder() -> None:
+        if recorder_main is not None:
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
-        except OSError as fault:
-            proxy.stderr_log.say(
-                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
-            )
-    for greeting in settings.greetings:
-        proxy.stderr_log.say(greeting)
-    proxy.serve()
-    proxy.finish()
-    return 0
+
+    return proxy.run(start_recorder, settings.greetings)
 
 
 class Proxy:
@@ -208,6 +174,20 @@ class Proxy:
         self._asleep = recorder.asleep
         self.stderr_log.forward_notes(recorder.notes, self._on_recorder_gone)
 
+    def run(self, start_recorder: Callable[[], None], greetings: list[str]) -> int:
+        """Start the recorder and serve until a signal to stop arrives. Return the exit code, which is 0."""
+        try:
+            start_recorder()
+        except OSError as fault:
+            self.stderr_log.say(
+                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
+            )
+        for greeting in greetings:
+            self.stderr_log.say(greeting)
+        self.serve()
+        self.finish()
+        return 0
+
     def serve(self) -> None:
         """Serve until a signal to stop has come."""
         while not self._is_stopped:
@@ -234,7 +214,7 @@ class Proxy:
                 tunnel.stop("mcpproxy was told to stop")
             except Exception as fault:
                 self._on_fault(tunnel.stop, fault)
-        now_ns = time.monotonic_ns()
+        now_ns = journals.now_ns()
         unwritten = b""
         if self._journal is not None:
             self._journal.append(journals.EXIT, now_ns, exit_payload(0))
@@ -354,7 +334,7 @@ class Proxy:
             self.stderr_log.say(f"{what} {why}; please report it")
         if abandon is None:
             note = f'{{"what":"fault","why":{journals.quoted(why)}}}'
-            self.record(journals.NOTE, time.monotonic_ns(), note.encode("utf-8", "replace"), 0)
+            self.record(journals.NOTE, journals.now_ns(), note.encode("utf-8", "replace"), 0)
             return
         try:
             abandon(why)
@@ -381,7 +361,7 @@ class Proxy:
         """Handle a signal to stop."""
         self._is_stop_repeated = self._is_stopped
         self._is_stopped = True
-        self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
+        self.record(journals.SIGNAL, journals.now_ns(), ENDING[number].encode(), 0)
 
     def _reap(self) -> None:
         recorder = self._recorder

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Forwardable:
     """Bytes to forward now: ``out`` instead of ``data``, which the client sent. ``out`` may be empty.
 
-    After a ``refusal`` nothing more is forwarded; ``has_body`` is false if the answer to it must have no
-    body.
+    After a ``refusal`` nothing more is forwarded; ``has_body`` is false if the answer to the refused request
+    must have no body.
     """
 
     __slots__ = ("data", "has_body", "out", "refusal")
@@ -38,9 +38,9 @@ class Forwardable:
 
 
 class RequestReader:
-    """Reads the requests of one connection, and counts how often upstream (the server) has sent bytes.
+    """Reads the requests of one connection.
 
-    The counts show whether an answer may be under way.
+    How often upstream (the server) has sent bytes shows whether an answer may be under way.
 
     Args:
         router: finds the route of each request.
@@ -70,7 +70,7 @@ class RequestReader:
         self.is_waiting = False  # the last request may end HTTP and has no answer yet
         self._body: BodyCounter | None = None  # counts the body that is being forwarded
         self._is_pipelined = False
-        self.upstream_reads = 0  # how often upstream has sent bytes
+        self.upstream_reads = 0  # how often upstream has sent bytes; counted by the tunnel
         self._reads_at_last_send = 0  # ``upstream_reads`` when the proxy last sent bytes
         self._reads_at_last_head = 0  # ``upstream_reads`` when the last head came
 

@@ -55,7 +55,7 @@ class Rewriting:
         upstream: the server. If it is on loopback, all loopback names count as its name.
         endpoint: the path of the MCP endpoint at the proxy.
         scheme: the scheme of the proxy's address.
-        is_full: rewrite everything that the module names, not only the event.
+        is_full: rewrite everything that is listed at the top of this file, not only the event.
     """
 
     def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
@@ -100,7 +100,7 @@ class Rewriter:
         self._expected: list[Route] = []  # of the requests that have no answer yet
         self._stage = _HEAD
         self._held = b""  # bytes that are not forwarded yet
-        self._host = b""  # the proxy's name in the request to which this is the answer
+        self._host = b""  # the Host of the request that is being answered: the proxy's name
         self._head = b""  # the head of a document, which may get another Content-Length
         # ``None`` if the body lasts until the end of the connection.
         self._body: BodyCounter | None = None

@@ -3,7 +3,8 @@
     client ──► heads are read and rewritten, bodies counted ──► upstream       journaled as CLIENT
     client ◄── bytes are forwarded unchanged ◄── upstream                      journaled as SERVER
 
-The journal is the copy of the traffic from which the recorder makes the trace.
+The journal is the copy of the traffic from which the recorder makes the trace. If a `Rewriter` changes
+addresses in an answer, the journal gets the bytes that upstream sent.
 
 *Order.* A chunk is read, its time is taken, it is forwarded, and then it is journaled as it was read, all
 before anything else is read. So in the journal no answer precedes its request. The beginning of a head waits
@@ -21,8 +22,6 @@ forwarded, or after the server has answered the last request. Otherwise the conn
 answer."""
 
 from __future__ import annotations
-
-import time
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.connection_records import Records
@@ -63,7 +62,7 @@ _NOT_FORWARDED: Final = 2  # recorded only, because the proxy has answered or re
 class Tunnel(Pair):
     """One client connection with its upstream connection; see the top of this file.
 
-    ``now`` is a time in ns, from ``time.monotonic_ns``.
+    ``now`` is a time in ns, from ``journals.now_ns``.
     """
 
     __slots__ = ("_out", "_rewriter", "_stage", "_upgrade")
@@ -89,7 +88,7 @@ class Tunnel(Pair):
         except OSError:
             self._on_reset(client)
             return
-        now = time.monotonic_ns()
+        now = journals.now_ns()
         if not data:
             self._on_client_end(now)
         elif self._stage == _HTTP:
@@ -177,7 +176,7 @@ class Tunnel(Pair):
         except OSError:
             self._on_reset(upstream)
             return
-        now = time.monotonic_ns()
+        now = journals.now_ns()
         if not data:
             self._on_upstream_end(upstream, now)
             return
@@ -294,7 +293,7 @@ class Tunnel(Pair):
     def _on_dialed(self) -> None:
         dial, self._dial = self._dial, None
         assert dial is not None
-        now = time.monotonic_ns()
+        now = journals.now_ns()
         if dial.failure is not None:
             status, why = dial.failure
             self._note("upstream-failed", why, now)

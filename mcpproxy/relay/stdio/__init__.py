@@ -1,1 +1,1 @@
-"""The data path over stdio: one loop over the descriptors of the host and the server."""
+"""The data path over stdio: one loop over the descriptors of the host and the server; on Windows, threads."""

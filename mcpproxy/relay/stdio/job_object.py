@@ -1,7 +1,7 @@
 """A job object: the server ends when the relay ends, however that happens (Windows).
 
-Without the relay, a host ends the server's process itself, and processes that the server has started go on.
-So the job holds the server alone: its children leave the job when they are made.
+A host that runs the server without mcpproxy can end only the server's process; the processes that the server
+has started go on. So the job holds the server alone: its children leave the job when they are made.
 
 Source: https://learn.microsoft.com/en-us/windows/win32/procthread/job-objects
 """
@@ -10,7 +10,7 @@ import ctypes
 from ctypes import wintypes
 from typing import Any, Final
 
-_EXTENDED_LIMITS: Final = 9  # the class of ``_Limits``
+_EXTENDED_LIMITS: Final = 9  # the kind of information that ``_Limits`` is
 _SILENT_BREAKAWAY_OK: Final = 0x1000
 _KILL_ON_JOB_CLOSE: Final = 0x2000
 
@@ -35,7 +35,7 @@ class _Limits(ctypes.Structure):
 
 def bind(process_handle: int) -> bool:
     """Let the system end a process when this one ends. Return false if the system refuses."""
-    # ctypes has no types for what a library contains, and these functions on Windows only.
+    # ctypes has no types for what a library contains, and has ``WinDLL`` on Windows only.
     kernel32: Any = vars(ctypes)["WinDLL"]("kernel32")
     kernel32.CreateJobObjectW.restype = wintypes.HANDLE
     kernel32.SetInformationJobObject.argtypes = (

@@ -262,9 +262,9 @@ class Relay(ServerLife):
             self._pause(sink)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
-        """Write the part that fits, journal it and keep the rest in ``sink``; return whether all was written.
+        """Write the part that fits, journal it and keep the rest in ``sink``. Return false if a rest is left.
 
-        ``data`` is at most one chunk.
+        ``data`` is at most one chunk. If ``sink`` is broken, ``data`` is discarded.
         """
         crash_buffer = self.crash_buffer if kind else None
         if crash_buffer is not None:

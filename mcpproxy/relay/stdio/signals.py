@@ -45,7 +45,8 @@ _NAMES: Final = (
 )
 
 FORWARDED: Final = {**ENDING, **_existing(*_NAMES)}
-"""The signals that are forwarded to the server, except real-time ones, with their names."""
+"""The signals that are forwarded to the server, with their names. Real-time signals are forwarded too, but
+are not listed here."""
 
 LEAVING: Final = (*ENDING, *_existing("SIGQUIT"))
 """The signals that a host sends when it wants the server to exit."""

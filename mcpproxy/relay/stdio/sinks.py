@@ -184,7 +184,7 @@ def _widen_socket(fd: int) -> int:
 
 
 def _polling_writer(fd: int) -> Put:
-    """Return a ``put`` that writes only as many bytes as never block, as long as there is room."""
+    """Return a ``put`` that writes while there is room, each time only as many bytes as never block."""
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 

@@ -134,7 +134,7 @@ class ThreadedRelay:
 
     def finish(self, code: int | None) -> None:
         """Close the journal and our stdout, then wait a moment for the recorder to complete the trace."""
-        now_ns = _now_ns()
+        now_ns = journals.now_ns()
         self._record(journals.EXIT, now_ns, exit_payload(code))
         with self.lock:
             self.finished = True
@@ -155,7 +155,7 @@ class ThreadedRelay:
 
     def _client_to_server(self, stdin: IO[bytes]) -> None:
         if self._copy(0, stdin.fileno(), journals.CLIENT):
-            self._record(journals.CLIENT_EOF, _now_ns())
+            self._record(journals.CLIENT_EOF, journals.now_ns())
             self.client_ended = True
         else:
             _release(0)  # the server does not read any more, so the client must get a broken pipe
@@ -164,7 +164,7 @@ class ThreadedRelay:
 
     def _server_to_client(self, stdout: IO[bytes]) -> None:
         if self._copy(stdout.fileno(), 1, journals.SERVER):
-            self._record(journals.SERVER_EOF, _now_ns())
+            self._record(journals.SERVER_EOF, journals.now_ns())
             _release(1)
         else:
             self.host_gone = True
@@ -173,7 +173,7 @@ class ThreadedRelay:
 
     def _server_to_stderr(self, stderr: IO[bytes]) -> None:
         if self._copy(stderr.fileno(), 2, journals.STDERR):
-            self._record(journals.STDERR_EOF, _now_ns())
+            self._record(journals.STDERR_EOF, journals.now_ns())
         _close(stderr)
 
     def _pass_notes(self, notes: int) -> None:
@@ -185,7 +185,7 @@ class ThreadedRelay:
     def _copy(self, source: int, sink: int, kind: int) -> bool:
         """Forward until ``source`` ends (true) or nobody reads ``sink`` any more (false)."""
         while data := _read(source):
-            self._record(kind, _now_ns(), data)
+            self._record(kind, journals.now_ns(), data)
             if not _write_all(sink, data):
                 return False
         return True
@@ -207,7 +207,7 @@ class ThreadedRelay:
         self.changed.set()
 
     def _receive_signals(self) -> None:
-        """Handle signals in a thread. On Windows, none interrupts the main thread while that waits."""
+        """Handle signals in a thread. On Windows, no signal interrupts the main thread while it waits."""
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -225,7 +225,7 @@ class ThreadedRelay:
     def _forward(self, number: int) -> None:
         """Handle a signal: record it, and forward it to the server."""
         self.signalled = True
-        self._record(journals.SIGNAL, _now_ns(), signal.Signals(number).name.encode())
+        self._record(journals.SIGNAL, journals.now_ns(), signal.Signals(number).name.encode())
         self.terminated = self.terminated or number == signal.SIGTERM
         if sys.platform != "win32":  # on Windows the console sends the signal to the server as well
             self._kill(number)
@@ -261,7 +261,7 @@ def _own_code(code: int) -> int:
     """Return the exit code by which this process passes on the server's."""
     if sys.platform != "win32":
         return shell_code(code)
-    # Windows has codes of 32 bits (0xC0000005 for a crash), and Python exits with those of a signed number.
+    # Windows has codes of 32 bits (0xC0000005 for a crash). Python can exit with them as signed numbers only.
     return code - (1 << 32) if code >> 31 else code
 
 
@@ -273,15 +273,6 @@ def _forwarded() -> list[int]:
 
 def _do_nothing(number: int, frame: object) -> None:
     """The handler of every signal. It does nothing, because a thread gets the number."""
-
-
-def _now_ns() -> int:
-    """Return the time by the clock of the journal."""
-    return _CLOCK_OFFSET_NS + time.perf_counter_ns()
-
-
-# On Windows, time.monotonic only counts ticks of 16 ms.
-_CLOCK_OFFSET_NS: Final = time.monotonic_ns() - time.perf_counter_ns()
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:
@@ -296,7 +287,7 @@ def _start(command: list[str]) -> subprocess.Popen[bytes]:
     from mcpproxy.relay.stdio import job_object, windows_command
 
     program, line = windows_command.prepare(command)
-    # With close_fds, the server gets its three streams only. It must not keep those of the host open.
+    # By default (close_fds), the server gets its three streams only. It must not keep the host's open.
     server = subprocess.Popen(line, bufsize=0, executable=program, stdin=pipe, stdout=pipe, stderr=pipe)
     job_object.bind(int(server._handle))  # pyright: ignore # no public name for it
     return server

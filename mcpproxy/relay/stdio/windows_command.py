@@ -4,7 +4,7 @@ Windows has no list of arguments: a program gets one line and splits it by itsel
 it as the C library does, which ``subprocess`` follows. Batch files (``npx.cmd``, ``uvx.bat``) are run by
 cmd.exe, which reads the line first, by other rules: a quote or a percent sign that was quoted for the C
 library lets it run something else. So for a batch file the line is quoted for both, and refused where that is
-not possible. The library's own way, to name the batch file as the program, quotes for the C library only.
+not possible. ``subprocess`` alone, with the batch file as its program, quotes for the C library only.
 
 The program is searched in PATH with the endings in PATHEXT, so that ``npx`` finds ``npx.cmd``. CreateProcess
 would find ``npx.exe`` only.
@@ -59,7 +59,8 @@ def batch_line(script: str, arguments: list[str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return ``word`` in quotes. Two quotes are one for the C library, and for cmd.exe the text goes on."""
+    """Return ``word`` in quotes. Each quote inside is doubled: the C library reads two quotes as one, and for
+    cmd.exe they do not end the quoted text."""
     if not {"\0", "\r", "\n"}.isdisjoint(word):
         raise OSError(errno.EINVAL, "it is a batch file, to which no argument with a line break can be given")
     # Backslashes before a quote are doubled for the C library.

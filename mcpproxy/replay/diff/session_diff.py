@@ -269,7 +269,7 @@ class _SessionComparison:
         ]
 
     def _exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
-        """Yield the items of HTTP exchanges without a request whose HTTP status changed."""
+        """Yield the items of HTTP exchanges without a JSON-RPC request whose HTTP status changed."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # the found session was on stdio
         client_messages: defaultdict[int, list[SessionMessage]] = defaultdict(list)

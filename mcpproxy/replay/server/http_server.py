@@ -25,7 +25,7 @@ from starlette.routing import Route
 from mcpproxy.framing.lines import LIMIT_BYTES
 from mcpproxy.protocol import jsonrpc
 from mcpproxy.relay.http.guard import is_loopback
-from mcpproxy.relay.http.proxy import listen
+from mcpproxy.relay.http.listener import listen
 from mcpproxy.replay.http_parts import (
     SESSION_ID,
     foreign_site,

@@ -31,7 +31,8 @@ class ReplayOptions:
     - ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
     - ``over_http``: the client is connected over HTTP, so a recorded status of 300 or more answers a request,
       even without a JSON-RPC response.
-    - ``stateful``: at least one session of the recording, perhaps another one, begins with ``initialize``.
+    - ``stateful``: at least one session of the recording begins with ``initialize``. It need not be the
+      replayed session.
     """
 
     level: Level = "default"

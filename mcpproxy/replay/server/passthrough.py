@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
@@ -40,14 +41,18 @@ class Passthrough:
         self._passed_requests: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
         # New id of a server request -> the bytes of its own id.
         self._server_request_ids: Final[dict[str, bytes]] = {}
+        self._numbers: Final = count()
 
     @property
     def has_unanswered(self) -> bool:
-        """Whether the server has unanswered requests."""
+        """Whether a request that was passed on is unanswered."""
         return bool(self._passed_requests)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
-        """Process a message of the client, except a miss; return the lines to write to the server."""
+        """Process a message of the client; return the lines to write to the server.
+
+        The line of a miss is not among them: ``pass_on`` returns it.
+        """
         match live.message:
             case Request(method="initialize"):
                 self._initialize = live
@@ -92,7 +97,7 @@ class Passthrough:
                 live = self._passed_requests.pop((type(id), id), None)
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
-                new_id = f"passed-{len(self._server_request_ids)}"
+                new_id = f"passed-{next(self._numbers)}"
                 self._server_request_ids[new_id] = raw_json.value_bytes(raw, ID) or b"null"
                 return [OutgoingMessage(spliced(raw, {ID: raw_json.written(new_id)}))], []
             case Notification():

@@ -104,12 +104,14 @@ def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
     joined = RecordedSession()
     for session in (replay_source.unnamed for replay_source in sources):
         offset, last_ns = len(joined.messages), max((entry.at_ns for entry in joined.messages), default=0)
+        last_batch = max((entry.batch for entry in joined.messages), default=0)
         joined.messages += [
             replace(
                 entry,
                 index=offset + entry.index,
                 at_ns=last_ns + entry.at_ns,
                 answers=None if entry.answers is None else offset + entry.answers,
+                batch=last_batch + entry.batch if entry.batch else 0,  # recordings number their frames alike
             )
             for entry in session.messages
         ]

@@ -58,7 +58,7 @@ class StdioReplayServer:
         self.passed_on = 0
 
     def run(self) -> None:
-        """Serve until stdin ends, a signal arrives, or the recorded server had ended the session."""
+        """Serve until stdin ends, a signal arrives, or the engine says that the session is over."""
         threading.Thread(target=self._read, name="client", daemon=True).start()
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, self._stop)

@@ -178,7 +178,7 @@ class Transcript:
         return words, self._style.shorten(payload, room) if room >= 8 else ""
 
     def _event_words(self, frame: Frame, name: str, id: str, *, is_message: bool) -> tuple[str, str]:
-        """Return the name of an SSE event, and its fields other than data."""
+        """Return ``name`` and ``id`` of the message in an SSE event, with what the event's fields add."""
         event = frame.event
         assert event is not None
         if not frame.raw:

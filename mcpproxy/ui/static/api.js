@@ -1,7 +1,7 @@
 // @ts-check
 /** Requests to the server of the page; in an exported page, to the recording that it contains. */
 
-/** An answer other than 200, with the server's sentence. */
+/** An answer with an error status. The message is the text of the answer. */
 export class ApiError extends Error {}
 
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */

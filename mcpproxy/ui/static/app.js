@@ -168,21 +168,22 @@ function Opened({ summary, folder, place, go, paused }) {
   const [, , View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
   const run = folder.runs.find((one) => one.recordings.includes(summary.recording.id));
   const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
-  const { recording } = current;
+  // The list of the folder says first how a session has ended.
+  const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
   useEffect(() => {
     document.title = `${recording.server || recording.label} – mcpproxy`;
   }, [recording.id]);
   return html`
     <p class="about">
       <strong>${visible(recording.server || recording.label)}</strong>
-      ${current.sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? ` (${one.name})` : ""}</span>`)}
+      ${current.sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? html` <button type="button" class="link" title="only this session" onClick=${() => go({ view: "calls", filter: `session:${one.name}`, call: 0 })}>${one.name}</button>` : null}</span>`)}
       ${current.sessions.length > 3 ? html`<span>${plural(current.sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${current.errors ? html`<span class="bad">${plural(current.errors, "failed call")}</span>` : null}
       ${current.findings ? html`<span>${plural(current.findings, "finding")}</span>` : null}
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
-    <${View} summary=${summary} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
+    <${View} summary=${summary} sessions=${current.sessions} ended=${live.running ? "" : recording.ended} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));

@@ -2,7 +2,7 @@
 /** The list of calls with its filter, a waterfall of the visible rows, and the detail of the selected call. */
 import { get, subscribe } from "./api.js";
 import { CallDetail } from "./detail.js";
-import { SEVERITY_MARKS, duration, offset, outcome, plural, title, visible } from "./format.js";
+import { SEVERITY_MARKS, duration, offset, outcome, plural, sessionNames, title, visible } from "./format.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
 import { VirtualList } from "./virtual_list.js";
@@ -12,11 +12,13 @@ const TICK_MS = 250;
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
+ * @param {import("./types.js").Summary["sessions"]} props.sessions
+ * @param {string} props.ended how the recording ended, in words; empty while it runs
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function Calls({ summary, live, place, go }) {
+export function Calls({ summary, sessions, ended, live, place, go }) {
   const id = summary.recording.id;
   const [total, setTotal] = useState(/** @type {number | null} */ (null));
   const [error, setError] = useState("");
@@ -95,10 +97,11 @@ export function Calls({ summary, live, place, go }) {
 
   // Read the rows that were added or have changed while the recording runs.
   useEffect(() => {
-    if (!live.first || total === null) return;
+    if (!live.version || total === null || (live.running && !live.first)) return;
     if (!place.filter) {
       setTotal(live.rows);
-      cache.changed(live.first - 1);
+      // At the end, calls without an answer have waited until then, whether or not their rows have changed.
+      cache.changed(live.running ? live.first - 1 : 0);
       return;
     }
     get(`/api/recordings/${id}/position`, { filter: place.filter }).then((answer) => {
@@ -119,6 +122,7 @@ export function Calls({ summary, live, place, go }) {
     return () => clearInterval(timer);
   }, [isWaiting]);
   const now = live.now();
+  const names = sessionNames(sessions);
   const scale = waterfall(rows, now);
 
   /** @param {number} index */
@@ -141,7 +145,7 @@ export function Calls({ summary, live, place, go }) {
     <span role="columnheader" class="c-method">method, target</span>
     <span role="columnheader" class="c-preview">arguments → result</span>
     <span role="columnheader" class="c-latency">latency</span>
-    <span role="columnheader" class="c-bar">waterfall of these rows</span>`;
+    <span role="columnheader" class="c-bar" title="the rows in sight on one line of time">waterfall</span>`;
   return html`
     <div class="calls">
       <${FilterBar} place=${place} go=${go} total=${total} all=${live.rows} error=${error}
@@ -156,8 +160,8 @@ export function Calls({ summary, live, place, go }) {
                 cache.show(first, last);
               }}
               following=${following} onFollowing=${setFollowing}
-              row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} />`} />`}
-        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} live=${live} place=${place} go=${go} />` : null}
+              row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} names=${names} />`} />`}
+        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} ended=${ended} live=${live} place=${place} go=${go} />` : null}
       </div>
     </div>`;
 }
@@ -186,7 +190,8 @@ export function taken(call, now, running) {
 }
 
 /**
- * Return the range of time that the given rows cover, in milliseconds since the start of the recording.
+ * Return the range of time that the bars of the given rows show, in milliseconds since the start of the recording.
+ * Of each call it covers at most the first minute.
  *
  * @param {import("./types.js").Call[]} rows
  * @param {number} now
@@ -200,9 +205,9 @@ function waterfall(rows, now) {
 }
 
 /**
- * @param {{call: import("./types.js").Call | undefined, index: number, now: number, running: boolean, scale: [number, number]}} props
+ * @param {{call: import("./types.js").Call | undefined, index: number, now: number, running: boolean, scale: [number, number], names: Map<number, string>}} props
  */
-function Row({ call, index, now, running, scale }) {
+function Row({ call, index, now, running, scale, names }) {
   if (!call) return html`<span role="gridcell" class="c-number">${index + 1}</span><span role="gridcell" class="loading">loading</span>`;
   const [symbol, words, kind] = outcome(call);
   const ms = taken(call, now, running);
@@ -216,7 +221,7 @@ function Row({ call, index, now, running, scale }) {
     <span role="gridcell" class="c-number">${call.number}</span>
     <span role="gridcell" class="c-time">${offset(call.started_ms)}</span>
     <span role="gridcell" class=${`c-outcome ${kind}`}><span aria-hidden="true">${symbol}</span> ${words || call.kind} ${findings}</span>
-    <span role="gridcell" class="c-method"><span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
+    <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
     <span role="gridcell" class=${`c-latency${call.outcome === "no-answer" ? " waiting" : ""}`}>${duration(ms)}</span>
     <span role="gridcell" class="c-bar"><span class=${`bar ${kind}`} style=${{ left: `${left}%`, width: `max(2px, ${width}%)` }}></span></span>`;

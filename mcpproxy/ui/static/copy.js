@@ -16,8 +16,3 @@ export function CopyButton({ words, text }) {
   };
   return html`<button type="button" onClick=${copy}>${words}</button><span class="hidden" role="status">${state}</span>${state ? html`<span aria-hidden="true" class="count">${state}</span>` : null}`;
 }
-
-/** Quote a word of a command line for a POSIX shell. @param {string} word */
-export function quoted(word) {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-}

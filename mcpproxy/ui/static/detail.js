@@ -4,7 +4,7 @@ import { address, get, isExported } from "./api.js";
 import { taken } from "./calls.js";
 import { CopyButton } from "./copy.js";
 import { FindingCard } from "./findings.js";
-import { duration, offset, outcome, plural, size, title, visible } from "./format.js";
+import { duration, offset, outcome, plural, sessionNames, size, title, visible } from "./format.js";
 import { JsonTree, parse } from "./json_tree.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { SendAgain } from "./send.js";
@@ -14,11 +14,13 @@ const FEW = 50;
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
+ * @param {import("./types.js").Summary["sessions"]} props.sessions
+ * @param {string} props.ended how the recording ended, in words; empty while it runs
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function CallDetail({ summary, live, place, go }) {
+export function CallDetail({ summary, sessions, ended, live, place, go }) {
   const id = summary.recording.id;
   const section = useRef(/** @type {HTMLElement | null} */ (null));
   const [detail, setDetail] = useState(/** @type {import("./types.js").Detail | null} */ (null));
@@ -51,7 +53,9 @@ export function CallDetail({ summary, live, place, go }) {
   }
   const { call, parts, findings, inner } = detail;
   const [symbol, words, kind] = outcome(call);
+  const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
+  const cancelled = parts.filter((part) => part.role === "cancel");
   const pointers = findings.filter((finding) => finding.pointer).map((finding) => ({ frame: finding.frame, pointer: finding.pointer }));
   return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${call.number}`} onKeyDown=${onKeyDown}>
     <header>
@@ -63,12 +67,15 @@ export function CallDetail({ summary, live, place, go }) {
       ${ms === null ? null : html`<span>${call.latency_ms === null ? "waited" : "took"} ${duration(ms)}</span>`}
       <span>${call.method}</span>
       ${call.id ? html`<span>id <code>${visible(call.id)}</code></span>` : null}
+      ${session ? html`<span>session <code>${session}</code></span>` : null}
       <span>${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}</span>
-      <span>${size(call.request_bytes)} → ${size(call.answer_bytes)}</span>
+      <span>${call.kind === "request" ? `${size(call.request_bytes)} → ${size(call.answer_bytes)}` : size(call.request_bytes + call.answer_bytes)}</span>
       ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
-    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">There ${live.running ? "is" : "was"} no answer ${live.running ? `for ${duration(ms)}` : `until the end of the recording (${duration(ms)})`}.${call.progress ? html` Its last progress: ${visible(call.progress)}.` : null}</p>` : null}
+    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">${live.running ? `There is no answer for ${duration(ms)}.` : `There was no answer in ${duration(ms)}, until the recording ended${ended ? `: ${ended}` : ""}.`}${call.progress ? html` The last progress: ${visible(call.progress)}.` : null}</p>` : null}
+    ${kind === "bad" && call.result ? html`<p class="error-box" role="note">${visible(call.result)}</p>` : null}
+    ${cancelled.map((part) => html`<p class="waiting-box" role="note">Cancelled by the ${part.sender} after ${duration(part.at_ms - call.started_ms)}${part.summary ? `: ` : "."}${visible(part.summary)}</p>`)}
     ${findings.length ? html`<h3>${plural(findings.length, "finding")}</h3>` : null}
     ${findings.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}
     <div class="actions">
@@ -77,7 +84,7 @@ export function CallDetail({ summary, live, place, go }) {
       ${summary.not_sent_because ? html`<span class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</span>` : null}
     </div>
     ${isSending ? html`<${SendAgain} summary=${summary} detail=${detail} />` : null}
-    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
+    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} isAlone=${parts.length === 1} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
     ${parts.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(parts.length - count, "more record")}</button>` : null}
   </section>`;
 }
@@ -121,19 +128,22 @@ const ROLE_WORDS = {
  * @param {import("./types.js").Part} props.part
  * @param {import("./types.js").Call} props.call
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {boolean} props.isAlone whether it is the only record of the call
  * @param {string[]} props.marked
  */
-function PartCard({ id, part, call, go, marked }) {
-  const isMain = part.role === "request" || part.role === "answer" || marked.length > 0;
+function PartCard({ id, part, call, go, isAlone, marked }) {
+  const isMain = isAlone || part.role === "request" || part.role === "answer" || marked.length > 0;
   const [isOpen, setOpen] = useState(isMain);
   const [isRaw, setRaw] = useState(false);
   const [whole, setWhole] = useState(/** @type {string | null} */ (null));
+  const [fault, setFault] = useState("");
   const text = whole ?? part.text;
   const isCut = part.text !== null && whole === null && part.length > part.text.length;
   const parsed = isOpen && text !== null && !isCut ? parse(text) : null;
   const load = async () => {
     const response = await fetch(address(`/api/recordings/${id}/frames/${part.seq}`));
-    setWhole(await response.text());
+    if (response.ok) setWhole(await response.text());
+    else setFault(`It cannot be loaded: ${await response.text()}`);
   };
   const wait = part.at_ms - call.started_ms;
   return html`<article class=${`part ${part.sender}`}>
@@ -141,7 +151,7 @@ function PartCard({ id, part, call, go, marked }) {
       <button type="button" class="j-toggle" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
         <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> ${ROLE_WORDS[part.role] ?? part.role}
         ${part.seq === null ? null : html`<span class="count"> frame ${part.seq}</span>`}
-        <span class="count"> ${part.sender === "client" ? "→" : part.sender === "server" ? "←" : ""} ${wait ? `+${duration(wait)}` : offset(part.at_ms)}</span>
+        <span class="count"> ${part.sender === "client" ? "→" : part.sender === "server" ? "←" : ""} ${wait ? `${wait > 0 ? "+" : "−"}${duration(Math.abs(wait))}` : offset(part.at_ms)}</span>
         ${isOpen ? null : html`<span class="summary"> ${visible(part.summary)}</span>`}
       </button>
       ${part.row && part.row !== call.number ? html`<button type="button" class="link" onClick=${() => go({ call: part.row, filter: "" })}>call ${part.row}</button>` : null}
@@ -152,7 +162,7 @@ function PartCard({ id, part, call, go, marked }) {
       ? html`
           ${part.fields.length ? html`<dl class="fields">${part.fields.map(([name, value]) => html`<dt>${visible(name)}</dt><dd>${visible(value)}</dd>`)}</dl>` : null}
           ${text === null && !part.fields.length ? html`<p>${visible(part.summary)}</p>` : null}
-          ${isCut ? html`<p class="count">The first ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}. ${isExported ? null : html`<button type="button" class="link" onClick=${load}>Load all</button>`}</p>` : null}
+          ${isCut ? html`<p class="count">The first ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}. ${isExported ? null : html`<button type="button" class="link" onClick=${load}>Load all</button>`} <span class="problem" role="status">${visible(fault)}</span></p>` : null}
           ${text === null
             ? null
             : html`<div class=${isRaw ? "beside" : ""}>

@@ -23,11 +23,28 @@ export function size(bytes) {
 
 /** @param {number} ms since the start of the recording */
 export function offset(ms) {
-  const seconds = ms / 1000;
-  if (seconds < 60) return seconds.toFixed(3);
-  const minutes = Math.floor(seconds / 60);
-  const rest = (seconds % 60).toFixed(1).padStart(4, "0");
-  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${rest}`;
+  if (ms < 59_999.5) return (ms / 1000).toFixed(3);
+  // Round before dividing, so that no part becomes 60.
+  const tenths = Math.round(ms / 100);
+  const minutes = Math.floor(tenths / 600);
+  if (minutes < 60) return `${minutes}:${((tenths % 600) / 10).toFixed(1).padStart(4, "0")}`;
+  const seconds = Math.floor(tenths / 10);
+  return `${Math.floor(seconds / 3600)}:${String(Math.floor(seconds / 60) % 60).padStart(2, "0")}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+/**
+ * Return the names of the sessions by their numbers; no names if there is only one session.
+ *
+ * @param {import("./types.js").Summary["sessions"]} sessions
+ * @returns {Map<number, string>}
+ */
+export function sessionNames(sessions) {
+  return new Map(sessions.length > 1 ? sessions.map((one) => [one.number, one.name]) : []);
+}
+
+/** Return a value in a filter that fits this text alone. @param {string} text */
+export function quoted(text) {
+  return `"${text.replace(/[\\"]/g, "\\$&")}"`;
 }
 
 /** @param {number} count @param {string} noun */
@@ -88,6 +105,7 @@ export function outcome(call) {
 
 /** @param {import("./types.js").Call} call */
 export function title(call) {
+  if (call.kind === "notification") return call.method.replace(/^notifications\//, "");
   if (call.target) return `${call.method.split("/")[0] === "tools" ? "" : `${call.method} `}${call.target}`;
   return call.method || call.kind;
 }

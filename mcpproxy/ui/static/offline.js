@@ -7,7 +7,7 @@ import { parseFilter, passes } from "./offline_filter.js";
 const SPANS = 1500;
 const POINTS = 20_000;
 
-/** Return the JSON value of a block. @param {string} id of the element that has the block @returns {Promise<any>} */
+/** Return the JSON value in an element, whose text is the gzipped value in base64. @param {string} id of the element @returns {Promise<any>} */
 async function unpacked(id) {
   const text = /** @type {HTMLElement} */ (document.getElementById(id)).textContent ?? "";
   const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));

@@ -1,6 +1,6 @@
 // @ts-check
 /** The list of the recordings in the folder; the recordings of one run are together. */
-import { duration, visible } from "./format.js";
+import { SEVERITY_MARKS, duration, visible } from "./format.js";
 import { html } from "./preact.js";
 import { href } from "./address.js";
 
@@ -50,6 +50,6 @@ function Entry({ one, place, go }) {
     }}>
     <strong>${visible(one.server || one.label)}</strong>
     <span class="count">${visible(one.client || one.label)}</span>
-    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.findings ? html` · <span class="mark warning">▲${one.findings}</span>` : null}</span>
+    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.findings ? html` · <span class=${`mark ${one.severity}`}>${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}</span>
   </a>`;
 }

@@ -27,10 +27,10 @@ export function Stats({ summary, live, place, go }) {
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
   const [error, setError] = useState("");
   const [order, setOrder] = useState("calls");
-  const slow = Math.floor(live.version / 10);
+  const everyTenth = Math.floor(live.version / 10); // changes with every tenth change of the recording
   useEffect(() => {
     get(`/api/recordings/${summary.recording.id}/stats`).then(setAnswer, (fault) => setError(fault.message));
-  }, [summary.recording.id, slow]);
+  }, [summary.recording.id, everyTenth]);
   if (error) return html`<p class="problem">${error}</p>`;
   if (!answer) return html`<p class="empty">loading</p>`;
   const member = order === "calls" ? "count" : (COLUMNS.find(([name]) => name === order) ?? COLUMNS[0])[1];

@@ -24,7 +24,7 @@ const LANE = 22;
 export function Timeline({ summary, live, recordings, place, go }) {
   const [lanes, setLanes] = useState(/** @type {Lane[] | null} */ (null));
   const [error, setError] = useState("");
-  /** The range of time that is shown, in milliseconds since 1970. */
+  /** The range of time of the whole run, in milliseconds since 1970. `range` is the part of it that is shown. */
   const whole = useMemo(() => {
     const start = Math.min(...recordings.map((one) => one.started_ms));
     const ends = recordings.map((one) => one.started_ms + (one.running ? Math.max(one.duration_ms ?? 0, Date.now() - one.started_ms) : (one.duration_ms ?? 0)));
@@ -32,7 +32,7 @@ export function Timeline({ summary, live, recordings, place, go }) {
   }, [recordings]);
   const [range, setRange] = useState(whole);
   useEffect(() => setRange(whole), [whole[0], recordings.length]);
-  const slow = Math.floor(live.version / 4);
+  const everyFourth = Math.floor(live.version / 4); // changes with every fourth change of the recording
   useEffect(() => {
     const request = new AbortController();
     const load = (/** @type {import("./types.js").Recording} */ recording) =>
@@ -45,7 +45,7 @@ export function Timeline({ summary, live, recordings, place, go }) {
       if (!request.signal.aborted) setError(fault.message);
     });
     return () => request.abort();
-  }, [range[0], range[1], recordings.length, place.filter, slow]);
+  }, [range[0], range[1], recordings.length, place.filter, everyFourth]);
 
   /** @param {number} factor @param {number} [centre] a fraction of the width */
   const zoom = (factor, centre = 0.5) => {

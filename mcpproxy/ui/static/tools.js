@@ -1,7 +1,7 @@
 // @ts-check
-/** The tools of each server: schema, cost, use, and how each tool differs from its pin. */
+/** The tools of each server: schema, cost, use, and how each tool differs from its pin, the approved definition. */
 import { get } from "./api.js";
-import { plural, size, visible } from "./format.js";
+import { plural, quoted, size, visible } from "./format.js";
 import { JsonTree } from "./json_tree.js";
 import { html, useEffect, useState } from "./preact.js";
 
@@ -43,7 +43,7 @@ export function Tools({ summary, live, go }) {
           ${tool.drift ? html`<${DriftMark} drift=${tool.drift} />` : null}
         </summary>
         ${tool.drift?.lines.length ? html`<ul class="plain">${tool.drift.lines.map((/** @type {string} */ line) => html`<li>${visible(line)}</li>`)}</ul>` : null}
-        ${tool.calls ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: `tool:${tool.name}`, call: 0 })}>its calls</button>` : null}
+        ${tool.calls ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: `tool:${quoted(tool.name)}`, call: 0 })}>its calls</button>` : null}
         ${tool.definition ? html`<div class="json"><${JsonTree} value=${tool.definition} /></div>` : null}
       </details>`,
     )}

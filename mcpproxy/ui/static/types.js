@@ -73,8 +73,9 @@
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {number | null} findings
+ * @property {Severity | null} severity the worst severity of its findings
  *
- * @typedef {object} Run Recordings that one process of a client made.
+ * @typedef {object} Run The recordings of the servers that one client process used.
  * @property {string} title
  * @property {string} certainty certain, likely or guess
  * @property {string} why

@@ -42,7 +42,7 @@ async def _oauth_metadata(context: ProbeContext) -> Conclusion:
         metadata = _json_object(exchange.body) if exchange.status == 200 else None
         if metadata is not None:
             return _judge_metadata(context, metadata, (*refusal.evidence, *exchange.evidence))
-    where = f"{metadata_url} has no metadata" if metadata_url else "there is none at the well-known addresses"
+    where = f"{metadata_url} has no metadata" if metadata_url else "the well-known addresses have no metadata"
     text = f"a request without token is refused with 401, but {where}"
     return context.violation("AUTH-002/R-100", text, refusal.evidence)
 

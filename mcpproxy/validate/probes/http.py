@@ -30,7 +30,7 @@ from mcpproxy.validate.raw_requests import (
 )
 from mcpproxy.validate.reaction import check_alive
 
-if TYPE_CHECKING:  # ``exchange`` imports the HTTP library, which probes of stdio do not need
+if TYPE_CHECKING:
     from mcpproxy.validate.transports.exchange import ClientExchange
 
 STREAMABLE: Final = span("2025-03-26", "2026-07-28")
@@ -56,7 +56,7 @@ async def _accept(context: ProbeContext) -> Conclusion:
         if exchange.status >= 500:
             return warned(
                 f"a POST that accepts {accepted} made the server fail with {exchange.status}; "
-                "no revision says what is right, but 406 would tell the client",
+                "no revision says what is right, but 406 would tell the client why",
                 exchange.evidence,
             )
         answer = exchange.media_type if exchange.status < 300 else str(exchange.status)

@@ -91,7 +91,8 @@ async def _invalid_params(context: ProbeContext) -> Conclusion:
         text = f"{method} with empty params was refused with {shown(answer.code)}; -32602 says what is wrong"
         return Conclusion("warning", text, answer.frames, source=JSON_RPC)
     if answer.members.get("isError") is True:
-        text = f"{method} without the name of a tool was answered with a tool's result, not with -32602"
+        answered = "a tool execution error (isError), not with -32602"
+        text = f"{method} without the name of a tool was answered with {answered}"
         return context.violation("TOOL-006/R-143", text, answer.frames)
     text = f"{method} with empty params was answered with a result, not with -32602"
     return Conclusion("warning", text, answer.frames, source=JSON_RPC)

@@ -41,7 +41,7 @@ async def _session_id(context: ProbeContext) -> Conclusion:
         raise Skipped("the server has no session ids")
     if ids[0] == ids[1]:
         return context.violation("PROTO-010/R-090", "two sessions got the same session id")
-    return passed(f"{len(ids[0])} characters, another one for each session")
+    return passed(f"{len(ids[0])} characters, a different id for each session")
 
 
 async def _session_id_missing(context: ProbeContext) -> Conclusion:

@@ -152,7 +152,7 @@ async def _restart(context: ProbeContext) -> Conclusion:
         frames = (client.wire.recording.seq,)
     if first == second:
         return passed(f"{len(second)} tools, the same in both lists", frames)
-    text = f"another process lists other tools: {_difference(first, second)}"
+    text = f"another session lists other tools: {_difference(first, second)}"
     if context.is_stateless:
         return context.violation("TOOL-013/R-150", text, frames)
     return warned(f"{text}; nothing forbids it, but hosts remember what users have approved", frames)

@@ -33,7 +33,7 @@ async def _unknown_tool(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("tools/call", {"name": _UNKNOWN_NAME, "arguments": {}})
     if answer.is_error:
         return passed(f"refused with {shown(answer.code)}", answer.frames)
-    text = "with a tool's result (isError)" if _has_failed(answer) else "as if it had worked"
+    text = "with a tool execution error (isError)" if _has_failed(answer) else "as if it had worked"
     return context.violation(
         "TOOL-006/R-143", f"a call of a tool that does not exist was answered {text}", answer.frames
     )

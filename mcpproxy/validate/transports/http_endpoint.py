@@ -2,8 +2,8 @@
 
 The bytes are copied where a connection is read and written, below the HTTP library. So the recording contains
 the bytes that were really sent. The recorder makes heads, bodies and events of the bytes, as it does for the
-proxy. For that it takes the records of the proxy's journal (``relay.journal``), in which each piece of bytes
-has a kind, such as ``CLIENT`` for bytes of the client.
+proxy. The recorder's input has the form of the proxy's journal (``relay.journal``), in which each piece of
+bytes has a kind, such as ``CLIENT`` for bytes of the client.
 """
 
 import asyncio
@@ -72,11 +72,13 @@ class HttpEndpoint:
         is_enough: Callable[[ClientExchange], bool] | None = None,
         is_anonymous: bool = False,
     ) -> ClientExchange:
-        """Run one exchange to its end, with exactly these headers (and ``Host`` and ``Content-Length``).
+        """Run one exchange to its end.
+
+        The request has these headers, the ``headers`` of the endpoint (not if ``is_anonymous``), ``Host`` and
+        ``Content-Length``.
 
         With ``until_head`` the exchange is stopped when the head of the response has arrived; with
-        ``is_enough`` it is stopped when that function returns true. ``is_anonymous`` leaves out the headers
-        that are sent with every request.
+        ``is_enough`` it is stopped when that function returns true.
 
         Raises:
             GoneError: the server cannot be reached, or ended the exchange early.

@@ -48,7 +48,7 @@ GRACE_S: Final = 2.0
 """How long a server may take to exit after its stdin was closed, and again after SIGTERM."""
 
 SHORT_GRACE_S: Final = 0.1
-"""How long a server may take to exit after its stdin was closed, if it did not react to that before."""
+"""How long a server may take to exit after its stdin was closed, if an earlier process took too long."""
 
 
 class StdioWire:

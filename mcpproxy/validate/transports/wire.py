@@ -17,7 +17,7 @@ class FrameReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestEnded:
-    """The HTTP exchange of our frame ``seq`` has ended with ``status``; there will be no response.
+    """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
     ``why`` says how the exchange failed; it is empty if it did not fail.
     """

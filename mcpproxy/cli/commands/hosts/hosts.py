@@ -30,8 +30,8 @@ List the servers that the configuration files of hosts name: which are wrapped, 
 changed since the last time."""
 
 EPILOG: Final = """\
-With --since only what is new or changed is listed, and with --check the exit code is then 1: for a login
-script that tells when somebody else has added a server."""
+With --since, only what is new, changed or removed is listed. --check does the same, and the exit code is 1 if
+anything is listed: for a login script that tells when somebody else has added a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,11 @@ def run(argv: list[str]) -> int:
     parser = Parser("hosts", DESCRIPTION, EPILOG)
     add_place_options(parser)
     parser.add_argument(
-        "--since", action="store_true", help="only what is new or changed since the last look"
+        "--since", action="store_true", help="only what is new, changed or removed since the last look"
     )
-    parser.add_argument("--check", action="store_true", help="as --since, and exit code 1 if there is any")
+    parser.add_argument(
+        "--check", action="store_true", help="as --since, and exit code 1 if anything is listed"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
     search = look(places(options, "hosts"))

@@ -17,8 +17,8 @@ from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError
 
 DESCRIPTION: Final = """\
-Take mcpproxy out of the configuration files of hosts again. Other changes that were made to a file since then
-stay; if there are none, the file is as it was before, to the byte."""
+Take mcpproxy out of the configuration files of hosts again. What else has changed in a file since its servers
+were wrapped stays; if nothing has, the file is as it was before, to the byte."""
 
 
 def run(argv: list[str]) -> int:

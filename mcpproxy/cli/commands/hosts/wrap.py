@@ -28,8 +28,9 @@ Put mcpproxy before a server in the configuration file of a host. Only the comma
 arguments are changed; comments, order and layout stay. mcpproxy unwrap undoes it, to the byte."""
 
 EPILOG: Final = """\
-A user's files get the absolute path of mcpproxy, which also hosts with windows find. Files of a project that
-are under version control get the bare name; --command names another, such as 'uvx mcpproxy'."""
+A user's files get the absolute path of mcpproxy, because a host that is started from the desktop often lacks
+the PATH of a terminal. Files of a project that are under version control get the bare name. --command sets
+another command, such as 'uvx mcpproxy'."""
 
 FIRST_PORT: Final = 8765
 
@@ -105,12 +106,12 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--command",
         metavar="'COMMAND ARG...'",
-        help="what the host is to start for mcpproxy, such as 'uvx mcpproxy'",
+        help="the command by which the host starts mcpproxy, such as 'uvx mcpproxy'",
     )
     parser.add_argument(
         "--http",
         action="store_true",
-        help="also remote servers: point them at mcpproxy http, which must then run",
+        help="also remote servers: point the host at mcpproxy http instead, which must then run",
     )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help=f"with --http: where it will listen (127.0.0.1:{FIRST_PORT})"
@@ -168,7 +169,7 @@ def _named_entry(search: Search, name: str, with_remote: bool) -> ServerEntry:
     entry = named(search.entries, name, search)
     if obstacle := _obstacle(entry, with_remote):
         step = (
-            "with --http it can be pointed at mcpproxy http"
+            "with --http its host can be pointed at mcpproxy http instead"
             if entry.url and not entry.row.leave and not with_remote
             else "mcpproxy hosts lists what can be wrapped"
         )
@@ -186,8 +187,8 @@ def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
 class _ListenAddresses:
     """Gives each remote server an address at which ``mcpproxy http`` is to listen."""
 
-    def __init__(self, records: Ledger, first: str | None) -> None:
-        self._first = first
+    def __init__(self, records: Ledger, wanted: str | None) -> None:
+        self._wanted = wanted
         self._taken: set[int] = set()
         self._used = {record.listen: record for record in records.records.values()}
 
@@ -197,10 +198,10 @@ class _ListenAddresses:
         Raises:
             UsageError: another server has the address that the user has named.
         """
-        if self._first:
-            if (other := self._used.get(self._first)) and other.place != (former and former.place):
-                raise UsageError(self._first, f"the address of {other.name}", "choose another with --listen")
-            return self._first
+        if self._wanted:
+            if (other := self._used.get(self._wanted)) and other.place != (former and former.place):
+                raise UsageError(self._wanted, f"the address of {other.name}", "choose another with --listen")
+            return self._wanted
         if former and former.listen:
             return former.listen
         port = FIRST_PORT
@@ -257,7 +258,7 @@ def _done_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
     if steps:
         yield f"recordings will be in {visible(short(paths.state_dir()))}; mcpproxy list shows them"
         if os.environ.get("XDG_STATE_HOME"):
-            yield "a host that does not pass XDG_STATE_HOME on records in ~/.local/state/mcpproxy instead"
+            yield "if a host does not pass XDG_STATE_HOME on, they will be in ~/.local/state/mcpproxy"
 
 
 def _advice(step: EntryPlan) -> Iterator[str]:

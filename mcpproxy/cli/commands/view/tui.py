@@ -9,8 +9,8 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 
 EPILOG: Final = """\
-Sessions are on the left, calls on the right, and below is everything about the one that is chosen. What is
-recorded meanwhile appears. ? shows the keys, / filters, q quits.
+Sessions are on the left, calls on the right, and below is everything about the chosen session or call.
+What is recorded meanwhile appears. ? shows the keys, / filters, q quits.
 
   mcpproxy tui                      the folder of all recordings
   mcpproxy tui session.jsonl        one recording; -1 is the latest"""
