@@ -65,7 +65,8 @@ class LiveExport:
         # Imported late, because the end of the recording must be noticed meanwhile.
         from mcpproxy.otel.collector import Collector
         from mcpproxy.otel.outbox import Outbox
-        from mcpproxy.otel.span_reader import SpanReader, resource
+        from mcpproxy.otel.span_reader import SpanReader
+        from mcpproxy.otel.span_source import resource
 
         outbox = Outbox(Collector(self._url).send, Collector.BATCH, say, report)
         with self._open() as view:

@@ -27,8 +27,8 @@ class CarryingExchange:
 
     request: RequestHead
     response: ResponseHead | None = None
-    rows: list[int] = field(default_factory=list[int])
-    """The rows of the requests in it."""
+    calls: "list[OpenCall]" = field(default_factory=list["OpenCall"])
+    """The requests in it."""
 
     @property
     def status(self) -> int:

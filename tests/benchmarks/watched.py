@@ -105,9 +105,10 @@ def say(*words: object) -> None:
 
 
 @contextmanager
-def session(trace: Path, count: int) -> Generator[subprocess.Popen[str]]:
-    """Start the client with a wrapped server."""
-    wrapped = [sys.executable, "-m", "mcpproxy", "--quiet", "--trace", str(trace), "--", *server()]
+def session(trace: Path, count: int, *options: str) -> Generator[subprocess.Popen[str]]:
+    """Start the client with a wrapped server, and with ``options`` of mcpproxy."""
+    command = [sys.executable, "-m", "mcpproxy", "--quiet", *options, "--trace", str(trace)]
+    wrapped = [*command, "--", *server()]
     command = [sys.executable, "-m", "tests.benchmarks.watched", str(count), *wrapped]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
         yield client

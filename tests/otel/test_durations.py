@@ -6,7 +6,8 @@ from typing import Any
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from mcpproxy.otel.durations import Durations
-from mcpproxy.otel.span_reader import SpanReader, resource
+from mcpproxy.otel.span_reader import SpanReader
+from mcpproxy.otel.span_source import resource
 from mcpproxy.view.view import open_view
 from tests.otel.sessions import SESSIONS
 from tests.otel.table import CONVENTIONS, NAMES, trace_of

@@ -6,7 +6,8 @@ from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
 from mcpproxy.otel.finding_logs import FindingLogs
-from mcpproxy.otel.span_reader import SpanReader, resource
+from mcpproxy.otel.span_reader import SpanReader
+from mcpproxy.otel.span_source import resource
 from mcpproxy.view.view import open_view
 from tests.otel.decoding import exported
 from tests.view.situations import begun, forecast, text, write
