@@ -120,8 +120,8 @@ class CallMetrics:
                     self._answer(call, frame, message)
             case Notification(method="notifications/cancelled"):
                 id = _member(message.params, "requestId")
-                if type(id) in (int, str) and (call := self._only((frame.sender, id), exchange)):
-                    self._end(call, "cancelled")
+                if isinstance(id, int | str) and not isinstance(id, bool):
+                    self._cancel((frame.sender, id), exchange)
             case _:
                 pass
 
@@ -171,6 +171,10 @@ class CallMetrics:
         elif call.tool:
             self._name_tool(call.tool)
         self._end(call, kind, frame.observed_at_ns)
+
+    def _cancel(self, key: _Key, exchange: _Exchange) -> None:
+        if call := self._only(key, exchange):
+            self._end(call, "cancelled")
 
     def _name_tool(self, name: JSON) -> None:
         if isinstance(name, str) and len(self._tools) < MAX_TOOLS and len(name) <= _LONGEST_TOOL:

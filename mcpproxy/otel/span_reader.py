@@ -18,11 +18,11 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
 from mcpproxy.otel import attributes, trace_context
 from mcpproxy.otel.attributes import Attributes
+from mcpproxy.otel.get_streams import OpenStream, Streams
 from mcpproxy.otel.links import Links, link
 from mcpproxy.otel.open_call import CarryingExchange, Ending, OpenCall, events
 from mcpproxy.otel.session_span import session_span
 from mcpproxy.otel.span_source import SCOPE, SpanSource
-from mcpproxy.otel.streams import OpenStream, Streams
 from mcpproxy.otel.texts import Texts
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
@@ -71,8 +71,8 @@ class SpanReader:
         self._texts: Final = Texts(masks=masks)
         self._source: Final = SpanSource(view, self._texts)
         self._links: Final = Links()
-        self._made = Counter[str]()
-        self._repeated = Counter[str]()
+        self._made: Counter[str] = Counter()
+        self._repeated: Counter[str] = Counter()
         """How many spans and findings are not made again after ``restart``."""
         self._start()
 
@@ -90,7 +90,7 @@ class SpanReader:
         self._row = 1
         self._open: dict[int, OpenCall] = {}
         self._streams = Streams(self._source, self._links)
-        self._ended: dict[int, tuple[OpenCall, Ending] | tuple[OpenStream, None]] = {}
+        self._ended: dict[int, OpenCall | OpenStream] = {}
         """Calls and streams that have ended, for which findings may still follow."""
         self._exchanges: dict[int, CarryingExchange] = {}
         self._revisions: dict[int, str] = {}
@@ -114,11 +114,11 @@ class SpanReader:
     def settle(self) -> Iterator[ReadableSpan]:
         """Yield the spans of what has ended last. Findings about it come too late now."""
         ended, self._ended = self._ended, {}
-        for what, ending in ended.values():
-            if ending is None:
+        for what in ended.values():
+            if isinstance(what, OpenStream):
                 span, context = self._streams.span(what), self._streams.context(what)
             else:
-                span, context = self._span(what, ending), self._context(what)
+                span, context = self._span(what), self._context(what)
             is_sampled = context.trace_flags.sampled
             self.not_sampled += not is_sampled
             if not self._is_new("spans"):
@@ -146,7 +146,7 @@ class SpanReader:
             else:
                 self._end(call, Ending(view.duration_ns, Outcome.NO_ANSWER, "connection_closed"))
         for stream in self._streams.end_all():
-            self._ended[stream.row] = stream, None
+            self._ended[stream.row] = stream
         yield from self.settle()
         for session in view.sessions:
             name = view.session_name(session.number)
@@ -177,7 +177,7 @@ class SpanReader:
             case ExchangeEnd(exchange=number) if number in self._exchanges:
                 self._end_exchange(self._exchanges.pop(number), record)
                 if stream := self._streams.end(record):
-                    self._ended[stream.row] = stream, None
+                    self._ended[stream.row] = stream
             case Signal():
                 self._was_stopped = True
             case _:
@@ -238,7 +238,7 @@ class SpanReader:
             self._is_acp = True
         call.caller = trace_context.remote(call.meta)
         if outer := columns.parent[row]:
-            ended = self._ended.get(outer, (None, None))[0]
+            ended = self._ended.get(outer)
             call.outer = self._open.get(outer) or (ended if isinstance(ended, OpenCall) else None)
         if call.exchange is not None:
             call.exchange.calls.append(call)
@@ -326,8 +326,8 @@ class SpanReader:
     def _find(self, finding: Finding) -> None:
         view = self._view
         row = view.row_of(finding.frame) if finding.frame else 0
-        what = self._ended.get(row, (None, None))[0] or self._open.get(row)
-        what = what or (self._streams.of_record(view.record(finding.frame)) if finding.frame else None)
+        what = self._ended.get(row) or self._open.get(row)
+        what = what or (self._streams.of_event(view.record(finding.frame)) if finding.frame else None)
         said: Attributes = {
             "mcpproxy.rule": finding.rule,
             "mcpproxy.severity": finding.severity,
@@ -358,7 +358,8 @@ class SpanReader:
 
     def _end(self, call: OpenCall, ending: Ending) -> None:
         del self._open[call.row]
-        self._ended[call.row] = call, ending
+        call.ending = ending
+        self._ended[call.row] = call
 
     def _context(self, call: OpenCall) -> SpanContext:
         """Return the context of a call's span. It is asked for when the session of the call is known."""
@@ -376,8 +377,9 @@ class SpanReader:
             return self._context(call.outer)
         return self._source.context_of_row(call.row)
 
-    def _span(self, call: OpenCall, ending: Ending) -> ReadableSpan:
-        view, texts = self._view, self._texts
+    def _span(self, call: OpenCall) -> ReadableSpan:
+        view, texts, ending = self._view, self._texts, call.ending
+        assert ending is not None
         columns = view.columns
         session = columns.session[call.row]
         name = view.session_name(session)

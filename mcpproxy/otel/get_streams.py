@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.trace import Event as SpanEvent
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, SpanContext
 
@@ -12,8 +13,7 @@ from mcpproxy.otel.attributes import Attributes
 from mcpproxy.otel.links import Links, link
 from mcpproxy.otel.open_call import CarryingExchange, events
 from mcpproxy.otel.span_source import SCOPE, SpanSource
-from mcpproxy.session.frame import SERVER, ExchangeEnd, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.records import Record
+from mcpproxy.session.frame import SERVER, Event, ExchangeEnd, Frame, RequestHead, ResponseHead
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class OpenStream:
     row: int
     exchange: CarryingExchange
     links: list[Link] = field(default_factory=list[Link])
-    events: "BoundedList[Event]" = field(default_factory=events)
+    events: "BoundedList[SpanEvent]" = field(default_factory=events)
     findings: int = 0
     messages: int = 0
     ended_ns: int = 0
@@ -77,10 +77,11 @@ class Streams:
             stream.ended_ns, stream.was_cut = self._source.view.duration_ns, True
         return list(self._open.values())
 
-    def of_record(self, record: Record) -> OpenStream | None:
-        """Return the open stream of which a record is."""
-        is_in_exchange = isinstance(record, Frame | RequestHead | ResponseHead)
-        return self._open.get(record.exchange) if is_in_exchange else None
+    def of_event(self, event: Event) -> OpenStream | None:
+        """Return the open stream to which a recorded event belongs."""
+        if isinstance(event, Frame | RequestHead | ResponseHead):
+            return self._open.get(event.exchange)
+        return None
 
     def context(self, stream: OpenStream) -> SpanContext:
         """Return the context of the span of a stream."""
