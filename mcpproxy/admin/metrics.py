@@ -2,19 +2,18 @@
 
 The recorder's thread counts and the web server's thread reads; the Prometheus library is thread-safe.
 Dashboards depend on the names of metrics and labels: add new names, never change one. No label has a value
-that a peer can choose freely, because every value makes a separate time series.
+that a peer can choose freely, because every value makes a separate time series; `call_metrics.py` says how
+those of calls are limited.
 """
 
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from mcpproxy.admin.call_metrics import DURATION_S, CallMetrics
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Message, Response
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import SERVER, Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
-
-LATENCY_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-"""The upper bounds of the latency histogram, in seconds."""
 
 
 class Metrics:
@@ -32,7 +31,7 @@ class Metrics:
         self._latency = Histogram(
             "mcpproxy_response_latency_seconds",
             "From the request's head to the message that answers it, or else to the response's head.",
-            buckets=LATENCY_S,
+            buckets=DURATION_S,
             registry=self.registry,
         )
         self._open = self._gauge("open_exchanges", "Exchanges under way.")
@@ -41,6 +40,7 @@ class Metrics:
             "recorder_lag_seconds", "How old the latest record was when it was written to the trace."
         )
         self._stuck = self._gauge("recorder_stuck", "1 while the trace cannot be written.")
+        self._calls: Final = CallMetrics(self.registry)
         self._request_ns: dict[int, int] = {}
         """For each open exchange, the time of the request's head."""
         self._head_latency_s: dict[int, float | None] = {}
@@ -53,6 +53,7 @@ class Metrics:
 
     def count_event(self, event: Event) -> None:
         """Count an event that was recorded."""
+        self._calls.count_event(event)
         match event:
             case Frame(sender=sender):
                 self._frames.labels(sender).inc()

@@ -80,7 +80,13 @@ def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) ->
         found["http.response.status_code"] = status
     if ending.error:
         found["error.type"] = ending.error
-    if content and isinstance(ending.message, Response) and call.request.method == "tools/call":
+    # The conventions have a name only for the result of a tool that did not fail.
+    if (
+        content
+        and isinstance(ending.message, Response)
+        and call.request.method == "tools/call"
+        and not ending.error
+    ):
         found["gen_ai.tool.call.result"] = texts.content(ending.message.result)
     return found
 

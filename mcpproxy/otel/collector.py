@@ -30,8 +30,9 @@ class Collector:
     def __init__(self, url: str = "") -> None:
         self._reasons: Final = _Reasons()
         logger = logging.getLogger("opentelemetry")
-        logger.handlers[:] = [self._reasons]  # the exporter gives the reasons of failures to its log alone
-        logger.propagate = False
+        logger.handlers[:], logger.propagate = [logging.NullHandler()], False  # stderr is for our lines
+        # The exporter tells the reasons of failures only to its log.
+        logging.getLogger(OTLPSpanExporter.__module__).handlers[:] = [self._reasons]
         self._exporter: Final = OTLPSpanExporter(endpoint(url, _PATH) if url else None)
         self.url: Final[str] = url or "the collector that the OTEL_* variables name"
 

@@ -2,7 +2,8 @@
 
 The conventions have no names for them, so the attribute ``mcpproxy.link`` says what joins the two:
 ``task``, ``round`` (a request that is sent again with the input that the server asked for), ``subscription``,
-``session`` (the session of a call whose trace is another), or ``http`` (the trace of the HTTP request).
+``session`` (the session of a call whose trace is another), ``http`` (the trace of the HTTP request), or
+``stream`` (from a GET that resumes a stream).
 """
 
 from collections import OrderedDict
@@ -55,6 +56,14 @@ class Links:
             self._put((session, "round", method, target, _state(result)), context)
         if method == "resources/subscribe":
             self._put((session, "subscription", target), context)
+
+    def remember_event(self, session: int, id: str, context: SpanContext) -> None:
+        """Remember in which span the server sent an event with this id."""
+        self._put((session, "event", id), context)
+
+    def of_event(self, session: int, id: str) -> SpanContext | None:
+        """Return the span in which the event with this id was sent."""
+        return self._contexts.get((session, "event", id))
 
     def _put(self, key: _Key, context: SpanContext) -> None:
         self._contexts[key] = context

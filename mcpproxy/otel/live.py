@@ -18,6 +18,10 @@ from mcpproxy.otel.live_process import GIVE_UP_S, resend_command
 from mcpproxy.relay import priority
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+
+    from mcpproxy.otel.durations import Durations
+    from mcpproxy.otel.finding_logs import FindingLogs
     from mcpproxy.otel.outbox import Outbox
     from mcpproxy.otel.span_reader import SpanReader
     from mcpproxy.view.view import View
@@ -62,14 +66,39 @@ class LiveExport:
         from mcpproxy.otel.collector import Collector
         from mcpproxy.otel.outbox import Outbox
         from mcpproxy.otel.span_reader import SpanReader
+        from mcpproxy.otel.span_source import resource
 
         outbox = Outbox(Collector(self._url).send, Collector.BATCH, say, report)
         with self._open() as view:
-            reader = SpanReader(view, content=self._content)
+            about = resource(view.header, view.path)
+            durations = self._durations(about) if _is_wanted("METRICS") else None
+            logs = self._logs(about) if _is_wanted("LOGS") else None
+            reader = SpanReader(
+                view,
+                content=self._content,
+                measure=durations.measure if durations else None,
+                log=logs.log if logs else None,
+            )
             while not self._recording_ended.is_set():
                 if outbox.is_full or not self._read(view, reader, outbox):
                     self._recording_ended.wait(POLL_S)
-            self._read_rest(view, reader, outbox)
+            ends_s = self._read_rest(view, reader, outbox)
+        closing = [threading.Thread(target=one.close, daemon=True) for one in (durations, logs) if one]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(max(0, ends_s - time.monotonic()))
+        outbox.drain(ends_s - time.monotonic())
+
+    def _durations(self, about: "Resource") -> "Durations":
+        from mcpproxy.otel.durations import Durations, collector_reader
+
+        return Durations(collector_reader(self._url), about)
+
+    def _logs(self, about: "Resource") -> "FindingLogs":
+        from mcpproxy.otel.finding_logs import FindingLogs, collector_processor
+
+        return FindingLogs(collector_processor(self._url), about)
 
     def _open(self) -> "View":
         """Open the recording as soon as its recorder has begun."""
@@ -96,21 +125,26 @@ class LiveExport:
             outbox.put(reader.settle())
         return view.columns.lines > reader.next_line
 
-    def _read_rest(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> None:
-        """Read and send what is left, as far as the collector takes it in ``GIVE_UP_S``."""
+    def _read_rest(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> float:
+        """Read what is left, as far as the collector takes it in ``GIVE_UP_S``. Return when these end."""
         ends_s = time.monotonic() + GIVE_UP_S
         _refresh(view, reader)
         while view.columns.lines > reader.next_line:
             outbox.put(reader.read(_LINES))
             if outbox.is_full and not outbox.drain(ends_s - time.monotonic()):
-                return
+                return ends_s
         outbox.put(reader.settle() if view.running else reader.finish())
-        outbox.drain(ends_s - time.monotonic())
+        return ends_s
 
 
 def _refresh(view: "View", reader: "SpanReader") -> None:
     if view.refresh().rebuilt:
         reader.restart()
+
+
+def _is_wanted(signal: str) -> bool:
+    """Whether the signal was not turned off. Spans cannot be: they are what ``--otlp`` asks for."""
+    return os.environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() != "none"
 
 
 def say(text: str) -> None:

@@ -27,8 +27,8 @@ class CarryingExchange:
 
     request: RequestHead
     response: ResponseHead | None = None
-    rows: list[int] = field(default_factory=list[int])
-    """The rows of the requests in it."""
+    calls: "list[OpenCall]" = field(default_factory=list["OpenCall"])
+    """The requests in it."""
 
     @property
     def status(self) -> int:
@@ -49,10 +49,11 @@ class CarryingExchange:
 
 @dataclass(slots=True)
 class OpenCall:
-    """A request without its answer. Times are nanoseconds since the start of the recording.
+    """A request. Times are nanoseconds since the start of the recording.
 
     ``element`` is its place in a batch. ``caller`` is the trace context that a peer sent with it. ``outer``
-    is the call during which the server sent it. ``ended_ns`` is set when its answer has begun to come.
+    is the call during which the server sent it. ``ended_ns`` is set when its answer has begun to come, and
+    ``ending`` when it has ended.
     """
 
     row: int
@@ -71,6 +72,7 @@ class OpenCall:
     links: list[Link] = field(default_factory=list[Link])
     findings: int = 0
     events: "BoundedList[Event]" = field(default_factory=events)
+    ending: "Ending | None" = None
 
     @property
     def params(self) -> JSONObject:

@@ -7,24 +7,22 @@ record. Later findings, and those that are about no call, are events of the sess
 that is read while it grows gives the same spans as when it is read at once.
 """
 
-import os
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, assert_never
 
-from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util import BoundedList
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
-from mcpproxy import __version__
 from mcpproxy.otel import attributes, trace_context
 from mcpproxy.otel.attributes import Attributes
+from mcpproxy.otel.get_streams import OpenStream, Streams
 from mcpproxy.otel.links import Links, link
 from mcpproxy.otel.open_call import CarryingExchange, Ending, OpenCall, events
 from mcpproxy.otel.session_span import session_span
+from mcpproxy.otel.span_source import SCOPE, SpanSource
 from mcpproxy.otel.texts import Texts
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
@@ -38,12 +36,13 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
-from mcpproxy.trace.records import Header, Record
+from mcpproxy.trace.records import Record
 from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.index.peers import VERSION_META
 from mcpproxy.view.view import View
 
-SCOPE: Final = InstrumentationScope("mcpproxy", __version__, attributes.SCHEMA_URL)
+_FINDING: Final = "mcpproxy.finding"
+"""The name of the event of a finding."""
 
 
 class SpanReader:
@@ -51,20 +50,30 @@ class SpanReader:
 
     With ``content``, spans have the arguments and results of tools. With ``masks``, what looks like a secret
     is masked in every text. ``not_sampled`` counts the calls whose callers do not want a span of them.
+    ``measure`` gets every span, those included that are not made for such callers. ``log`` gets the event of
+    every finding, and the span to which it belongs.
     """
 
-    def __init__(self, view: View, *, content: bool = False, masks: bool = True) -> None:
+    def __init__(
+        self,
+        view: View,
+        *,
+        content: bool = False,
+        masks: bool = True,
+        measure: Callable[[ReadableSpan], None] | None = None,
+        log: Callable[[Event, SpanContext], None] | None = None,
+    ) -> None:
         self.not_sampled = 0
         self._view: Final = view
         self._content: Final = content
+        self._measure: Final = measure or _ignore
+        self._log: Final = log or _ignore
         self._texts: Final = Texts(masks=masks)
-        self._recording: Final = trace_context.recording_id(view.header)
-        self._resource: Final = resource(view.header, view.path)
-        self._started_ns: Final = _wall_ns(view.header)
+        self._source: Final = SpanSource(view, self._texts)
         self._links: Final = Links()
-        self._made = 0
-        self._repeated = 0
-        """How many spans are not yielded again after ``restart``."""
+        self._made: Counter[str] = Counter()
+        self._repeated: Counter[str] = Counter()
+        """How many spans and findings are not yielded again after ``restart``."""
         self._start()
 
     def restart(self) -> None:
@@ -72,7 +81,7 @@ class SpanReader:
 
         It was replaced by a longer one, and its calls end in the same order.
         """
-        self._repeated, self._made, self.not_sampled = self._made, 0, 0
+        self._repeated, self._made, self.not_sampled = self._made, Counter(), 0
         self._start()
 
     def _start(self) -> None:
@@ -80,8 +89,9 @@ class SpanReader:
         """The line of the recording that is read next."""
         self._row = 1
         self._open: dict[int, OpenCall] = {}
-        self._ended: dict[int, tuple[OpenCall, Ending]] = {}
-        """Calls that have ended, for which findings may still follow."""
+        self._streams = Streams(self._source, self._links)
+        self._ended: dict[int, OpenCall | OpenStream] = {}
+        """Calls and streams that have ended, for which findings may still follow."""
         self._exchanges: dict[int, CarryingExchange] = {}
         self._revisions: dict[int, str] = {}
         self._session_events: dict[int, BoundedList[Event]] = {}
@@ -103,14 +113,28 @@ class SpanReader:
             self._take(line, record)
 
     def settle(self) -> Iterator[ReadableSpan]:
-        """Yield the spans of the last calls that have ended. Findings about them come too late now."""
+        """Yield the spans of what has ended last. Findings about it come too late now."""
         ended, self._ended = self._ended, {}
-        for call, ending in ended.values():
-            if (span := self._span(call, ending)) is None:
+        for what in ended.values():
+            if isinstance(what, OpenStream):
+                span, context = self._streams.span(what), self._streams.context(what)
+            else:
+                span, context = self._span(what), self._context(what)
+            is_sampled = context.trace_flags.sampled
+            self.not_sampled += not is_sampled
+            if not self._is_new("spans"):
                 continue
-            self._made += 1
-            if self._made > self._repeated:
+            self._measure(span)
+            for event in span.events:
+                if event.name == _FINDING:
+                    self._log(event, context)
+            if is_sampled:
                 yield span
+
+    def _is_new(self, what: str) -> bool:
+        """Whether this was not made before ``restart``. The order is the same then."""
+        self._made[what] += 1
+        return self._made[what] > self._repeated[what]
 
     def finish(self) -> Iterator[ReadableSpan]:
         """Yield the remaining spans; the recording has ended, and ``read`` has read all of it."""
@@ -122,19 +146,23 @@ class SpanReader:
                 self._end(call, Ending(view.duration_ns, Outcome.NO_ANSWER))
             else:
                 self._end(call, Ending(view.duration_ns, Outcome.NO_ANSWER, "connection_closed"))
+        for stream in self._streams.end_all():
+            self._ended[stream.row] = stream
         yield from self.settle()
         for session in view.sessions:
             name = view.session_name(session.number)
-            yield session_span(
+            span = session_span(
                 view,
                 session,
-                self._session_context(name),
-                resource=self._resource,
+                self._source.session_context(name),
+                resource=self._source.resource,
                 scope=SCOPE,
-                started_ns=self._started_ns,
+                started_ns=self._source.started_ns,
                 events=self._session_events.get(session.number, ()),
                 was_stopped=self._was_stopped,
             )
+            self._measure(span)
+            yield span
 
     # Records
 
@@ -146,8 +174,11 @@ class SpanReader:
                 self._exchanges[number] = CarryingExchange(record)
             case ResponseHead(exchange=number) if record.status >= 200 and number in self._exchanges:
                 self._exchanges[number].response = record
+                self._streams.begin(self._exchanges[number], self._view.columns.line_row[line])
             case ExchangeEnd(exchange=number) if number in self._exchanges:
                 self._end_exchange(self._exchanges.pop(number), record)
+                if stream := self._streams.end(record):
+                    self._ended[stream.row] = stream
             case Signal():
                 self._was_stopped = True
             case _:
@@ -160,6 +191,12 @@ class SpanReader:
             row, self._row = self._row, self._row + 1
             if columns.first_line[row] == line and columns.kind_of(row) is Kind.REQUEST:
                 self._begin(row, frame)
+        stream = self._streams.take(frame)
+        if stream is None and frame.event is not None and frame.event.id:
+            exchange = self._exchanges.get(frame.exchange)
+            if exchange is not None and exchange.calls:
+                call = exchange.calls[0]
+                self._links.remember_event(columns.session[call.row], frame.event.id, self._context(call))
         if isinstance(message, Batch):
             for call in [call for row, call in self._open.items() if columns.answer_line[row] == line]:
                 element = columns.answer_elements.get(call.row, 0)
@@ -167,6 +204,8 @@ class SpanReader:
             return
         call = self._open.get(columns.line_row[line])
         if call is None:
+            if stream is not None and isinstance(message, Notification):
+                self._add_notification(stream.events, frame, message)
             return
         if call.ended_ns is not None:  # a piece of its answer
             if not frame.continues:
@@ -201,12 +240,10 @@ class SpanReader:
         call.caller = trace_context.remote(call.meta)
         if outer := columns.parent[row]:
             ended = self._ended.get(outer)
-            call.outer = self._open.get(outer) or (ended[0] if ended else None)
+            call.outer = self._open.get(outer) or (ended if isinstance(ended, OpenCall) else None)
         if call.exchange is not None:
-            call.exchange.rows.append(row)
-            fields = call.exchange.fields
-            carrier = {name: fields.get(name) for name in ("traceparent", "tracestate")}
-            around = trace_context.remote(carrier)
+            call.exchange.calls.append(call)
+            around = trace_context.of_fields(call.exchange.fields)
             if around is not None and around != call.caller:
                 call.links.append(link(around, "http"))
         session = columns.session[row]
@@ -244,24 +281,27 @@ class SpanReader:
         self._links.remember(session, call.request.method, call.target, result, self._context(call))
 
     def _notify(self, call: OpenCall, frame: Frame, notification: Notification) -> None:
-        method, params = notification.method, notification.params
-        members: JSONObject = params if isinstance(params, dict) else {}
-        if method == "notifications/cancelled":
+        if notification.method == "notifications/cancelled":
             # The receiver need not answer. In ACP it has to, so there a cancelled call goes on.
             self._end(call, Ending(frame.observed_at_ns, Outcome.CANCELLED, "cancelled"))
             return
+        self._add_notification(call.events, frame, notification)
+
+    def _add_notification(self, to: "BoundedList[Event]", frame: Frame, notification: Notification) -> None:
+        method, params = notification.method, notification.params
+        members: JSONObject = params if isinstance(params, dict) else {}
         said: Attributes = {"mcpproxy.method": self._texts.short(method), "mcpproxy.frame": frame.seq}
         for name in ("progress", "total"):
             if isinstance(value := members.get(name), int | float) and not isinstance(value, bool):
                 said[f"mcpproxy.{name}"] = float(value)
         if method == "notifications/message" and isinstance(level := members.get("level"), str):
             said["mcpproxy.level"] = self._texts.short(level)
-        self._add_event(call.events, "mcpproxy.notification", frame.observed_at_ns, said)
+        self._add_event(to, "mcpproxy.notification", frame.observed_at_ns, said)
 
     def _end_exchange(self, exchange: CarryingExchange, end: ExchangeEnd) -> None:
         outcomes = self._view.columns.outcome
         response = exchange.response
-        for call in [call for row in exchange.rows if (call := self._open.get(row))]:
+        for call in [call for call in exchange.calls if call.row in self._open]:
             if call.ended_ns is not None:
                 self._end(call, Ending(call.ended_ns, Outcome.OK))
             elif response is not None and response.status >= 400:
@@ -282,11 +322,13 @@ class SpanReader:
             elif end.cut and not exchange.is_stream:
                 self._end(call, Ending(end.observed_at_ns, Outcome.NO_ANSWER, "connection_closed"))
 
+    # Findings
+
     def _find(self, finding: Finding) -> None:
         view = self._view
         row = view.row_of(finding.frame) if finding.frame else 0
-        ended = self._ended.get(row)
-        call = ended[0] if ended else self._open.get(row)
+        what = self._ended.get(row) or self._open.get(row)
+        what = what or (self._streams.of_event(view.record(finding.frame)) if finding.frame else None)
         said: Attributes = {
             "mcpproxy.rule": finding.rule,
             "mcpproxy.severity": finding.severity,
@@ -296,31 +338,35 @@ class SpanReader:
             "mcpproxy.source": finding.source,
             "mcpproxy.frame": finding.frame,
         }
-        if call is not None:
-            call.findings += 1
-            found_in = call.events
-        else:
-            found_in = self._session_events.setdefault(view.columns.session[row], events())
-        self._add_event(found_in, "mcpproxy.finding", self._now_ns(finding.frame), said)
+        event = Event(_FINDING, said, self._source.started_ns + self._now_ns(finding.frame))
+        if what is not None:
+            what.findings += 1
+            what.events.append(event)
+            return
+        session = view.columns.session[row]
+        self._session_events.setdefault(session, events()).append(event)
+        if self._is_new("findings of sessions"):
+            self._log(event, self._source.context_of_row(row))
 
     def _now_ns(self, seq: int) -> int:
         """Return the time of the frame that a finding is about; without a frame that of the last record."""
         return self._view.record(seq).observed_at_ns if seq else self._view.duration_ns
 
     def _add_event(self, to: "BoundedList[Event]", name: str, at_ns: int, said: Attributes) -> None:
-        to.append(Event(name, said, self._started_ns + at_ns))
+        to.append(Event(name, said, self._source.started_ns + at_ns))
 
-    # Spans
+    # Calls
 
     def _end(self, call: OpenCall, ending: Ending) -> None:
         del self._open[call.row]
-        self._ended[call.row] = call, ending
+        call.ending = ending
+        self._ended[call.row] = call
 
     def _context(self, call: OpenCall) -> SpanContext:
         """Return the context of a call's span. It is asked for when the session of the call is known."""
         if call.context is None:
             above = self._parent(call)
-            id = trace_context.span_id(self._recording, call.seq, call.element)
+            id = trace_context.span_id(self._source.id, call.seq, call.element)
             call.context = trace_context.local(above.trace_id, id, above)
         return call.context
 
@@ -330,23 +376,16 @@ class SpanReader:
             return call.caller
         if call.outer is not None:
             return self._context(call.outer)
-        view = self._view
-        return self._session_context(view.session_name(view.columns.session[call.row]))
+        return self._source.context_of_row(call.row)
 
-    def _session_context(self, name: str) -> SpanContext:
-        id = trace_context.session_span_id(self._recording, name)
-        return trace_context.local(trace_context.trace_id(self._recording, name), id)
-
-    def _span(self, call: OpenCall, ending: Ending) -> ReadableSpan | None:
-        view, texts = self._view, self._texts
+    def _span(self, call: OpenCall) -> ReadableSpan:
+        view, texts, ending = self._view, self._texts, call.ending
+        assert ending is not None
         columns = view.columns
         session = columns.session[call.row]
         name = view.session_name(session)
         context, links = self._context(call), list(call.links)
-        if not context.trace_flags.sampled:
-            self.not_sampled += 1
-            return None
-        around = self._session_context(name)
+        around = self._source.session_context(name)
         if context.trace_id != around.trace_id:
             links.append(link(around, "session"))
         said = attributes.of_call(
@@ -369,14 +408,14 @@ class SpanReader:
             attributes.name_of(call, texts),
             context,
             self._parent(call),
-            self._resource,
+            self._source.resource,
             said,
             call.events,
             links,
             kind,
             status=status,
-            start_time=self._started_ns + call.started_ns,
-            end_time=self._started_ns + max(ending.at_ns, call.started_ns),
+            start_time=self._source.started_ns + call.started_ns,
+            end_time=self._source.started_ns + max(ending.at_ns, call.started_ns),
             instrumentation_scope=SCOPE,
         )
 
@@ -388,22 +427,5 @@ class SpanReader:
         return named if isinstance(named, str) else self._revisions.get(session, "")
 
 
-def resource(header: Header, path: str) -> Resource:
-    """Return what all spans of a recording have in common. ``OTEL_*`` variables take precedence."""
-    recording: dict[str, str | int] = {
-        "service.name": header.label or "mcpproxy",
-        "service.instance.id": trace_context.recording_id(header),
-        "process.pid": header.pid,
-        "mcpproxy.recording": os.path.basename(path),
-    }
-    return Resource(recording).merge(OTELResourceDetector().detect())
-
-
-def _wall_ns(header: Header) -> int:
-    """Return when the recording began, as nanoseconds since 1970; 0 if it does not say so."""
-    try:
-        started = datetime.fromisoformat(header.started_at)
-    except ValueError:
-        return 0
-    since = started.replace(tzinfo=started.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+def _ignore(*_: object) -> None:
+    pass

@@ -10,6 +10,7 @@ from hashlib import sha256
 from opentelemetry.trace import SpanContext, TraceFlags, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from mcpproxy.session.exchanges import Fields
 from mcpproxy.trace.records import Header
 
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -56,6 +57,11 @@ def remote(carrier: Mapping[str, object]) -> SpanContext | None:
         return None
     context = get_current_span(_PROPAGATOR.extract(fields)).get_span_context()
     return context if context.is_valid else None
+
+
+def of_fields(fields: Fields) -> SpanContext | None:
+    """Return the context that the header fields of an HTTP request name."""
+    return remote({name: fields.get(name) for name in ("traceparent", "tracestate")})
 
 
 _LONGEST_FIELD = 8192

@@ -54,7 +54,7 @@ def decoded(content: bytes) -> list[Span]:
     """Return the spans of a file or of a request to a collector."""
     request = ExportTraceServiceRequest.FromString(content)
     return [
-        _span(span, _values(of_resource.resource.attributes), of_scope.schema_url)
+        _span(span, values(of_resource.resource.attributes), of_scope.schema_url)
         for of_resource in request.resource_spans
         for of_scope in of_resource.scope_spans
         for span in of_scope.spans
@@ -76,9 +76,9 @@ def _span(span: trace_pb2.Span, resource: dict[str, Any], schema_url: str) -> Sp
         KINDS[span.kind],
         span.start_time_unix_nano,
         span.end_time_unix_nano,
-        _values(span.attributes),
-        tuple(Event(e.name, e.time_unix_nano, _values(e.attributes)) for e in span.events),
-        tuple((_values(link.attributes)["mcpproxy.link"], link.span_id.hex()) for link in span.links),
+        values(span.attributes),
+        tuple(Event(e.name, e.time_unix_nano, values(e.attributes)) for e in span.events),
+        tuple((values(link.attributes)["mcpproxy.link"], link.span_id.hex()) for link in span.links),
         span.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
         span.status.message,
         span.trace_state,
@@ -89,7 +89,8 @@ def _span(span: trace_pb2.Span, resource: dict[str, Any], schema_url: str) -> Sp
     )
 
 
-def _values(attributes: Any) -> dict[str, Any]:
+def values(attributes: Any) -> dict[str, Any]:
+    """Return decoded attributes."""
     return {attribute.key: _value(attribute.value) for attribute in attributes}
 
 

@@ -1,4 +1,4 @@
-"""A collector on loopback that keeps what it gets, and may be slow or refuse."""
+"""A collector on loopback, which may be slow or refuse. opentelemetry-proto decodes what it gets."""
 
 import threading
 from collections.abc import Generator, Sequence
@@ -6,17 +6,27 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs
+from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
+
 from tests.otel.decoding import Span, decoded
 
 
 class Receiver:
-    """Takes spans. ``answers`` are the statuses of the first requests; all others are answered with 200."""
+    """Takes spans, metrics and log records.
+
+    ``answers`` are the statuses of the first requests with spans; all others are answered with 200.
+    """
 
     def __init__(self, port: int = 0, answers: Sequence[int] = ()) -> None:
         self.spans: Final[list[Span]] = []
+        self.metrics: Final[list[ResourceMetrics]] = []
+        self.logs: Final[list[ResourceLogs]] = []
         self.requests: Final[list[tuple[str, dict[str, str]]]] = []
         self.arrived = 0
-        """The number of requests, those without an answer included."""
+        """The number of requests with spans, those without an answer included."""
         self.may_answer: Final = threading.Event()
         """Requests are answered once it is set."""
         self.may_answer.set()
@@ -27,7 +37,7 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.arrives()
+                receiver.arrives(self.path)
                 receiver.may_answer.wait(60)
                 status = receiver.take(self.path, dict(self.headers), body)
                 self.send_response(status)
@@ -42,21 +52,35 @@ class Receiver:
         self._thread: Final = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
-    def arrives(self) -> None:
+    def arrives(self, path: str) -> None:
         """Count a request that has arrived."""
         with self._changed:
-            self.arrived += 1
+            self.arrived += path == "/v1/traces"
             self._changed.notify_all()
 
     def take(self, path: str, headers: dict[str, str], body: bytes) -> int:
         """Note a request, and return the status of its answer."""
         with self._changed:
             self.requests.append((path, headers))
-            status = self._answers.pop(0) if self._answers else 200
-            if status == 200:
-                self.spans.extend(decoded(body))
+            status = 200
+            match path:
+                case "/v1/traces":
+                    status = self._answers.pop(0) if self._answers else 200
+                    if status == 200:
+                        self.spans.extend(decoded(body))
+                case "/v1/metrics":
+                    self.metrics.extend(ExportMetricsServiceRequest.FromString(body).resource_metrics)
+                case "/v1/logs":
+                    self.logs.extend(ExportLogsServiceRequest.FromString(body).resource_logs)
+                case _:
+                    status = 404
             self._changed.notify_all()
         return status
+
+    def await_signals(self) -> None:
+        """Wait until there are metrics and log records."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.metrics and self.logs, 120)
 
     def await_span(self, name: str) -> Span:
         """Wait until there is a span with this name, and return it."""

@@ -99,6 +99,35 @@ def http_trouble() -> tuple[str, ...]:
     return session.closes(ms=100)
 
 
+def resumed() -> tuple[str, ...]:
+    """A stream that breaks off before the answer, a GET that resumes it, and another that stays open."""
+
+    def event(id: str) -> dict[str, Any]:
+        return {"id": id, "name": "message", "retry": None, "before": f"id: {id}\ndata: ", "after": "\n\n"}
+
+    session = Conversation(http=True)
+    session.posts(1, ms=1, session="s")
+    session.asks(1, "tools/call", forecast("Oslo", progressToken="p"), ms=1, exchange=1, connection=1)
+    session.responds(1, 200, ms=2, sse=True, session="s")
+    told = {"progressToken": "p", "progress": 1}
+    place: dict[str, Any] = {"exchange": 1, "connection": 1, "session": "s"}
+    session.notifies("notifications/progress", told, ms=3, event=event("e-1"), **place)
+    session.ends(1, ms=4, cut_by=S)
+    session.posts(2, ms=50, method="GET", session="s", headers=[["last-event-id", "e-1"]])
+    session.responds(2, 200, ms=51, sse=True, session="s")
+    place = {"exchange": 2, "connection": 2, "session": "s"}
+    session.answers(1, text("Oslo: sunny"), ms=60, event=event("e-2"), **place)
+    session.ends(2, ms=61)
+    session.posts(
+        3, ms=70, method="GET", session="s", headers=[["last-event-id", "e-2"], ["traceparent", AROUND]]
+    )
+    session.responds(3, 200, ms=71, sse=True, session="s")
+    place = {"exchange": 3, "connection": 3, "session": "s"}
+    changed = session.notifies("notifications/tools/list_changed", ms=80, event=event("e-3"), **place)
+    session.finds("CAP-001", changed, "about the notification")
+    return session.closes(ms=100)
+
+
 def cut_off() -> tuple[str, ...]:
     """A recording without an end, and a call in it without an answer."""
     session = begun()
@@ -114,5 +143,6 @@ SESSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "agent": agent(),
     "batch": batch(),
     "HTTP trouble": http_trouble(),
+    "resumed stream": resumed(),
     "cut off": cut_off(),
 }

@@ -5,6 +5,7 @@
 
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,9 @@ from tests.otel.sessions import SESSIONS
 from tests.view.situations import SITUATIONS, write
 
 GOLDEN: Final = Path(__file__).with_name("spans.txt")
+CONVENTIONS: Final[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("conventions.toml").read_text(encoding="utf-8")
+)
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings"
 NAMES: Final = (*SITUATIONS, *SESSIONS, *(path.stem for path in sorted(RECORDINGS.glob("*.jsonl"))))
 

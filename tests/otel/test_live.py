@@ -15,8 +15,9 @@ from mcpproxy.cli.commands import http, run
 from mcpproxy.errors import UsageError
 from mcpproxy.otel import live_process
 from mcpproxy.otel.live_process import LiveSpans
-from tests.otel.decoding import exported
+from tests.otel.decoding import exported, values
 from tests.otel.receiver import receiving
+from tests.view.situations import SITUATIONS, write
 
 SERVER = (
     "import sys, json\n"
@@ -77,6 +78,35 @@ def test_spans_come_during_the_session_and_are_those_of_the_export(tmp_path: Pat
         receiver.await_span("mcp.session")
     offline = exported(str(trace), tmp_path / "s.otlp")
     assert sorted(span.encoded for span in receiver.spans) == sorted(span.encoded for span in offline)
+
+
+def test_metrics_and_log_records_are_sent_too(tmp_path: Path) -> None:
+    with receiving() as receiver, session(tmp_path / "s.jsonl", "--otlp", receiver.url) as process:
+        asks(process, 1, "tools/list")  # too early: there was no handshake
+        said = ends(process)
+        receiver.await_signals()
+    assert "PROTO-005" in said
+    (of_resource,) = receiver.metrics
+    assert values(of_resource.resource.attributes)["service.name"] == "python3"
+    (of_scope,) = of_resource.scope_metrics
+    durations = {metric.name: metric.histogram.data_points for metric in of_scope.metrics}
+    assert list(durations) == ["mcp.client.operation.duration", "mcp.client.session.duration"]
+    assert [point.count for points in durations.values() for point in points] == [1, 1]
+    (record,) = receiver.logs[0].scope_logs[0].log_records
+    assert values(record.attributes)["mcpproxy.rule"] == "PROTO-005"
+    assert record.trace_id.hex() == receiver.await_span("tools/list").trace_id
+
+
+@pytest.mark.parametrize("wanted", [("metrics", "logs"), ("metrics",), ("logs",), ()])
+def test_other_signals_can_be_turned_off(tmp_path: Path, wanted: tuple[str, ...]) -> None:
+    """The sender, started for a recording that has ended."""
+    trace = write(tmp_path / "s.jsonl", SITUATIONS["finding"])
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    environ |= {f"OTEL_{name.upper()}_EXPORTER": "none" for name in ("metrics", "logs") if name not in wanted}
+    with receiving() as receiver:
+        command = [sys.executable, "-m", "mcpproxy.otel.live", trace, receiver.url]
+        subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    assert {path for path, _ in receiver.requests} == {f"/v1/{name}" for name in ("traces", *wanted)}
 
 
 def test_a_collector_that_comes_late_gets_everything(tmp_path: Path) -> None:

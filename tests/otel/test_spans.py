@@ -1,26 +1,21 @@
 """Calls as spans: names, times, parents, endings, events and links, as a collector decodes them."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.otel import attributes
 from mcpproxy.otel.span_file import protobuf_pieces
 from mcpproxy.otel.span_reader import SpanReader
 from mcpproxy.view.view import open_view
 from tests.otel.decoding import Span, decoded, exported
 from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE
-from tests.otel.table import GOLDEN, NAMES, table, trace_of
+from tests.otel.table import CONVENTIONS, GOLDEN, NAMES, table, trace_of
 from tests.view.situations import C, begun, forecast, text, write
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"  # made up, in the format of a token
-FAMILIES = tuple(
-    f"{name}_attributes"
-    for name in ("error", "gen_ai", "http", "jsonrpc", "mcp", "network", "process", "rpc", "server")
-)
-"""The modules of the conventions that have the names of attributes."""
 WALL_NS = 1_795_256_430_123_456_000
 """When the made-up sessions began."""
 
@@ -180,18 +175,24 @@ def test_hostile_names_do_not_break_the_encoding(tmp_path: Path) -> None:
 # Names
 
 
-def test_every_attribute_is_one_of_the_conventions_or_ours(tmp_path: Path) -> None:
-    known = {
-        value
-        for family in FAMILIES
-        for value in vars(import_module(f"opentelemetry.semconv._incubating.attributes.{family}")).values()
-        if isinstance(value, str)
-    }
-    for number, name in enumerate(NAMES):
-        for span in exported(trace_of(name, tmp_path), tmp_path / f"{number}.otlp"):
-            names = {*span.said, *(name for event in span.events for name in event.said)}
-            assert {name for name in names if not name.startswith("mcpproxy.")} <= known
-            assert span.schema_url == "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+def test_the_conventions_are_those_of_the_schema() -> None:
+    assert CONVENTIONS["schema_url"] == attributes.SCHEMA_URL
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_attribute_is_one_of_the_conventions_or_ours(name: str, tmp_path: Path) -> None:
+    row = CONVENTIONS["span"]["mcp.client"]
+    known = {*row["required"], *row["allowed"], *CONVENTIONS["core"]["allowed"]}
+    beginnings = ("mcpproxy.", *(name for name in known if name.endswith(".")))
+    for span in exported(trace_of(name, tmp_path), tmp_path / "s.otlp", "--content"):
+        names = {*span.said, *(name for event in span.events for name in event.said)}
+        assert {name for name in names - known if not name.startswith(beginnings)} == set()
+        assert span.schema_url == CONVENTIONS["schema_url"]
+        if "mcp.method.name" in span.said:
+            assert set(row["required"]) <= span.said.keys()
+            assert span.kind in (row["kind"], "INTERNAL")
+            is_tool = span.said["mcp.method.name"] == "tools/call"
+            assert (span.said.get("gen_ai.operation.name") == "execute_tool") == is_tool
 
 
 def test_the_resource_is_the_server_unless_the_environment_says_otherwise(

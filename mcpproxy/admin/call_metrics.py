@@ -1,0 +1,212 @@
+"""Metrics of calls: how long it takes until a request is answered, and how calls fail, by method and tool.
+
+Every value of a label makes a time series, and peers choose the names of methods and tools. So a method is
+one that the specification defines, and a tool is one that the server has listed or has answered with a
+result: at most ``MAX_TOOLS``. All others are ``OTHER``.
+
+An answer belongs to the request with its id in the same HTTP exchange. In a stream that a GET has opened, and
+in what a client posts, it belongs to the only open request with its id in the session. What is not certain is
+not counted.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, cast
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from mcpproxy.base.visible import visible
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Absent,
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Single,
+)
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.session.exchanges import SESSION, Fields
+from mcpproxy.session.frame import CLIENT, Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender, other
+
+DURATION_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+"""The upper bounds of histograms of durations, in seconds."""
+MAX_TOOLS: Final = 200
+OTHER: Final = "_OTHER"
+MAX_OPEN: Final = 4096
+"""How many requests may wait for their answers; of more the oldest are forgotten."""
+_LONGEST_TOOL: Final = 128
+
+_METHODS: Final = {*methods.names(*REVISIONS)}.union(*methods.EXTENSIONS.values())
+
+_Key: TypeAlias = tuple[Sender, RequestId]
+
+
+@dataclass(slots=True, eq=False)
+class _Exchange:
+    method: str
+    session: str
+    status: int = 0
+    responded_ns: int = 0
+    is_stream: bool = False
+    calls: "list[_Call]" = field(default_factory=list["_Call"])
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    key: _Key
+    method: str
+    tool: str
+    exchange: _Exchange
+    asked_ns: int
+
+
+class CallMetrics:
+    """The metrics of the calls in one recording."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("sender", "method", "tool")
+        self._duration: Final = Histogram(
+            "mcpproxy_call_duration_seconds",
+            "From a request to its answer.",
+            labels,
+            buckets=DURATION_S,
+            registry=registry,
+        )
+        self._errors: Final = Counter(
+            "mcpproxy_call_errors",
+            "Requests that were answered with an error, or not at all.",
+            (*labels, "kind"),
+            registry=registry,
+        )
+        self._exchanges: Final[dict[int, _Exchange]] = {}
+        self._open: Final[OrderedDict[_Call, None]] = OrderedDict()
+        self._by_key: Final[dict[_Key, list[_Call]]] = {}
+        self._tools: Final[dict[str, str]] = {}
+        """The names of tools that are labels, each with its label."""
+
+    def count_event(self, event: Event) -> None:
+        """Count an event that was recorded."""
+        match event:
+            case Frame(exchange=number, message=message) if exchange := self._exchanges.get(number):
+                for item in message.items if isinstance(message, Batch) else (message,):
+                    self._count_message(event, exchange, item)
+            case RequestHead(exchange=number):
+                session = Fields(event.headers).get(SESSION) or ""
+                self._exchanges[number] = _Exchange(event.method, session)
+            case ResponseHead(exchange=number) if event.status >= 200 and number in self._exchanges:
+                fields, exchange = Fields(event.headers), self._exchanges[number]
+                exchange.status, exchange.responded_ns = event.status, event.observed_at_ns
+                exchange.session = fields.get(SESSION) or exchange.session
+                exchange.is_stream = fields.media_type == "text/event-stream"
+            case ExchangeEnd(exchange=number) if number in self._exchanges:
+                self._end_exchange(self._exchanges.pop(number), event)
+            case _:
+                pass
+
+    def _count_message(self, frame: Frame, exchange: _Exchange, message: Single) -> None:
+        match message:
+            case Request(id=int() | str() as id):
+                call = _Call(
+                    (frame.sender, id), message.method, _tool(message), exchange, frame.observed_at_ns
+                )
+                self._begin(call)
+            case Response(id=int() | str() as id) | ErrorResponse(id=int() | str() as id):
+                if call := self._answered(frame.sender, id, exchange):
+                    self._answer(call, frame, message)
+            case Notification(method="notifications/cancelled"):
+                id = _member(message.params, "requestId")
+                if isinstance(id, int | str) and not isinstance(id, bool):
+                    self._cancel((frame.sender, id), exchange)
+            case _:
+                pass
+
+    def _begin(self, call: _Call) -> None:
+        if len(self._open) >= MAX_OPEN:
+            self._forget(next(iter(self._open)))
+        self._open[call] = None
+        self._by_key.setdefault(call.key, []).append(call)
+        call.exchange.calls.append(call)
+
+    def _forget(self, call: _Call) -> None:
+        del self._open[call]
+        call.exchange.calls.remove(call)
+        same_key = self._by_key[call.key]
+        same_key.remove(call)
+        if not same_key:
+            del self._by_key[call.key]
+
+    def _answered(self, sender: Sender, id: RequestId, exchange: _Exchange) -> _Call | None:
+        """Return the call that ``sender`` answers."""
+        key = other(sender), id
+        in_exchange = (call for call in self._by_key.get(key, ()) if call.exchange is exchange)
+        if sender == CLIENT or exchange.method == "GET":
+            return next(in_exchange, None) or self._only(key, exchange)
+        return next(in_exchange, None)
+
+    def _only(self, key: _Key, exchange: _Exchange) -> _Call | None:
+        """Return the call with this key in the session of ``exchange``, if there is only one."""
+        named = exchange.session
+        calls = [
+            call for call in self._by_key.get(key, ()) if call.exchange.session in (named, "") or not named
+        ]
+        return calls[0] if len(calls) == 1 else None
+
+    def _answer(self, call: _Call, frame: Frame, answer: Response | ErrorResponse) -> None:
+        kind = ""
+        if frame.by_proxy:
+            kind = "refused"
+        elif isinstance(answer, ErrorResponse):
+            kind = "rpc-error"
+        elif _member(answer.result, "isError") is True:
+            kind = "tool-error"
+        elif call.method == "tools/list":
+            tools = _member(answer.result, "tools")
+            for tool in tools if isinstance(tools, list) else ():
+                self._name_tool(_member(tool, "name"))
+        elif call.tool:
+            self._name_tool(call.tool)
+        self._end(call, kind, frame.observed_at_ns)
+
+    def _cancel(self, key: _Key, exchange: _Exchange) -> None:
+        if call := self._only(key, exchange):
+            self._end(call, "cancelled")
+
+    def _name_tool(self, name: JSON) -> None:
+        if isinstance(name, str) and len(self._tools) < MAX_TOOLS and len(name) <= _LONGEST_TOOL:
+            self._tools.setdefault(name, visible(name))
+
+    def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
+        """End the calls that can have no answer any more. A stream may be resumed in another exchange."""
+        for call in list(exchange.calls):
+            if exchange.status >= 400:
+                self._end(call, "http-error", exchange.responded_ns)
+            elif end.cut and not exchange.is_stream:
+                self._end(call, "no-answer")
+
+    def _end(self, call: _Call, kind: str, answered_ns: int | None = None) -> None:
+        """Count a call; ``kind`` is that of its error, if it failed."""
+        self._forget(call)
+        labels = (
+            call.key[0],
+            call.method if call.method in _METHODS else OTHER,
+            self._tools.get(call.tool, OTHER) if call.tool else "",
+        )
+        if answered_ns is not None:
+            self._duration.labels(*labels).observe((answered_ns - call.asked_ns) / 1e9)
+        if kind:
+            self._errors.labels(*labels, kind).inc()
+
+
+def _tool(request: Request) -> str:
+    """Return the name of the tool that is called; empty for another request."""
+    name = _member(request.params, "name") if request.method == "tools/call" else None
+    return name if isinstance(name, str) else ""
+
+
+def _member(value: "JSON | Absent", name: str) -> JSON:
+    return cast("JSONObject", value).get(name) if isinstance(value, dict) else None
