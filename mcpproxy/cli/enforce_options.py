@@ -54,9 +54,9 @@ def rules_to_enforce(
                 f"these can be enforced: {', '.join(sorted(enforceable_codes))}",
             )
         if not all(map(selection.takes, codes)):
-            raise UsageError(
-                where, f"--enforce {name}: --select or --ignore leaves it out", "select it as well"
-            )
+            if codes <= selection.ignored:
+                raise UsageError(where, f"--enforce {name}: --ignore leaves it out", "do not ignore it")
+            raise UsageError(where, f"--enforce {name}: it is not selected", "select it as well")
         chosen_codes |= codes
     if not chosen_codes:
         raise UsageError(where, "--enforce names no rule", "see mcpproxy rules")

@@ -17,13 +17,13 @@ def rotation_member(text: str, command: str) -> str:
     """
     if not text:
         return "null"
-    match = re.fullmatch(r"([1-9][0-9]{0,9})(k|m|g|s|min|h|d)(?:i?b)?", text.strip().lower())
+    match = re.fullmatch(r"([1-9][0-9]{0,9})(?:([kmg])(?:i?b)?|(s|min|h|d))", text.strip().lower())
     if match is not None:
-        number, unit = int(match[1]), match[2]
-        if unit in _SECONDS:
-            return f'{{"ns":{number * _SECONDS[unit] * 1_000_000_000}}}'
-        if number * _BYTES[unit] >= _MIN_BYTES:
-            return f'{{"bytes":{number * _BYTES[unit]}}}'
+        number, bytes_unit, seconds_unit = int(match[1]), match[2], match[3]
+        if seconds_unit:
+            return f'{{"ns":{number * _SECONDS[seconds_unit] * 1_000_000_000}}}'
+        if number * _BYTES[bytes_unit] >= _MIN_BYTES:
+            return f'{{"bytes":{number * _BYTES[bytes_unit]}}}'
     raise UsageError(
         command,
         f"--rotate {text} is neither a size of at least 64k nor a duration",

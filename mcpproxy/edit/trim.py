@@ -262,7 +262,7 @@ class _DependencyIndex:
         kept: set[int] = set()
         exchanges: set[int] = set()
         sessions: set[str] = set()
-        todo = [seq for wanted_seq in wanted for seq in (wanted_seq, *self.related[wanted_seq])]
+        todo = list(wanted)
         while todo:
             seq = todo.pop()
             frame = self.frames.get(seq)
@@ -270,6 +270,7 @@ class _DependencyIndex:
             if seq in kept or exchange_number is None:
                 continue
             kept.add(seq)
+            todo += self.related[seq]
             todo += frame.needs if frame else ()
             exchange = self.exchanges.get(exchange_number)
             if exchange is not None and exchange_number not in exchanges:

@@ -32,7 +32,7 @@ class Document:
     """The text of a file, and the values in it.
 
     Raises:
-        HostFileError: the text is not UTF-8, or is not in its language.
+        HostFileError: the text is not UTF-8, or cannot be read in its language.
     """
 
     def __init__(self, path: str, data: bytes, language: Language) -> None:
@@ -47,8 +47,8 @@ class Document:
             line = self.text.count("\n", 0, fault.index) + 1
             column = fault.index - self.text.rfind("\n", 0, fault.index)
             place = f"{path}:{line}:{column}" if fault.index else path
-            fact = f"not {_NAMES[language]} ({fault.fact})"
-            raise HostFileError(place, fact, "mend it first; nothing was written") from None
+            fact = f"not readable as {_NAMES[language]} ({fault.fact})"
+            raise HostFileError(place, fact, "correct or simplify it first; nothing was written") from None
 
     @property
     def line_end(self) -> str:

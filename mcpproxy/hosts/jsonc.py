@@ -25,7 +25,8 @@ def read_jsonc(text: str) -> Node:
     """Return the value of ``text``; for an empty text a null value, as the hosts read it.
 
     Raises:
-        UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas.
+        UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas,
+            or has too many levels.
     """
     scanner = _Scanner(text)
     at = scanner.space(1 if text.startswith("\ufeff") else 0)

@@ -4,7 +4,7 @@ from mcpproxy.errors import McpProxyError
 
 
 class UnreadableTextError(McpProxyError):
-    """A text that is not in the language of its file; ``index`` is the position of the fault."""
+    """A text that cannot be read in the language of its file; ``index`` is the position of the fault."""
 
     def __init__(self, index: int, fact: str) -> None:
         super().__init__(index, fact)

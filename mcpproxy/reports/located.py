@@ -8,10 +8,10 @@ needs them.
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import JSON, Absent
+from mcpproxy.protocol.jsonrpc import JSON, Absent, RequestId
 from mcpproxy.reports.fingerprint import NOTHING, Subject, fingerprint
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.conversation import Conversation, Turn
@@ -22,6 +22,9 @@ __all__ = ["Located", "Place", "Remark", "locate", "relative"]
 
 _NAMING_PARAMS: Final = ("name", "uri")
 """The params that name the tool, prompt or resource of a request."""
+
+_OpenRequests: TypeAlias = "dict[tuple[int, RequestId | Absent | None], str]"
+"""The frame numbers and ids of the open requests, with the names of what they request."""
 
 
 @slotted(frozen=True)
@@ -141,7 +144,7 @@ _UNKNOWN: Final = _FrameSubjects((NOTHING,))
 def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _FrameSubjects]]:
     """Read the trace, and return the places and the subjects of the ``wanted`` frames and heads."""
     conversation = Conversation()
-    open_requests: dict[int, str] = {}
+    open_requests: _OpenRequests = {}
     places: dict[int, Place] = {}
     subjects: dict[int, _FrameSubjects] = {}
     missing = set(wanted)
@@ -162,19 +165,18 @@ def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict
     return places, subjects
 
 
-def _requested_names(seq: int, turns: Iterable[Turn], open_requests: dict[int, str]) -> Iterator[str]:
+def _requested_names(seq: int, turns: Iterable[Turn], open_requests: _OpenRequests) -> Iterator[str]:
     """Yield, for each message, the name of the requested tool, prompt or resource; empty if it names none.
 
-    A response gets the name of its request. ``open_requests`` maps frame numbers of open requests to their
-    names.
+    A response gets the name of its request.
     """
     for turn in turns:
         if turn.kind in ("response", "error"):
-            yield open_requests.pop(turn.answers, "") if turn.answers is not None else ""
+            yield open_requests.pop((turn.answers, turn.id), "") if turn.answers is not None else ""
             continue
         name = _name(turn.body) if turn.kind == "request" else ""
         if name:
-            open_requests[seq] = name
+            open_requests[seq, turn.id] = name
         yield name
 
 

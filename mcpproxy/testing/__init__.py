@@ -25,6 +25,7 @@ from mcpproxy.recorder.liveness import is_relay_alive
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.reports import text
+from mcpproxy.reports.judged_traces import more_text
 from mcpproxy.session.frame import Severity, Stderr
 from mcpproxy.testing.background import Background
 from mcpproxy.trace import reader
@@ -291,6 +292,10 @@ class McpFindings:
                 lines += [f"  {text.finding_line(finding)}{place}", f"    {visible(finding.source)}"]
                 first_rule = first_rule or finding.rule
             total += len(counted)
+            for repeated in report.more:
+                if repeated.severity in self._counted:
+                    lines.append(f"  {visible(more_text(repeated))}")
+                    total += repeated.count
             lines += [f"  the messages: mcpproxy show {report.path}"] if counted else []
         if not total:
             return ""

@@ -12,7 +12,7 @@ Requests of the server are answered automatically, as by a host without a user. 
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject
-from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.connection import RpcConnection, dumps
@@ -56,7 +56,8 @@ class Client(RpcConnection):
 
         Raises:
             AlreadyInitializedError: the session is open already.
-            UnsupportedVersionError: the server offers a revision that this client does not know.
+            UnsupportedVersionError: the server offers a revision that has no ``initialize``, or that
+                this client does not know.
             RefusedError: the server answered with an error.
             ValidateError: there is no response, or it is malformed.
         """
@@ -76,8 +77,9 @@ class Client(RpcConnection):
         if not isinstance(offered, str):
             raise MalformedAnswerError("the result of initialize names no protocolVersion", answer.frames)
         if offered not in STATEFUL:
+            flaw = "has no initialize" if offered in STATELESS else "mcpproxy does not know"
             raise UnsupportedVersionError(
-                f"the server offers {shown(offered)}, a revision that mcpproxy does not know",
+                f"the server offers {shown(offered)}, a revision that {flaw}",
                 answer.frames,
                 (offered,),
             )

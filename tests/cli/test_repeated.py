@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy import api
+from mcpproxy.testing import McpFindings, McpRecording
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import HANDSHAKE
@@ -76,6 +77,14 @@ def test_a_baseline_that_knows_those_listed_knows_the_others(
 def test_the_api_counts_them_all(noisy: str) -> None:
     report = api.check(noisy)
     assert (report.errors, len(report.findings), report.more[0].count) == (MANY, 100, 2400)
+
+
+def test_a_failed_test_counts_them_all(noisy: str, tmp_path: Path) -> None:
+    recording = McpRecording(tmp_path / "new.jsonl", "record", Path(noisy).parent, adds=False)
+    head, *lines = McpFindings(recording).trouble().splitlines()
+    assert head.startswith("mcp_findings: 2,500 findings in ")
+    assert lines.count("  2,400 more of STDIO-002 server (error), like those before") == 1
+    assert not McpFindings(recording, ignore="STDIO-002").trouble()
 
 
 def test_show_and_trim_take_lines_one_by_one(mcpproxy: Mcpproxy, noisy: str, tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_for_programs(mcpproxy: Mcpproxy, home: Path) -> None:
         ],
         "removed": [],
         "lost": [],
-        "unreadable": [{"file": f"{bad}:1:2", "reason": "not JSON (it ends too early)"}],
+        "unreadable": [{"file": f"{bad}:1:2", "reason": "not readable as JSON (it ends too early)"}],
     }
 
 

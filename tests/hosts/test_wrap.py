@@ -256,7 +256,8 @@ def test_one_damaged_file_hinders_no_other(
     done = mcpproxy("wrap", "--all", "--yes")
     assert done.code == 2
     assert done.err == (
-        f"mcpproxy: {bad}:1:17: not JSON (it ends too early); mend it first; nothing was written\n"
+        f"mcpproxy: {bad}:1:17: not readable as JSON (it ends too early); correct or simplify it first; "
+        "nothing was written\n"
     )
     assert done.out.count("wrapped ") == 4
 
@@ -446,7 +447,16 @@ def test_a_file_that_does_not_parse(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".codex/config.toml", "[mcp_servers.a\ncommand = 1\n")
     line = refused(mcpproxy, "wrap", "a")
     assert line.startswith("~/.codex/config.toml:1:")
-    assert line.endswith("; mend it first; nothing was written")
+    assert line.endswith("; correct or simplify it first; nothing was written")
+
+
+def test_a_file_that_is_valid_but_too_deep_is_not_called_damaged(mcpproxy: Mcpproxy, home: Path) -> None:
+    write(
+        home / ".cursor/mcp.json",
+        f'{{"mcpServers": {{"a": {{"command": "x", "y": {"[" * 250}{"]" * 250}}}}}}}',
+    )
+    line = refused(mcpproxy, "wrap", "a")
+    assert "not readable as JSON (more than 200 levels); correct or simplify it first" in line
 
 
 def test_a_file_that_is_not_utf_8(mcpproxy: Mcpproxy, home: Path) -> None:

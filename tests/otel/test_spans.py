@@ -9,6 +9,7 @@ import pytest
 from mcpproxy.otel import attributes
 from mcpproxy.otel.span_file import protobuf_pieces
 from mcpproxy.otel.span_reader import SpanReader
+from mcpproxy.otel.texts import Texts
 from mcpproxy.view.view import open_view
 from tests.otel.decoding import Span, decoded, exported
 from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE
@@ -162,6 +163,18 @@ def test_long_content_is_cut(tmp_path: Path) -> None:
     session.answers(2, text("Oslo: sunny"), ms=112)
     call = spans_of(session.closes(ms=200), tmp_path, "--content")[2]
     assert len(call.said["gen_ai.tool.call.arguments"]) == 8192
+    assert call.said["gen_ai.tool.call.arguments"].endswith("OO…")
+
+
+@pytest.mark.parametrize("masks", [True, False])
+def test_a_text_that_is_cut_says_so(masks: bool) -> None:
+    short = Texts(masks=masks).short
+    assert short("a" * 10, 10) == "a" * 10
+    assert short("a" * 11, 10) == short("a" * 1000, 10) == "a" * 9 + "…"
+
+
+def test_a_text_that_masks_make_short_says_that_it_is_cut() -> None:
+    assert Texts(masks=True).short(f"{SECRET} " * 50, 410) == "[masked] " * 40 + "…"
 
 
 def test_hostile_names_do_not_break_the_encoding(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ SPELLED = {
     "5s": '{"ns":5000000000}',
     "90min": '{"ns":5400000000000}',
     "1d": '{"ns":86400000000000}',
-    **dict.fromkeys(("0", "1k", "-1h", "1.5G", "2 h", "ten")),
+    **dict.fromkeys(("0", "1k", "-1h", "1.5G", "2 h", "ten", "12hb", "5minib", "1dib")),
 }
 """``None`` is what is refused."""
 

@@ -18,6 +18,7 @@ from mcpproxy.enforce.stdio import Gate
 from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
 from mcpproxy.ruleset import catalogue
+from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.session.frame import CLIENT, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace
 
@@ -288,6 +289,14 @@ def test_rules_are_named_by_code_or_name() -> None:
     }
     with pytest.raises(McpProxyError, match="did you mean ACP-0"):
         rules_to_enforce("run", ["ACP-01"])
+
+
+def test_a_rule_that_is_left_out_cannot_be_enforced() -> None:
+    both = RuleOptions(select=("RPC",), ignore=("RPC-005",))
+    with pytest.raises(McpProxyError, match="RPC-005: --ignore leaves it out; do not ignore it"):
+        rules_to_enforce("run", ["RPC-005"], both)
+    with pytest.raises(McpProxyError, match="ACP-001: it is not selected; select it as well"):
+        rules_to_enforce("run", ["ACP-001"], both)
 
 
 def test_only_what_requests_alone_decide_can_be_enforced() -> None:

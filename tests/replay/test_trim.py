@@ -119,6 +119,25 @@ def test_a_page_goes_with_those_before_it_and_a_finding_with_what_it_refers_to(
         assert seqs(out) == kept
 
 
+def test_a_finding_of_a_frame_that_another_needs_keeps_what_it_refers_to(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    records = (
+        *HANDSHAKE,
+        frame(4, "client", call(4, "x")),
+        frame(5, "server", result(4)),
+        frame(6, "client", call(5, "x")),
+        frame(7, "server", result(5)),
+        finding("TOOL-001", 7, "unknown").replace('"related":[]', '"related":[5]'),
+        frame(8, "client", call(6, "x")),
+        frame(9, "server", result(6)),
+        close(5, 4),
+    )
+    path, out = recordings.write(tmp_path / "t.jsonl", records), str(tmp_path / "part.jsonl")
+    assert mcpproxy("trim", path, "--frames", "6", "-o", out).code == 0
+    assert seqs(out) == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_part_replays(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     path, out = recordings.write(tmp_path / "t.jsonl", BUSY), str(tmp_path / "part.jsonl")
     mcpproxy("trim", path, "--around", "13", "-o", out)

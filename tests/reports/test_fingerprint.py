@@ -119,6 +119,25 @@ def test_a_message_of_a_batch_is_known_wherever_it_stands_in_it(tmp_path: Path) 
     assert of("c.jsonl", call(5, "sub")) == [sub]
 
 
+def test_the_answer_to_a_message_of_a_batch_is_known_by_its_request(tmp_path: Path) -> None:
+    def call(id: int, tool: str) -> str:
+        return f'{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}"}}}}'
+
+    def of(name: str, calls: str, *answered: int) -> list[str]:
+        answers = (
+            frame(seq, "server", f'{{"jsonrpc":"2.0","id":{id},"result":{{}}}}')
+            for seq, id in enumerate(answered, 2)
+        )
+        trace = open_trace(write(tmp_path / name, (HEADER, frame(1, "client", calls), *answers)))
+        flaws = [Finding("RES-001", "error", "server", "m", seq) for seq, _ in enumerate(answered, 2)]
+        return [one.fingerprint for one in locate(trace, flaws)]
+
+    (add,), (sub,) = of("a.jsonl", call(1, "add"), 1), of("b.jsonl", call(1, "sub"), 1)
+    both = f"[{call(1, 'add')},{call(2, 'sub')}]"
+    assert of("c.jsonl", both, 1, 2) == [add, sub]
+    assert of("d.jsonl", both, 2, 1) == [sub, add]
+
+
 def test_in_recordings_of_others_no_line_is_known() -> None:
     said = Frame(1, "client", b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     trace = ForeignTrace("x.har", ImportedSource(Header(), lambda: iter([said])))

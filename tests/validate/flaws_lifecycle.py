@@ -123,6 +123,12 @@ def future_version(server: Server) -> None:
 
 
 @flaw
+def stateless_version(server: Server) -> None:
+    good = server.initialize
+    server.methods["initialize"] = lambda params: {**good(params), "protocolVersion": "2026-07-28"}
+
+
+@flaw
 def old_era(server: Server) -> None:
     """It knows the newer question, and only the older answer."""
     supported = {"supported": ["2024-11-05"], "requested": "2026-07-28"}

@@ -124,6 +124,9 @@ def test_a_named_tool_is_called_whatever_it_declares(
 ) -> None:
     outcome = against(capsys, "", tmp_path, "--only=call-tools", '--call=add={"a": 1, "b": 2}')
     assert "    ok    call-tools: called add, greet" in outcome.out
+    sums = [f'--call=add={{"a": 1, "b": {b}}}' for b in range(5)]
+    outcome = against(capsys, "", tmp_path, "--only=call-tools", *sums)
+    assert f"    ok    call-tools: called {'add, ' * 5}greet" in outcome.out
     outcome = against(capsys, "", tmp_path, "--only=call-tools")
     assert "    ok    call-tools: called greet\n" in outcome.out
 

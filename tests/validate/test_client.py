@@ -163,6 +163,12 @@ ERRORS = [
     (_initialize, "mute-initialize", TimedOutError, "no answer to initialize within 1 s"),
     (_initialize, "dying-in-mid-answer", GoneError, "it ended with exit code 7"),
     (_initialize, "future-version", UnsupportedVersionError, 'the server offers "2099-12-31"'),
+    (
+        _initialize,
+        "stateless-version",
+        UnsupportedVersionError,
+        'the server offers "2026-07-28", a revision that has no initialize',
+    ),
     (_digits, "numbers-for-digits", IdMismatchError, '(id "0815") has the id 815'),
     (_discover, "old-era", UnsupportedVersionError, "the server speaks 2024-11-05"),
 ]

@@ -226,11 +226,12 @@ def allowed_calls(context: ProbeContext) -> list[tuple[str, JSONObject]]:
     Tools that did not answer in time are left out.
     """
     calls = list(context.options.calls)
+    most_calls = len(calls) + _MAX_ITEMS
     for tool in context.inventory.tools:
         name = tool.get("name")
         annotations = tool.get("annotations")
         is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-        is_allowed = context.options.calls_all or (is_harmless and len(calls) < _MAX_ITEMS)
+        is_allowed = context.options.calls_all or (is_harmless and len(calls) < most_calls)
         if isinstance(name, str) and is_allowed and all(name != other for other, _ in calls):
             arguments = sample(tool.get("inputSchema"))
             if isinstance(arguments, dict):
