@@ -9,6 +9,7 @@
     ├── UnfitRuleOptionsError       a session cannot be judged by the rules that its recording names
     ├── NotARecordError             a line of a recording is not a record; becomes a TraceError with the place
     ├── HostFileError               a configuration file of a host cannot be read, or must not be written
+    │   └── UnrecordedError         it was written, and the ledger could not be written afterwards
     ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
     ├── FilterError                 a filter of calls cannot be read
     ├── NoRecordingError            the page asks for a recording that is not in its folder

@@ -53,9 +53,9 @@ def _recover(first_file: str) -> tuple[bool, str, str]:
     """Complete a recording from its journal. If another user owns the trace or the journal, complete a copy.
 
     Returns:
-        Whether the recording is still being made, the first file of the copy, and a note on the journal. The
-        file is empty if nothing was copied; then the note says why the journal could not be recovered. Both
-        are empty if the recording was completed in place, or is still being made.
+        Whether the recording is still being made, the path of the copy's first file, and a note on the
+        journal. The path is empty if nothing was copied; then the note says why the journal could not be
+        recovered. Both are empty if the recording was completed in place, or is still being made.
     """
     # Imported here because few traces have a journal.
     from mcpproxy.recorder.foreign_journals import ForeignJournalError

@@ -34,7 +34,7 @@ _UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--mcp-record`` and the setting for the recordings folder."""
+    """Add ``--mcp-record``, and the settings of the ini file."""
     group = parser.getgroup("mcpproxy", "MCP recordings")
     group.addoption(
         "--mcp-record",

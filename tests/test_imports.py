@@ -27,6 +27,8 @@ PURE: Final = frozenset(
 """What a judge without files, clocks and sockets may use."""
 
 
+WITH_FINDINGS: Final = str(PACKAGE.parent / "recordings" / "everything-http-2025-06-18.jsonl")
+
 PATHS: Final = f"import sys; sys.path += {[str(PACKAGE.parent), *filter(None, sys.path)]!r}; "
 
 
@@ -106,6 +108,10 @@ def test_the_package_itself_imports_nothing() -> None:
         (
             "from mcpproxy.cli.commands import rules; rules.run([])",
             {"dataclasses", "orjson", "pathlib", "json", "argparse"},
+        ),
+        (
+            f"from mcpproxy.cli.commands import show; show.run([{WITH_FINDINGS!r}])",
+            {"mcpproxy.view.select_rows", "mcpproxy.protocol.raw_json"},
         ),
         (
             "from mcpproxy.cli.commands import explain; explain.run(['PROTO-007'])",

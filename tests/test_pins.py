@@ -207,6 +207,20 @@ def test_a_session_that_contradicts_itself_pins_nothing(mcpproxy: Mcpproxy, tmp_
     assert 'frame 7: server "files": tool "read": description was' in pinned.err
 
 
+def test_of_several_recordings_the_one_that_contradicts_itself_is_named(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    sound = recorded(tmp_path / "a.jsonl", [WRITE], name="other")
+    changes = recorded(tmp_path / "b.jsonl", [READ], [CHANGED])
+    ambiguous = recorded(tmp_path / "c.jsonl", [MAIL, {**MAIL, "description": "x"}], name="post")
+    pinned = mcpproxy("pin", sound, changes, ambiguous, "-o", "-")
+    assert pinned.code == 2
+    lines = pinned.err.splitlines()
+    assert lines[0].startswith(f'mcpproxy: {changes}: frame 7: server "files": tool "read": description was ')
+    assert lines[-2] == f'mcpproxy: {ambiguous}: frame 5: server "post" has two tools called "mail"'
+    assert all(line.startswith((f"mcpproxy: {changes}: ", f"mcpproxy: {ambiguous}: ")) for line in lines[:-1])
+
+
 def test_what_is_masked_is_not_pinned(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     masked = {**READ, "description": "masked(len=11,visible=no,hash=0123456789ab)"}
     pinned = mcpproxy("pin", recorded(tmp_path / "a.jsonl", [masked]), "-o", "-")

@@ -66,7 +66,10 @@ class Parser(argparse.ArgumentParser):
             name = argument.partition("=")[0]
             if argument.startswith("--") and name not in self._option_string_actions and " " not in argument:
                 self._refuse_option(name)
-        self.parse_intermixed_args(args, namespace)
+        if any(argument.startswith("-") for argument in args):
+            self.parse_intermixed_args(args, namespace)
+        else:  # Nothing is intermixed. The usage, which takes long, is not formatted.
+            super().parse_args(args, namespace)
 
     def _refuse_option(self, name: str) -> NoReturn:
         options = self._option_string_actions.items()

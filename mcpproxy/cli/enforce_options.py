@@ -102,7 +102,7 @@ def enforcing_proxy_factory(
     rules = rules_to_enforce(where, values, rule_options)
 
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
-        # The function is called only after ``proxy`` is assigned.
+        # The lambda is called only after ``proxy`` is assigned.
         enforcer = _enforcer(rules, rule_options, lambda line: proxy.stderr_log.say(line))
         proxy = _proxy_class()(settings, listener, journal, enforcer, endpoint)
         return proxy

@@ -43,8 +43,8 @@ OPTIONS = (
     ("--ignore", "RULE,...", "leave these rules out"),
     ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
 )
-"""The options that ``run`` and ``http`` share: name, metavariable, help. A switch has no metavariable, and
-that of a value that may be left out has brackets."""
+"""The options that ``run`` and ``http`` share: name, metavariable, help. A switch has no metavariable;
+the metavariable of an optional value is in brackets."""
 
 RUN_OPTIONS = (*(name for name, _, _ in OPTIONS), "--grace", "--command")
 """The options of ``run``. A command line may begin with one of them, without the word ``run``."""
@@ -74,7 +74,7 @@ class RecordingOptions:
         self.app_errors = False
         self.has_page = False
         self.collector: str | None = None
-        """The URL to which spans are sent, empty for the usual one; ``None`` if none are sent."""
+        """The collector's URL, empty for the one that OTEL_* names; ``None`` if no spans are sent."""
         self.sends_content = False
         self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
         self.rule_options: RuleOptions | None = None
@@ -131,11 +131,11 @@ class RecordingOptions:
             self.rule_options = recording_rules.rule_options(self.where, *lists, app_errors=self.app_errors)
 
     def check_companions(self) -> None:
-        """Refuse ``--ui`` and ``--otlp`` where they cannot work.
+        """Refuse ``--ui``, ``--otlp`` and ``--otlp-content`` where they cannot work.
 
         Raises:
-            UsageError: packages are missing, the address of the page could not be written, or no process
-                could start them.
+            UsageError: packages or ``--otlp`` are missing, ``--quiet`` forbids the address of the page, the
+                collector's URL cannot be used, or the system has no fork (Windows).
         """
         if self.has_page:
             from mcpproxy.ui import beside
@@ -151,7 +151,7 @@ class RecordingOptions:
     def beside_companions(self, trace: str, record: Callable[[], None]) -> None:
         """Run ``record`` with the page and the sending of spans beside it, if they are asked for.
 
-        The recorder calls this. Both end when this process does, however that ends.
+        The recorder calls this. Both notice the end of this process, however it ends, and then end too.
         """
         page = spans = None
         if self.has_page:

@@ -204,7 +204,7 @@ class EnforcingTunnel(Tunnel):
             check_beginning(buffer[position:])
             return position
         route = self._proxy.router.route(buffer[position:end])
-        if route.is_last:  # a CONNECT or an upgrade: the bytes after it may not be HTTP
+        if route.is_last:  # a CONNECT or an upgrade: the bytes after it need not be HTTP
             self._forwards_all = True
             return len(buffer)
         self._body_counter = body_counter(route.length)

@@ -10,7 +10,7 @@ import shutil
 import stat
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from mcpproxy.base import files
@@ -57,7 +57,7 @@ def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
         # The lock is held only for the last step, so that a kill seldom leaves it behind.
         with _locked(file, lock):
             if files.read(file.real_path, LARGEST_BYTES) != file.data:
-                raise HostFileError(file.path, "changed while it was read", "nothing was written; try again")
+                raise HostFileError(file.path, "changed since it was read", "nothing was written; try again")
             os.replace(draft, file.real_path)
     except BaseException as fault:
         _unlink(draft)
@@ -144,7 +144,8 @@ def _locked(file: ConfigFile, lock: str) -> Generator[None]:
     try:
         yield
     finally:
-        os.rmdir(path)
+        with suppress(OSError):  # another process took it for stale
+            os.rmdir(path)
 
 
 def _made(lock: str) -> bool:

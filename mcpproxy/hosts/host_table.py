@@ -4,7 +4,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -98,7 +98,7 @@ def looked_for(row: ServerFile) -> str:
 
     The path is empty if the row has only a variable of the environment, and the variable is not set.
     """
-    return _filled(row.path)
+    return _filled(row.path, str)
 
 
 def version_control_of(path: str) -> bool:
@@ -124,16 +124,17 @@ def _project_folders(project: str) -> list[str]:
 
 
 def _existing(row: ServerFile, folder: str) -> list[str]:
-    path = _filled(row.path)
+    path = _filled(row.path, glob.escape)
     if folder and path:
         path = os.path.join(glob.escape(folder), path)
     return sorted(glob.glob(path, include_hidden=True))
 
 
-def _filled(pattern: str) -> str:
+def _filled(pattern: str, escaped: Callable[[str], str]) -> str:
     """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|otherwise}`` and ``~`` are replaced.
 
-    The path is empty if ``pattern`` is only a variable of the environment, and the variable is not set.
+    What replaces them is ``escaped``. The path is empty if ``pattern`` is only a variable of the environment,
+    and the variable is not set.
     """
     home = os.path.expanduser("~")
     folders = _system_folders(home)
@@ -141,13 +142,13 @@ def _filled(pattern: str) -> str:
     def fill(found: re.Match[str]) -> str:
         name, otherwise = found[1], found[2]
         if name in folders:
-            return folders[name]
+            return escaped(folders[name])
         value = os.environ.get(name, "")
-        return glob.escape(value) if value else _PLACEHOLDER.sub(fill, otherwise or "")
+        return escaped(value) if value else _PLACEHOLDER.sub(fill, otherwise or "")
 
     path = _PLACEHOLDER.sub(fill, pattern)
     if path.startswith("~"):
-        path = glob.escape(home) + path[1:]
+        path = escaped(home) + path[1:]
     return os.path.normpath(path) if path else ""
 
 
@@ -164,8 +165,7 @@ def _system_folders(home: str) -> Mapping[str, str]:
             app = os.path.join(home, "Library", "Application Support")
         case _:
             app = config
-    folders = {"app": app, "config": config, "appdata": roaming, "local": local}
-    return {name: glob.escape(folder) for name, folder in folders.items()}
+    return {"app": app, "config": config, "appdata": roaming, "local": local}
 
 
 def _system() -> str:

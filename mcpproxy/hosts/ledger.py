@@ -57,23 +57,34 @@ class Ledger:
     records: dict[tuple[str, Path], WrapRecord] = field(default_factory=dict[tuple[str, Path], WrapRecord])
 
     def put(self, records: Iterable[WrapRecord], state: State) -> None:
-        """Add or replace ``records`` in this state, and save."""
-        self.records |= {record.place: replace(record, state=state) for record in records}
-        self._save()
+        """Add or replace ``records`` in this state, and save if there are any.
+
+        Raises:
+            HostFileError: they cannot be saved.
+        """
+        if changed := {record.place: replace(record, state=state) for record in records}:
+            self._save(self.records | changed, "nothing was written")
 
     def drop(self, places: Iterable[tuple[str, Path]]) -> None:
-        """Forget the wraps at ``places``, and save if there were any."""
-        if [self.records.pop(place) for place in places if place in self.records]:
-            self._save()
+        """Forget the wraps at ``places``, and save if there were any.
 
-    def _save(self) -> None:
-        rows = [{**asdict(record), "at": list(record.at)} for record in self.records.values()]
+        Raises:
+            HostFileError: this cannot be saved.
+        """
+        if dropped := self.records.keys() & set(places):
+            kept = {place: record for place, record in self.records.items() if place not in dropped}
+            self._save(kept, "nothing was forgotten")
+
+    def _save(self, records: dict[tuple[str, Path], WrapRecord], otherwise: str) -> None:
+        """Write ``records``, and take them over when they are written; ``otherwise`` ends the error."""
+        rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
         text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"
         try:
             files.replace(self.path, [text.encode()], 0o600)
         except OSError as fault:
             reason = (fault.strerror or str(fault)).lower()
-            raise HostFileError(self.path, f"cannot be written ({reason})", "nothing was wrapped") from None
+            raise HostFileError(self.path, f"cannot be written ({reason})", otherwise) from None
+        self.records = records
 
 
 def folder() -> str:

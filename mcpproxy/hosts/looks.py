@@ -14,6 +14,7 @@ from typing import Final, Literal, cast
 
 from mcpproxy.base import files
 from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder, now
+from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError
 
@@ -57,10 +58,8 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
     hashes: dict[tuple[str, str], str] = {}
     for entry in search.entries:
         record = ledger.records.get(entry.place)
-        is_remote = record is not None and bool(record.listen)
-        hashes[entry.file.real_path, _key(entry)] = entry.digest(
-            record.upstream if record and is_remote else ""
-        )
+        upstream = record.upstream if record and is_wrapped(entry, record) else ""
+        hashes[entry.file.real_path, _key(entry)] = entry.digest(upstream)
     return hashes
 
 

@@ -5,7 +5,8 @@ other values unchanged; otherwise the plan is refused.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -13,11 +14,11 @@ from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.host_table import version_control_of
-from mcpproxy.hosts.ledger import Ledger, WrapRecord, now
+from mcpproxy.hosts.ledger import Ledger, State, WrapRecord, now
 from mcpproxy.hosts.remote import address_of, url_through
 from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
 from mcpproxy.hosts.text_nodes import Edit, Path, Step, edited, find, plain
-from mcpproxy.hosts.unreadable import HostFileError
+from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 from mcpproxy.hosts.wrapping import EntryChange, unwrap_edits, wrap_changes
 
 
@@ -198,35 +199,45 @@ def wrap_file(plan: FilePlan, ledger: Ledger) -> None:
     """Write a file with its new wraps, and their records into the ledger.
 
     Raises:
+        UnrecordedError: the file was written, but the ledger cannot be written afterwards.
         HostFileError: it cannot be written; it is as it was.
     """
-    before = dict(ledger.records)
-    _write(plan, lambda: ledger.put(plan.records, "wrapping"), lambda: _restore(ledger, plan, before))
-    ledger.put(plan.records, "wrapped")
+    _write(plan, ledger, "wrapping")
+    with _after_writing(plan):
+        ledger.put(plan.records, "wrapped")
 
 
 def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
     """Write a file without its wraps, and drop their records.
 
     Raises:
+        UnrecordedError: the file was written, but the ledger cannot be written afterwards.
         HostFileError: it cannot be written; it is as it was.
     """
-    before = dict(ledger.records)
-    if plan.records:
-        _write(plan, lambda: ledger.put(plan.records, "unwrapping"), lambda: _restore(ledger, plan, before))
-    else:
-        _write(plan, lambda: None, lambda: None)
-    ledger.drop(step.entry.place for step in plan.steps)
+    _write(plan, ledger, "unwrapping")
+    with _after_writing(plan):
+        ledger.drop(step.entry.place for step in plan.steps)
 
 
-def _write(plan: FilePlan, first: Callable[[], None], undo: Callable[[], None]) -> None:
+def _write(plan: FilePlan, ledger: Ledger, state: State) -> None:
     remove_draft(plan.file.real_path)
-    first()
+    before = ledger.records
+    ledger.put(plan.records, state)
     try:
         replace_content(plan.file, plan.content, next((s.entry.row.lock for s in plan.steps), ""))
     except HostFileError:
-        undo()
+        with suppress(HostFileError):  # the next command recovers what cannot be restored now
+            _restore(ledger, plan, before)
         raise
+
+
+@contextmanager
+def _after_writing(plan: FilePlan) -> Generator[None]:
+    try:
+        yield
+    except HostFileError as fault:
+        step = f"{plan.file.path} was written all the same, and mcpproxy hosts will record it"
+        raise UnrecordedError(fault.path, fault.fact, step) from None
 
 
 def _restore(ledger: Ledger, plan: FilePlan, before: dict[tuple[str, Path], WrapRecord]) -> None:

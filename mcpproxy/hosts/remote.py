@@ -12,10 +12,10 @@ _USUAL_ENDPOINT = "/mcp"
 
 
 def address_of(url: str) -> SplitResult | None:
-    """Return the parts of a URL; ``None`` if ``mcpproxy http`` could not know from it which server is meant.
+    """Return the parts of a URL; ``None`` if ``mcpproxy http`` cannot take the place of the server it names.
 
-    Only the host can replace variables. The name of a user in the URL is sent by the host only to the origin
-    in that URL.
+    It cannot if there are variables before the query, which only the host can replace, or the name of a user,
+    which the host sends only to the origin in that URL.
     """
     try:
         split = urlsplit(url)

@@ -105,7 +105,7 @@ class ServerEntry:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def remove_command(self, value: object) -> None:
-        """Remove what a wrap may change from ``value``, the plain value of the entry."""
+        """Remove from ``value``, the plain value of the entry, the members that a wrap changes."""
         paths = (self.url_at,) if self.shape is None else (self.shape.command, self.shape.args)
         for path in filter(None, paths):
             holder = value
@@ -232,7 +232,10 @@ def _holders(node: Node, at: Path, key: Sequence[str]) -> Iterator[tuple[Path, N
 
 
 def entry_in(file: ConfigFile, place: Path, host: Host) -> ServerEntry | None:
-    """Return the entry at ``place``, which is that of ``ServerEntry.place``; ``None`` if there is none."""
+    """Return the entry at ``place``; ``None`` if there is none.
+
+    ``place`` is a path that ends with the name of the server even in a list, as in ``ServerEntry.place``.
+    """
     row = next((row for row in host.files if _leads_to(row, place)), host.files[0])
     holder = find(file.document.root, place[:-1])
     if holder is None:
@@ -250,7 +253,7 @@ def _leads_to(row: ServerFile, place: Path) -> bool:
 
 
 def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str, node: Node) -> ServerEntry:
-    """Return the entry of the server ``name``, and whether it can be wrapped."""
+    """Return the entry of the server ``name``, with the reason if it cannot be wrapped."""
     if row.leave:
         reason = row.leave
     elif node.members is None:

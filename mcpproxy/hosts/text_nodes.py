@@ -82,7 +82,7 @@ def plain(node: Node | None) -> object:
 
 
 def strings(node: Node | None) -> list[str] | None:
-    """Return the strings of a list; ``None`` if it is something else."""
+    """Return the items of a list of strings; ``None`` if the node is something else."""
     if node is None or node.items is None:
         return None
     texts = [item.scalar for item in node.items if isinstance(item.scalar, str)]

@@ -38,7 +38,7 @@ def read_toml(text: str) -> Node:
         raise UnreadableTextError(shift + _index(body, fault.line, fault.col), _fact(fault)) from None
     except (TOMLKitError, RecursionError, ValueError, TypeError, AttributeError, KeyError) as fault:
         # tomlkit reads a few unusual documents but cannot change them; such a file is refused.
-        raise UnreadableTextError(0, f"its values cannot be placed ({fault})") from None
+        raise UnreadableTextError(0, f"the positions of its values are unknown: {fault}") from None
     return _node(document, (), {path: (a + shift, b + shift) for path, (a, b) in places.items()}, text)
 
 
@@ -90,7 +90,7 @@ def _places(text: str, paths: list[Path]) -> dict[Path, tuple[int, int]]:
         rebuilt += (originals[number], between)
         position += len(originals[number]) + len(between)
     if "".join(rebuilt) != text or len(places) != len(paths):
-        raise UnreadableTextError(0, "its values cannot be placed")
+        raise UnreadableTextError(0, "the positions of its values are unknown")
     return places
 
 

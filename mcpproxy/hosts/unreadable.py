@@ -1,4 +1,4 @@
-"""The errors for which the configuration file of a host is not written."""
+"""The errors of reading and writing the configuration files of hosts."""
 
 from mcpproxy.errors import McpProxyError
 
@@ -20,3 +20,10 @@ class HostFileError(McpProxyError):
         self.path = path
         self.fact = fact
         self.next_step = next_step
+
+
+class UnrecordedError(HostFileError):
+    """A configuration file was written, and afterwards the ledger could not be written.
+
+    The ledger still says that the change is under way, so ``recover`` corrects it.
+    """

@@ -104,7 +104,10 @@ def _insertion(
 
 
 def _flow_separator(document: Document, start: int, first: int) -> str:
-    """Return the text between two items in brackets: a comma, and a line break if the list has any."""
+    """Return the text between two items in brackets.
+
+    It is a comma, and the line break before the first item, or a space if there is no line break.
+    """
     lead = document.text[start + 1 : first]
     return f",{lead}" if lead.isspace() and "\n" in lead else ", "
 

@@ -1,1 +1,1 @@
-"""Recordings for OpenTelemetry: calls as spans, in files and to collectors. It needs the extra ``otel``."""
+"""Calls as OpenTelemetry spans, in files and to collectors. This package needs the extra ``otel``."""

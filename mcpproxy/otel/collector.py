@@ -53,7 +53,7 @@ class Collector:
 
 
 def endpoint(url: str, path: str) -> str:
-    """Return the URL for ``path``, such as ``/v1/traces``. ``url`` may have that path of traces already."""
+    """Return the URL for ``path``, such as ``/v1/traces``. ``url`` may end with ``/v1/traces`` already."""
     return url.rstrip("/").removesuffix(_PATH).rstrip("/") + path
 
 

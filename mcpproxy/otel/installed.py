@@ -25,7 +25,7 @@ def check_url(where: str, url: str) -> None:
     """Check the address of a collector; empty is the one that the ``OTEL_*`` variables name.
 
     Raises:
-        UsageError: it cannot be one.
+        UsageError: ``url`` is not the URL of a collector, or the variables ask for another protocol.
     """
     example = "for example http://127.0.0.1:4318"
     if url:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.5
 QUIET_S: Final = 1.0
-"""How long nothing was recorded until findings about the last calls are not waited for any longer."""
+"""After this long without a new record, findings about the last calls are no longer waited for."""
 _LINES: Final = 512
 """How many lines of the recording are read before spans are sent."""
 

@@ -22,10 +22,10 @@ GIVE_UP_S: Final = 5.0
 
 
 def check(where: str, url: str) -> None:
-    """Refuse ``--otlp`` where it cannot work. ``url`` is that of the collector, empty for the usual one.
+    """Refuse ``--otlp`` where it cannot work. An empty ``url`` means the collector that OTEL_* names.
 
     Raises:
-        UsageError: packages are missing, the URL is none, or there is no process to start the sending.
+        UsageError: packages are missing, ``url`` cannot be used, or the system has no fork (Windows).
     """
     if sys.platform == "win32":
         step = "send the spans afterwards: mcpproxy export otlp TRACE URL"

@@ -90,8 +90,8 @@ class OpenCall:
 class Ending:
     """How a call ended.
 
-    ``error`` is the value of ``error.type``, empty if the call did not
-    fail; ``why`` says more. ``seq`` is the number of the answer, ``message`` the answer if it is a message.
+    ``error`` is the value of ``error.type``, empty if the call did not fail; ``why`` says more. ``seq`` is
+    the number of the answer's frame, ``message`` the answer if it is a response.
     """
 
     at_ns: int

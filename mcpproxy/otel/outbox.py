@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 LONGEST_PAUSE_S: Final = 30.0
 """The longest time between two attempts to reach a collector."""
 MAX_WAITING: Final = 2048
-"""How many spans wait before the outbox is full. What is put in at once may be a few more."""
+"""How many spans wait before the outbox is full. One ``put`` can exceed it."""
 
 
 class Outbox:
-    """Sends what is put into it with ``send``, at most ``batch`` spans at once, in order, until it succeeds.
+    """Passes its spans to ``send``, at most ``batch`` at once, in order, until ``send`` succeeds.
 
     ``say`` gets a line for the user when the sending begins to fail, and when it succeeds again. ``report``
     gets how many spans were sent and how many wait, whenever that changes.
@@ -54,7 +54,7 @@ class Outbox:
                 self._changed.notify_all()
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until all is sent; the next attempt is made at once. Return whether it is."""
+        """Wait until all is sent; the next attempt is made at once. Return whether all is sent."""
         self._may_retry.set()
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)

@@ -38,7 +38,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
 from mcpproxy.trace.records import Record
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.peers import VERSION_META
+from mcpproxy.view.index.peers import VERSION_META
 from mcpproxy.view.view import View
 
 _FINDING: Final = "mcpproxy.finding"
@@ -73,7 +73,7 @@ class SpanReader:
         self._links: Final = Links()
         self._made: Counter[str] = Counter()
         self._repeated: Counter[str] = Counter()
-        """How many spans and findings are not made again after ``restart``."""
+        """How many spans and findings are not given out again after ``restart``."""
         self._start()
 
     def restart(self) -> None:
@@ -99,8 +99,9 @@ class SpanReader:
         self._was_stopped = False
 
     def read(self, lines: int | None = None) -> Iterator[ReadableSpan]:
-        """Yield the spans of the calls that have ended since the last time, but for the very last ones.
+        """Yield the spans of the calls that have ended since the last time.
 
+        Calls that the last record ended are left for the next time, as findings about them may follow.
         At most ``lines`` lines are read. The iterator must be used up.
         """
         for line, record in islice(self._view.records(self.next_line), lines):
@@ -419,7 +420,7 @@ class SpanReader:
         )
 
     def _revision(self, call: OpenCall, session: int) -> str:
-        """Return the protocol revision of a request: that of its own, or that of its session."""
+        """Return the protocol revision of a request: the one that it names, or that of its session."""
         named = call.meta.get(VERSION_META)
         if not isinstance(named, str) and call.exchange is not None:
             named = call.exchange.fields.get("mcp-protocol-version")

@@ -32,7 +32,7 @@ def session_span_id(recording: str, session: str) -> int:
 
 
 def span_id(recording: str, seq: int, element: int) -> int:
-    """Return the id of the span of a request: ``element`` of the batch in frame ``seq``, otherwise 0."""
+    """Return the id of the span of a request in frame ``seq``; ``element`` is its place in a batch, or 0."""
     return int.from_bytes(_digest(recording, "frame", seq, element)[:8])
 
 

@@ -21,7 +21,7 @@ from typing import Final, Literal, cast, get_args
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, protocol_versions, since, until
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, since
 
 Keyword = Literal[
     "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"
@@ -61,10 +61,10 @@ class RuleError(McpProxyError, ValueError):
 class Requirement:
     """One sentence of the specification that a rule is based on.
 
-    ``keywords`` has the keyword for each revision in which the requirement applies, ``sources`` the URL of
-    the page and section for the same revisions. ``blame`` is who can break the requirement: ``client``,
-    ``server`` or ``either``. ``unobservable`` says why no recording can show a violation; it is empty for a
-    requirement that has a check.
+    ``keywords`` has the keyword for each revision in which the requirement applies, ``pages`` the page and
+    section for the same revisions, as the table names them. ``blame`` is who can break the requirement:
+    ``client``, ``server`` or ``either``. ``unobservable`` says why no recording can show a violation; it is
+    empty for a requirement that has a check.
     """
 
     id: str
@@ -72,8 +72,13 @@ class Requirement:
     text: str
     blame: str
     keywords: Mapping[str, Keyword]
-    sources: Mapping[str, str]
+    pages: Mapping[str, str]
     unobservable: str = ""
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The URL of the page and section for each revision in which the requirement applies."""
+        return {revision: _url(page, revision) for revision, page in self.pages.items()}
 
     def severity(self, candidates: Iterable[str]) -> Level | None:
         """Return the severity of a violation in a session whose revision is one of ``candidates``.
@@ -92,8 +97,8 @@ class Requirement:
 
     def source(self, candidates: Iterable[str]) -> str:
         """Return the URL to cite: that of the newest of ``candidates`` in which the requirement applies."""
-        newest = max((name for name in candidates if name in self.sources), key=VERSIONS.index)
-        return self.sources[newest]
+        newest = max((name for name in candidates if name in self.pages), key=VERSIONS.index)
+        return _url(self.pages[newest], newest)
 
 
 @slotted(frozen=True)
@@ -182,7 +187,7 @@ def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
     if unknown_members := row.keys() - _REQUIREMENT_MEMBERS:
         raise RuleError(f"{where}: unknown member {sorted(unknown_members)[0]!r}")
     keywords = _keywords(where, row)
-    sources = _sources(where, row, keywords)
+    pages = _pages(where, row, keywords)
     blame = _text(where, row, "blame")
     if blame not in ("client", "server", "either"):
         raise RuleError(f"{where}: blame is client, server or either, not {blame!r}")
@@ -193,7 +198,7 @@ def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
         _text(where, row, "text"),
         blame,
         keywords=keywords,
-        sources=sources,
+        pages=pages,
         unobservable=str(unobservable),
     )
 
@@ -210,8 +215,7 @@ def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
             raise RuleError(f"{where}: keyword is one of {', '.join(get_args(Keyword))}, not {keyword!r}")
     if "until" in row:
         try:
-            end = str(row["until"])
-            ended_revisions = protocol_versions(end)[len(until(end)) :]
+            ended_revisions = since(str(row["until"]))
         except ValueError:
             raise RuleError(f"{where}: until is not a published revision") from None
         for revision in ended_revisions:
@@ -219,16 +223,16 @@ def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
     return cast("dict[str, Keyword]", keyword_by_revision)
 
 
-def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) -> dict[str, str]:
-    """Return the URL for each of ``revisions``."""
+def _pages(where: str, row: Mapping[str, object], revisions: Iterable[str]) -> dict[str, str]:
+    """Return the page and section for each of ``revisions``."""
     source = row.get("source")
     if isinstance(source, str):
-        return {revision: _url(source, revision) for revision in revisions}
+        return dict.fromkeys(revisions, source)
     pages = _steps(where, _table(f"{where}: source", source))
     missing = [revision for revision in revisions if revision not in pages]
     if missing:
         raise RuleError(f"{where}: no source for {missing[0]}")
-    return {revision: _url(pages[revision], revision) for revision in revisions}
+    return {revision: pages[revision] for revision in revisions}
 
 
 def _steps(where: str, table: Mapping[str, object]) -> Mapping[str, str]:
@@ -255,9 +259,9 @@ def _url(page: str, revision: str) -> str:
 
 
 def _table(where: str, value: object) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise RuleError(f"{where}: a table is needed")
-    return cast("Mapping[str, object]", value)
+    return cast("dict[str, object]", value)
 
 
 def _text(where: str, table: Mapping[str, object], key: str) -> str:

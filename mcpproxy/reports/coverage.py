@@ -97,7 +97,7 @@ def as_objects(listed: Iterable[RequirementRow]) -> list[dict[str, object]]:
 
 
 def _row(id: str, requirements: list[Requirement]) -> RequirementRow:
-    # The order is reversed, so that the first of several requirements with one state replaces the others.
+    # The order is reversed, so that the first of several requirements in the same state replaces the others.
     by_state: dict[State, Requirement] = {
         _state(requirement): requirement for requirement in reversed(requirements)
     }

@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mcpproxy.base.slotted import field, slotted
@@ -46,13 +44,13 @@ class JudgedTrace:
 
 @slotted(frozen=True)
 class Unjudged:
-    """A trace that could not be read: its path, and one line that says why and what to do."""
+    """A trace that could not be judged, or only without its journal: its path, and one line that says why."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True)
+@slotted(frozen=True)
 class JudgedTraces:
     """The result of a whole run: every trace in the requested order.
 
@@ -66,7 +64,7 @@ class JudgedTraces:
     fixed: "tuple[Entry, ...] | None" = None
     folders: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def counts(self) -> Counter[Severity]:
         """The number of findings of each severity."""
         total: Counter[Severity] = Counter(
@@ -77,7 +75,7 @@ class JudgedTraces:
                 total[repeated.severity] += repeated.count
         return total
 
-    @cached_property
+    @property
     def frames(self) -> int:
         """How many frames were judged."""
         return sum(trace.frames for trace in self.traces)
@@ -87,7 +85,7 @@ class JudgedTraces:
         """All findings with their places, trace by trace."""
         return tuple(located for trace in self.traces for located in trace.located)
 
-    @cached_property
+    @property
     def known(self) -> int:
         """How many findings a baseline accepts."""
         return sum(len(trace.known) for trace in self.traces)

@@ -123,7 +123,11 @@ class _FrameSubjects:
 
 
 def _subject(finding: Finding, subjects: Mapping[int, _FrameSubjects]) -> Subject:
-    """Return the subject of a finding. For a response with a wrong id, it is that of its request."""
+    """Return the subject of a finding.
+
+    If its message has no method (a response with a wrong id), method and name are those of the first related
+    frame.
+    """
     subject = subjects.get(finding.frame, _UNKNOWN).subject_of(finding)
     if not subject.method and finding.related:
         request = subjects.get(finding.related[0], _UNKNOWN).subjects[0]

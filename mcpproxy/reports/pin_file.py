@@ -69,6 +69,7 @@ class CollectedPins:
 
     def add(self, collected: "CollectedPins", where: str) -> None:
         """Add the pins of another recording or frame; ``where`` names it in contradictions."""
+        contradictions = [*collected.contradictions]
         for server, approved in collected.pins.items():
             earlier = self.pins.get(server)
             if earlier is None:
@@ -78,9 +79,9 @@ class CollectedPins:
                 continue
             if server not in collected.partial:
                 self.partial.discard(server)
-            self.contradictions += (f"{where}: {line}" for line in _contradictions(server, earlier, approved))
+            contradictions += _contradictions(server, earlier, approved)
             self.pins[server] = _merged(earlier, approved)
-        self.contradictions += collected.contradictions
+        self.contradictions += (f"{where}: {line}" for line in contradictions)
 
 
 def collect_pins(trace: Trace) -> CollectedPins:
@@ -132,8 +133,7 @@ def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
         str(tool["name"]) for tool in answer.tools or () if definition(tool) != definitions[str(tool["name"])]
     }
     for name in sorted(ambiguous_names):
-        fact = f"{_server(server)} has two tools called {visible(shown(name))}"
-        pins.contradictions.append(f"frame {answer.seq}: {fact}")
+        pins.contradictions.append(f"{_server(server)} has two tools called {visible(shown(name))}")
     return pins
 
 

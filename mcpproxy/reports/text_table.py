@@ -17,19 +17,19 @@ def table(
     ``paint(column, cell, padded)`` returns a cell below the first row in colour; ``padded`` is the cell with
     spaces.
     """
-    cell_widths = [[columns(cell) for cell in row] for row in rows]
-    widths = [max(column) for column in zip(*cell_widths, strict=True)]
-    last = len(widths) - 1
-    lines: list[str] = []
-    for row, row_widths in zip(rows, cell_widths, strict=True):
-        cells: list[str] = []
-        for column, cell in enumerate(row):
-            space = " " * (widths[column] - row_widths[column])
-            padded = space + cell if column in right else cell.rstrip() if column == last else cell + space
-            if not lines:
-                padded = style.paint(padded, "bold")
-            elif paint:
-                padded = paint(column, cell, padded)
-            cells.append(padded)
-        lines.append("  ".join(cells))
-    return lines
+    painted: list[list[str]] = []  # by column
+    last = len(rows[0]) - 1
+    for column, cells in enumerate(zip(*rows, strict=True)):
+        cell_widths = [columns(cell) for cell in cells]
+        width = max(cell_widths)
+        if column in right:
+            padded = [" " * (width - taken) + cell for cell, taken in zip(cells, cell_widths, strict=True)]
+        elif column == last:
+            padded = [cell.rstrip() for cell in cells]
+        else:
+            padded = [cell + " " * (width - taken) for cell, taken in zip(cells, cell_widths, strict=True)]
+        below = padded[1:]
+        if paint:
+            below = [paint(column, cell, text) for cell, text in zip(cells[1:], below, strict=True)]
+        painted.append([style.paint(padded[0], "bold"), *below])
+    return ["  ".join(line) for line in zip(*painted, strict=True)]

@@ -35,7 +35,7 @@ def rules_folder() -> str:
 def load() -> Catalogue:
     """Return the built-in catalogue.
 
-    Looking up a rule in it raises ``RuleError`` if the table of that family is invalid.
+    Looking up a rule in it raises ``RuleError`` if the table of its family is invalid.
     """
     return read(rules_folder())
 
@@ -80,8 +80,8 @@ def _parse_toml(file: str) -> Mapping[str, object]:
     import tomli  # Imported here: a session without findings does not need the parser.
 
     try:
-        with open(file, "rb") as stream:
-            return tomli.load(stream)
+        with open(file, "rb", buffering=0) as stream:
+            return tomli.loads(stream.read().decode())
     except ValueError as error:
         raise RuleError(f"{file}: not readable as TOML: {error}; {_INSTALL_AGAIN}") from None
     except OSError as error:

@@ -76,7 +76,7 @@ def _family(file: Path) -> RuleFamily:
     module = importlib.util.module_from_spec(spec)
     try:
         with warnings.catch_warnings():
-            # The use of an old name is a warning and never an error, even if Python makes warnings errors.
+            # A deprecated name gives a warning and never an error, even if Python makes warnings errors.
             warnings.filterwarnings("default", r"mcpproxy\.", DeprecationWarning)
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

@@ -152,8 +152,8 @@ def _stop_on_fault(
 def _refuse_invalid(where: str, violation: Violation, custom_rules: Catalogue) -> None:
     """Raise ``CustomRuleError`` if a violation has invalid fields. Custom code may not be type-checked."""
     if f"{violation.rule}/{violation.requirement}" not in custom_rules.requirements:
-        fact = f"it reported {violation.rule} {violation.requirement}, which no table describes"
-        raise CustomRuleError(where, fact, "report a requirement of its own rule")
+        fact = f"it reported {violation.rule} {violation.requirement}, which no custom table describes"
+        raise CustomRuleError(where, fact, "report a requirement of a table in your folders")
     is_valid = (
         _have_type(str, violation.message, violation.pointer or "")
         and _have_type(int, violation.frame or 0, *violation.related)

@@ -100,7 +100,7 @@ class McpRecording:
         """The command of a stdio server, for any client. Each start is a session.
 
         Raises:
-            UsageError: a recording has to be made, but the mark gives no command.
+            UsageError: a recording has to be made or extended, but the mark gives no command.
         """
         trace = str(self._folder / "session.jsonl")
         return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._server_command("command")]
@@ -110,7 +110,8 @@ class McpRecording:
         """The URL of a Streamable HTTP server, for any client. The first access starts the server.
 
         Raises:
-            UsageError: a recording has to be made, but the mark gives no URL.
+            UsageError: a recording has to be made, but the mark gives no URL; or a recording has to be
+                extended, but the mark gives no command.
             McpProxyError: the server does not start.
         """
         if not self._url:

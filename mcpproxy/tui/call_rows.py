@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.view.calls import Call, Outcome, Progress
+from mcpproxy.session.frame import Frame
+from mcpproxy.view.calls import Call, Outcome, Progress, Role
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.view import View
 
@@ -81,3 +82,13 @@ class CallRows:
         if call.outcome is not Outcome.NO_ANSWER or not self.view.running:
             return None
         return max(self.view.now_ns() - call.started_ns, 0)
+
+    def messages(self, number: int, limit: int) -> list[bytes]:
+        """Return the request of a call and its answer as they were sent; of an orphan, all its messages.
+
+        At most ``limit`` records of the call are read.
+        """
+        parts = self.view.parts(number, limit).parts
+        records = [part.record for part in parts if part.role in (Role.REQUEST, Role.ANSWER)]
+        records = records or [part.record for part in parts]
+        return [record.raw.rstrip(b"\n") for record in records if isinstance(record, Frame)]

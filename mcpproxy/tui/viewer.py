@@ -10,7 +10,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus, Key, Resize
 from textual.timer import Timer
@@ -18,24 +18,22 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from mcpproxy.base.style import count, size
-from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
-from mcpproxy.session.frame import Frame
+from mcpproxy.tui import layout
+from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, hints, reading_title
 from mcpproxy.tui.call_lines import heading
 from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.detail_lines import detail_lines
 from mcpproxy.tui.help_screen import HelpScreen
-from mcpproxy.tui.line_panes import TONE_CSS, Bar, CursorPane
+from mcpproxy.tui.line_panes import Bar, CursorPane
 from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
 from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_items
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view import folder
-from mcpproxy.view.calls import Progress, Role
+from mcpproxy.view.calls import Progress
 from mcpproxy.view.filter import EXAMPLE, Filter, FilterError, parse_filter
 from mcpproxy.view.folder import RecordingEntry
 from mcpproxy.view.view import View, open_view
-
-THEMES: Final = ("textual-dark", "textual-light", "gruvbox", "nord", "solarized-light", "ansi-dark")
 
 _TICK_S: Final = 0.25
 _FOLDER_S: Final = 1.0
@@ -46,53 +44,14 @@ _MOST_COPIED: Final = 1 << 20
 """The most characters that are copied. Terminals ignore larger texts, and many ignore even smaller ones."""
 
 _NARROW: Final = 100
-_HINTS: Final = (
-    ("/", "filter"), ("Enter", "open"), ("Tab", "pane"), ("f", "follow"), ("p", "pause"),
-    ("y", "copy"), ("?", "help"), ("q", "quit"),
-)  # fmt: skip
 
 
 class Viewer(App[None]):
     """The recordings in a folder, or one recording. ``path`` is a folder or a file."""
 
     ENABLE_COMMAND_PALETTE: ClassVar[bool] = False
-    CSS: ClassVar[str] = (
-        """
-    Screen { layout: vertical; }
-    #head, #status { height: 1; background: $panel; }
-    #top { height: 1fr; }
-    #left { width: 24; background: $surface; }
-    #left.wide { width: 36; }
-    #left.alone { display: none; }
-    #bottom { height: 1fr; }
-    #bottom.wide { height: 45%; }
-    Vertical > Bar { height: 1; background: $boost; }
-    Vertical > Bar.focused { background: $primary-muted; text-style: bold; }
-    LinePane { scrollbar-size-vertical: 1; overflow-x: hidden; overflow-y: auto; height: 1fr; }
-    .zoomed #top { display: none; }
-    #filter { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
-    #filter.open { display: block; }
-    HelpScreen { align: center middle; }
-    #help { width: 90%; max-width: 92; height: 90%; max-height: 40; padding: 0 1; background: $surface; }
-    CursorPane .tone--cursor { background: $boost; }
-    CursorPane:focus .tone--cursor { background: $primary-muted; }
-    """
-        + TONE_CSS
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "quit"),
-        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
-        Binding("slash", "filter", "filter"),
-        Binding("question_mark", "help", "help"),
-        Binding("escape", "leave", "back", show=False),
-        Binding("left_square_bracket", "session(-1)", "previous session"),
-        Binding("right_square_bracket", "session(1)", "next session"),
-        Binding("f", "follow", "follow"),
-        Binding("p", "pause", "pause"),
-        Binding("r", "raw", "raw"),
-        Binding("y", "copy", "copy"),
-        Binding("t", "theme", "theme"),
-    ]
+    CSS: ClassVar[str] = layout.CSS
+    BINDINGS: ClassVar[list[BindingType]] = layout.BINDINGS
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -175,37 +134,18 @@ class Viewer(App[None]):
 
     def _draw_bars(self) -> None:
         rows = self._rows
-        head: list[Span] = [Span(" paused ", "warning")] if self._is_paused else []
-        if rows is not None:
-            head += [Span(" ● ", "good") if rows.view.running else Span(" "), *self._head]
-        self.bar("head").show(head)
+        self.bar("head").show(head_title(rows, self._head, is_paused=self._is_paused))
         self.bar("sessions-title").show([Span(f" Sessions {len(self.sessions.items)}")])
-        self.bar("calls-title").show(self._calls_title())
-        chosen = self.calls.chosen
-        name = f" Call {chosen.number}" if chosen and not self.sessions.has_focus else " Recording"
-        self.bar("detail-title").show(
-            [Span(name), Span("  bytes as they passed" if self._is_raw else "", "dim")]
+        self.bar("calls-title").show(
+            calls_title(rows, self.calls.total, follows=self._follows)
+            if rows
+            else reading_title(self._opening)
         )
+        chosen = self.calls.chosen
+        number = chosen.number if chosen and not self.sessions.has_focus else None
+        self.bar("detail-title").show(detail_title(number, is_raw=self._is_raw))
         self.bar("columns").show(heading(self.calls.columns, self.calls.digits))
-        self.bar("status").show(self._message or _hints())
-
-    def _calls_title(self) -> Line:
-        rows = self._rows
-        if rows is None:
-            share = self._opening
-            if share is None or not share.total_bytes:
-                return (Span(" Calls"),)
-            return (Span(f" Calls  reading, {share.done_bytes * 100 // share.total_bytes} %", "warning"),)
-        shown, every = self.calls.total, rows.view.count()
-        text = f" Calls {shown:,}" + (f" of {every:,}" if rows.is_filtered else "")
-        spans = [Span(text)]
-        if rows.session is not None:
-            spans.append(Span(f"  session {visible(rows.view.session_name(rows.session))}", "info"))
-        if rows.filter:
-            spans.append(Span(f"  {visible(rows.filter.text)}", "info"))
-        if self._follows and rows.view.running:
-            spans.append(Span("  following", "good"))
-        return tuple(spans)
+        self.bar("status").show(self._message or hints())
 
     def _say(self, text: str, tone: str = "plain") -> None:
         self._message = (Span(f" {text}", "bad" if tone == "bad" else "plain"),)
@@ -501,32 +441,21 @@ class Viewer(App[None]):
         call, rows = self.calls.chosen, self._rows
         if call is None or rows is None:
             return
-        parts = rows.view.parts(call.number, _MOST_RECORDS).parts
-        frames = [part.record for part in parts if part.role in (Role.REQUEST, Role.ANSWER)]
-        frames = frames or [part.record for part in parts]
-        raws = [frame.raw.rstrip(b"\n") for frame in frames if isinstance(frame, Frame)]
-        text = b"\n".join(raws).decode("utf-8", "backslashreplace")
+        messages = rows.messages(call.number, _MOST_RECORDS)
+        text = b"\n".join(messages).decode("utf-8", "backslashreplace")
         if not text:
             self._say("this row has no message to copy", "bad")
         elif len(text) > _MOST_COPIED:
             self._say(f"{size(len(text))} are too much for the clipboard of a terminal", "bad")
         else:
             self.copy_to_clipboard(text)
-            self._say(f"copied {count(len(raws), 'message')} of call {call.number}")
+            self._say(f"copied {count(len(messages), 'message')} of call {call.number}")
 
     def action_theme(self) -> None:
         """Change to the next theme."""
-        index = THEMES.index(self.theme) if self.theme in THEMES else -1
-        self.theme = THEMES[(index + 1) % len(THEMES)]
+        self.theme = layout.next_theme(self.theme)
         self._say(f"theme {self.theme}")
 
     def action_help(self) -> None:
         """Show the keys."""
         self.push_screen(HelpScreen())
-
-
-def _hints() -> Line:
-    spans: list[Span] = []
-    for key, what in _HINTS:
-        spans += [Span(f" {key}", "key"), Span(f" {what} ", "dim")]
-    return tuple(spans)

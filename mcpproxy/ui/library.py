@@ -23,7 +23,7 @@ from mcpproxy.view.view import View, open_view
 _T = TypeVar("_T")
 _MAX_OPEN: Final = 8
 _MAX_CHANGES: Final = 1000
-"""The most recordings that stay open, and the most changes of a recording that are remembered."""
+"""How many recordings stay open, and how many changes of a recording are remembered, at most."""
 
 
 class NoRecordingError(McpProxyError):
@@ -32,7 +32,10 @@ class NoRecordingError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """Rows from ``first`` on are new or have changed. ``version`` is the number of changes until then."""
+    """Rows from ``first`` on are new or have changed; ``first`` is 0 if none are.
+
+    ``version`` is the number of changes until then.
+    """
 
     version: int
     first: int

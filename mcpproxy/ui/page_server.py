@@ -1,7 +1,9 @@
 """The web server of the page, and the address that the command prints."""
 
+import os
 import secrets
 import socket
+import sys
 from typing import Final
 
 import uvicorn
@@ -10,6 +12,8 @@ from starlette.types import ASGIApp
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.ui.access import Access
+
+_NICE: Final = 5
 
 
 class PageServer:
@@ -61,6 +65,7 @@ class PageServer:
             server_header=False,
             timeout_graceful_shutdown=1,
         )
+        _give_way()
         self._server = uvicorn.Server(config)
         self._server.should_exit = self._is_stopped
         self._server.run(sockets=[self._socket])
@@ -70,3 +75,14 @@ class PageServer:
         self._is_stopped = True
         if self._server:
             self._server.should_exit = True
+
+
+def _give_way() -> None:
+    """Let the sessions that the page shows have the processor first."""
+    if sys.platform == "linux":
+        try:
+            # A batch process does not preempt the process that wakes it, whatever the nice values are.
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            os.nice(_NICE)
+        except OSError:
+            pass  # some sandboxes do not allow it

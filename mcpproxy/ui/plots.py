@@ -3,7 +3,7 @@
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
 from mcpproxy.view.calls import Outcome
-from mcpproxy.view.columns import OUTCOMES
+from mcpproxy.view.index.columns import OUTCOMES
 from mcpproxy.view.view import View
 
 

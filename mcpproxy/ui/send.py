@@ -74,7 +74,7 @@ def refusal(header: Header) -> str:
     if header.imported:
         return "the recording was imported, so its server is not known"
     if header.transport == "http":
-        return "" if header.upstream else "a recording in forward mode has no one server"
+        return "" if header.upstream else "a recording in forward mode can have several servers"
     if not header.command:
         return "the recording does not say how its server was started"
     if header.cwd and not os.path.isdir(header.cwd):
@@ -94,7 +94,7 @@ class CallSender:
         """Send a recorded call again, with ``params``, and wait for the answer.
 
         Raises:
-            NotSentError: the call may not be sent, or the server cannot be reached or does not answer.
+            NotSentError: the call must not be sent, or the server cannot be reached or does not answer.
         """
         header = recorded.header
         if reason := refusal(header):

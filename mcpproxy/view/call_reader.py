@@ -14,9 +14,9 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Call, Kind
-from mcpproxy.view.columns import NO_CODE, OUTCOMES, SEVERITIES, TARGETS, Columns
 from mcpproxy.view.digest import arguments_digest, result_digest
-from mcpproxy.view.source import Source
+from mcpproxy.view.index.columns import NO_CODE, OUTCOMES, SEVERITIES, TARGETS, Columns
+from mcpproxy.view.index.source import Source
 
 PREVIEW_CHARACTERS: Final = 240
 """The greatest length of a preview of arguments or of a result."""

@@ -19,7 +19,7 @@ from mcpproxy.session.frame import (
 )  # fmt: skip
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import FoundRule, Kind, Part, Role
-from mcpproxy.view.columns import Columns
+from mcpproxy.view.index.columns import Columns
 
 if TYPE_CHECKING:
     from mcpproxy.protocol.rules import Rule

@@ -24,7 +24,7 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import CloseRecord, Continued, Header
-from mcpproxy.view.peers import SessionFacts
+from mcpproxy.view.index.peers import SessionFacts
 
 SUFFIX: Final = ".jsonl"
 JOURNAL_SUFFIX: Final = SUFFIX + ".journal"

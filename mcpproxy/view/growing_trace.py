@@ -1,11 +1,15 @@
 """A recording that may still grow, opened again and again: its trace, or a draft while nobody writes that."""
 
 import os
+import time
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import open_trace
+from mcpproxy.opening import follow, open_trace
 from mcpproxy.relay import journal
+from mcpproxy.session.frame import Event, Finding
 from mcpproxy.trace import chain
 from mcpproxy.trace.reader import Trace
 
@@ -43,6 +47,28 @@ class GrowingTrace:
                     return self._draft.trace  # until the recorder has written as many frames
         self._draft = None
         return open_trace(self._path)
+
+    def follow(self, poll_s: float = 0.1) -> Iterator[Event | Finding]:
+        """Yield the events of the recording from its start, and wait for more until the recording ends.
+
+        ``poll_s`` is the polling interval in seconds.
+
+        Raises:
+            TraceError: there is no recording, or it cannot be read.
+        """
+        number = read_bytes = 0
+        trace = self.open()
+        while self._draft is not None:
+            draft_bytes = sum(map(os.path.getsize, trace.readable_files))
+            if draft_bytes > read_bytes:
+                read_bytes = draft_bytes
+                for event in islice(trace.events(), number, None):
+                    number += 1
+                    yield event
+            time.sleep(poll_s)
+            trace = self.open()
+        # The trace begins with the same events as the draft.
+        yield from islice(follow(self._path, poll_s), number, None)
 
     def _drafted(self, first: str) -> Trace:
         from mcpproxy.recorder.draft import Draft

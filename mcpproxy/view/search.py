@@ -17,8 +17,8 @@ from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Progress
-from mcpproxy.view.columns import Columns
-from mcpproxy.view.source import Source
+from mcpproxy.view.index.columns import Columns
+from mcpproxy.view.index.source import Source
 
 CHUNK_BYTES: Final = 4 << 20
 

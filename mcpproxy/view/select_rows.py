@@ -12,8 +12,8 @@ from operator import not_
 from typing import Final, Protocol, TypeAlias, cast
 
 from mcpproxy.view.calls import Outcome, Progress
-from mcpproxy.view.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.filter import KIND_WORDS, STATUS, Filter, Range, Term
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
 
 Column: TypeAlias = "array[int]"
 Rows: TypeAlias = "array[int]"

@@ -10,8 +10,8 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.view.calls import ERRORS, Kind, Outcome
-from mcpproxy.view.columns import FROM_SERVER, KINDS, OUTCOMES
 from mcpproxy.view.filter import Filter
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES
 from mcpproxy.view.view import View
 
 BYTES_PER_TOKEN: Final = 4

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import Finding
 from mcpproxy.view.calls import ERRORS, Outcome, SessionSummary
-from mcpproxy.view.columns import OUTCOMES, SEVERITIES, Columns
-from mcpproxy.view.peers import SessionFacts
+from mcpproxy.view.index.columns import OUTCOMES, SEVERITIES, Columns
+from mcpproxy.view.index.peers import SessionFacts
 
 
 def summaries(

@@ -10,7 +10,7 @@ from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.session.frame import Frame
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import ToolDefinition
-from mcpproxy.view.columns import Columns
+from mcpproxy.view.index.columns import Columns
 
 
 def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tuple[ToolDefinition, ...]:

@@ -6,25 +6,19 @@ at a time. A filter is a text in the language of ``mcpproxy.view.filter``, or wh
 
 import os
 import time
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.base.slotted import field, slotted
 from mcpproxy.base.visible import visible
-from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Severity
-from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
-from mcpproxy.trace.records import CloseRecord, Continued, Header, Record, frame_bytes
+from mcpproxy.session.frame import Close, Event, Finding, Frame, Severity
+from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import CloseRecord, Header, Record, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view import details
-from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import (
     Call,
     Detail,
@@ -38,11 +32,12 @@ from mcpproxy.view.calls import (
     SessionSummary,
     ToolDefinition,
 )  # fmt: skip
-from mcpproxy.view.columns import SEVERITIES, Columns
 from mcpproxy.view.filter import Filter, Term, parse_filter
+from mcpproxy.view.filtered_rows import FilteredRows
 from mcpproxy.view.growing_trace import GrowingTrace
-from mcpproxy.view.scan import Scan
-from mcpproxy.view.source import Source
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES
+from mcpproxy.view.index.indexed_trace import IndexedTrace
+from mcpproxy.view.recorded_findings import RecordedFindings
 from mcpproxy.view.summaries import summaries
 
 if TYPE_CHECKING:
@@ -54,21 +49,10 @@ if TYPE_CHECKING:
 AnyFilter = Filter | str | None
 
 
-@slotted()
-class _Selection:
-    """The rows that pass a filter.
-
-    From row ``stale_from`` on they have to be selected again; 0 if none have.
-    """
-
-    rows: "Rows" = field(default_factory=lambda: array("I"))
-    stale_from: int = 1
-
-
 class View:
     """An open recording; see ``open_view``.
 
-    ``header`` is the first record of the trace. ``running`` is whether the recording is still being written.
+    ``header`` is the first record of the trace.
     """
 
     def __init__(self, growing: GrowingTrace, progress: Callable[[Progress], None] | None = None) -> None:
@@ -80,42 +64,29 @@ class View:
         self._open(trace)
 
     def _open(self, trace: Trace) -> None:
-        self._trace = trace
-        self.running = trace.is_recording
-        self._source = Source(trace)
-        saved = None if self.running else self._load()
-        self._scan = saved or Scan(Columns())
-        self.columns = self._scan.columns
-        self._reader = CallReader(self.columns, self._source)
-        self._places = details.CallPlaces(self.columns)
-        self._fault: tuple[int, str, str] | None = None
-        self._torn = ""
+        self._index = index = IndexedTrace(trace, self._progress)
+        self.columns = index.columns
+        self._places = details.CallPlaces(index.columns)
+        self._found = RecordedFindings(index)
+        self._filtered = FilteredRows(self)
         self._summaries: tuple[SessionSummary, ...] | None = None
-        self._selected: dict[Filter, _Selection] = {}
         self._searches: dict[tuple[str, ...], TextSearch] = {}
-        self._read_findings = 0
-        self._finding_list: list[tuple[Finding, int]] = []
-        self._findings_of: dict[int, list[Finding]] = {}
         try:
             self._read()
         except BaseException:
-            self._source.close()
+            self.close()
             raise
-        if saved is None:
-            self._save()
-        self._scan.first_changed = 0
+        if not index.is_loaded:
+            index.save()
+        index.scan.first_changed = 0
 
-    def _load(self) -> Scan | None:
-        """Return the saved index; ``None`` if there is none."""
-        if self._source.size < SMALLEST_SAVED_BYTES:
-            return None
-        from mcpproxy.view import saved_index
-
-        return saved_index.load(self._source)
+    def _read(self) -> None:
+        self._index.read()
+        self._found.with_rows()  # counts them in the columns
 
     def close(self) -> None:
         """Close the files."""
-        self._source.close()
+        self._index.source.close()
 
     def __enter__(self) -> "View":
         return self
@@ -126,6 +97,11 @@ class View:
     # What the recording is
 
     @property
+    def running(self) -> bool:
+        """Whether the recording was still being written when it was read last."""
+        return self._index.running
+
+    @property
     def transport(self) -> str:
         """``stdio`` or ``http``."""
         return self.header.transport
@@ -133,27 +109,27 @@ class View:
     @property
     def frames(self) -> int:
         """The number of frames so far."""
-        return sum(self._scan.frames.values())
+        return sum(self._index.scan.frames.values())
 
     @property
     def ended(self) -> Close | None:
         """How the recording ended; ``None`` if it is running or was cut off."""
-        return self._scan.last.close if isinstance(self._scan.last, CloseRecord) else None
+        return self._index.scan.last.close if isinstance(self._index.scan.last, CloseRecord) else None
 
     @property
     def duration_ns(self) -> int:
         """The time of the last record, which is the length of the recording so far."""
-        return self._scan.last_ns
+        return self._index.scan.last_ns
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What is missing from the recording, each in a part of a sentence."""
-        return tuple(self._notes())
+        return tuple(self._index.notes())
 
     @property
     def complete(self) -> bool:
         """Whether nothing is known to be missing from the recording."""
-        return not self._notes()
+        return not self._index.notes()
 
     def refuse_damage(self) -> None:
         """Check that every line of the recording is a record, and that its chain of files has an end.
@@ -161,39 +137,44 @@ class View:
         Raises:
             TraceError: one of them is not so. The rows before the damage stay available.
         """
-        last = self._scan.last
-        files = [os.path.basename(path) for path in self._trace.readable_files]
-        if isinstance(last, Continued) and last.file in files:
-            raise TraceError(self.path, None, ENDLESS, "record again")
-        if self._fault:
-            number, fact, next_step = self._fault
-            raise TraceError(self.path, number, fact, next_step)
+        self._index.refuse_damage()
 
     @property
     def not_judged(self) -> str:
         """Why the recording has not been judged, or not to its end; empty if it was judged."""
         if self.header.imported:
             return "it was recorded by another program and not judged; mcpproxy check judges it"
-        tally = self._scan.last.tally if self._scan.last else None
+        tally = self._index.scan.last.tally if self._index.scan.last else None
         return visible(tally.not_judged) if tally else ""
 
     @property
     def found(self) -> Mapping[Severity, int]:
         """How many findings of each severity there are, including those that the recorder only counted."""
-        tally = self._scan.last.tally if self._scan.last else None
+        tally = self._index.scan.last.tally if self._index.scan.last else None
         if tally:
             return dict(tally.total_findings)
-        return Counter(finding.severity for finding, _ in self._findings())
+        return Counter(finding.severity for finding, _ in self._found.with_rows())
 
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:
         """The sessions, in the order in which they began."""
         if self._summaries is None:
-            findings = self._findings()
-            self._summaries = summaries(self.columns, self._scan.sessions, findings, self._scan.last_ns)
+            findings = self._found.with_rows()
+            scan = self._index.scan
+            self._summaries = summaries(self.columns, scan.sessions, findings, scan.last_ns)
         return self._summaries
 
     # Rows
+
+    def outcomes(self) -> Counter[Outcome]:
+        """Return how many requests ended in each way."""
+        columns, request = self.columns, KINDS.index(Kind.REQUEST)
+        counted: Counter[Outcome] = Counter()
+        pairs = Counter(zip(columns.kind[1:], columns.outcome[1:], strict=True))
+        for (kind, outcome), number in pairs.items():
+            if kind & ~FROM_SERVER == request:
+                counted[OUTCOMES[outcome]] += number
+        return counted
 
     def count(self, filter: AnyFilter = None) -> int:
         """Return how many rows pass the filter.
@@ -251,9 +232,9 @@ class View:
         return self._call(number, self.now_ns())
 
     def _call(self, row: int, now_ns: int) -> Call:
-        call = self._reader.call(row, now_ns)
+        call = self._index.reader.call(row, now_ns)
         if call.outcome is Outcome.NO_ANSWER and call.kind is Kind.REQUEST:
-            return replace(call, progress=details.progress_of(self.columns, self._reader, row))
+            return replace(call, progress=details.progress_of(self.columns, self._index.reader, row))
         return call
 
     def find(self, filter: AnyFilter) -> Iterator[Progress]:
@@ -263,35 +244,12 @@ class View:
         iterating cancels the search.
         """
         parsed = parse_filter(filter) if isinstance(filter, str) else filter
-        if not parsed:
-            return
-        selection = self._selected.get(parsed) or _Selection()
-        if not selection.stale_from:
-            return
-        from mcpproxy.view.select_rows import select  # few look for something
-
-        rows = selection.rows[: bisect_left(selection.rows, selection.stale_from)]
-        rows += yield from select(self, parsed, selection.stale_from)
-        while len(self._selected) >= _KEPT_FILTERS:
-            del self._selected[next(iter(self._selected))]
-        self._selected[parsed] = _Selection(rows, 0)
+        if parsed:
+            yield from self._filtered.find(parsed)
 
     def _rows(self, filter: AnyFilter) -> "Rows | None":
         parsed = parse_filter(filter) if isinstance(filter, str) else filter
-        if not parsed:
-            return None
-        for _ in self.find(parsed):
-            pass
-        return self._selected[parsed].rows
-
-    def _mark_stale(self, first: int) -> None:
-        """Note that rows from ``first`` on are new or have changed."""
-        for parsed, selection in self._selected.items():
-            # The latency of an open request grows without a new record, so all rows are tested again.
-            waits = any(term.key == "latency" for term in parsed.terms)
-            stale_from = 1 if waits else first
-            if stale_from:
-                selection.stale_from = min(selection.stale_from or stale_from, stale_from)
+        return self._filtered.rows(parsed) if parsed else None
 
     # One row
 
@@ -312,8 +270,8 @@ class View:
             left_out = len(lines) - limit
             lines[limit // 2 : limit // 2 + left_out] = []
         for line in lines:
-            parts += details.part(columns, self._reader, number, line)
-        findings = tuple(details.found_rule(f, number) for f in self._findings_of.get(number, ()))
+            parts += details.part(columns, self._index.reader, number, line)
+        findings = tuple(details.found_rule(f, number) for f in self._found.of_row(number))
         return Detail(call, tuple(parts), findings, tuple(inner), left_out)
 
     def sort_parts(self) -> None:
@@ -344,7 +302,7 @@ class View:
         """
         if not (line := self.columns.line_with(seq)):
             raise LookupError(f"there is no frame {seq}")
-        record = self._reader.record(line)
+        record = self._index.reader.record(line)
         if isinstance(record, Lines):
             record = next(event for event in record.events() if getattr(event, "seq", 0) == seq)
         if not isinstance(record, Event):
@@ -357,78 +315,46 @@ class View:
         The header is on line 0. A row has the lines of its records in ``columns``.
         """
         for line in range(first, self.columns.lines):
-            if self._reader.line(line).strip():
-                yield line, self._reader.record(line)
+            if self._index.reader.line(line).strip():
+                yield line, self._index.reader.record(line)
 
     def row_of(self, seq: int) -> int:
         """Return the number of the row to which a frame belongs; 0 if it belongs to none."""
-        line = self.columns.line_with(seq)
-        return self.columns.line_row[line] if line else 0
+        return self.columns.row_of(seq)
 
     # Findings and tools
 
     def findings_by_rule(self) -> tuple[RuleFindings, ...]:
         """Return the findings, grouped by rule: the worst first, then the most frequent."""
-        grouped: dict[str, list[tuple[Finding, int]]] = {}
-        for finding, row in self._findings():
-            grouped.setdefault(finding.rule, []).append((finding, row))
-        counted_only: dict[str, int] = {}
-        severities: dict[str, Severity] = {}
-        tally = self._scan.last.tally if self._scan.last else None
-        for repeated in tally.more if tally else ():
-            counted_only[repeated.rule] = counted_only.get(repeated.rule, 0) + repeated.count
-            severities[repeated.rule] = repeated.severity
-        groups = [
-            self._rule_findings(
-                rule, grouped.get(rule, []), counted_only.get(rule, 0), severities.get(rule, "info")
-            )
-            for rule in {**grouped, **counted_only}
-        ]
-        return tuple(sorted(groups, key=lambda g: (-SEVERITIES.index(g.severity), -g.count, g.rule)))
-
-    def _rule_findings(
-        self, code: str, findings: list[tuple[Finding, int]], counted_only: int, severity: Severity
-    ) -> RuleFindings:
-        rule = details.rule_of(code)
-        severities: list[Severity] = [severity, *(finding.severity for finding, _ in findings)]
-        worst: Severity = max(severities, key=SEVERITIES.index)
-        return RuleFindings(
-            rule=visible(code),
-            name=rule.name if rule else "",
-            severity=worst,
-            summary=rule.summary if rule else "",
-            count=len(findings) + counted_only,
-            findings=tuple(finding for finding, _ in findings),
-            rows=tuple(row for _, row in findings),
-        )
+        return self._found.by_rule()
 
     def findings_with_rows(self) -> tuple[tuple[Finding, int], ...]:
         """Return all findings that have a record, each with its row, in the order of the recording."""
-        return tuple(self._findings())
+        return tuple(self._found.with_rows())
 
     def findings(self) -> tuple[FoundRule, ...]:
         """Return all findings that have a record, with the texts of their rules, in the same order."""
-        return tuple(details.found_rule(finding, row) for finding, row in self._findings())
+        return tuple(details.found_rule(finding, row) for finding, row in self._found.with_rows())
 
     def tools(self) -> tuple[ToolDefinition, ...]:
         """Return the tools of the servers: first those in the last listings, then those that were only
         called."""
         from mcpproxy.view.tools import tools
 
-        return tools(self.columns, self._reader, self._scan.tool_lists)
+        return tools(self.columns, self._index.reader, self._index.scan.tool_lists)
 
     def definition(self, tool: str | None) -> JSONObject | None:
         """Return the definition of a tool; ``None`` if no server listed one of this name."""
         from mcpproxy.view.tools import definition
 
-        return definition(self.columns, self._reader, self._scan.tool_lists, tool)
+        return definition(self.columns, self._index.reader, self._index.scan.tool_lists, tool)
 
     def drift(self, pins: "Pins") -> "tuple[dict[tuple[int, str], Drift], tuple[Drift, ...]]":
         """Compare the tools with ``pins``; see ``mcpproxy.view.drift``."""
         from mcpproxy.view.drift import drift
         from mcpproxy.view.tools import whole_lists
 
-        whole = whole_lists(self.columns, self._reader, self._scan.tool_lists)
+        whole = whole_lists(self.columns, self._index.reader, self._index.scan.tool_lists)
         return drift(self.tools(), self.sessions, whole, pins)
 
     # A recording that goes on
@@ -442,76 +368,46 @@ class View:
         if not self.running:
             return Refreshed(0, self.columns.rows, running=False)
         trace = self._growing.open()
-        offset, line = self._last_line
-        rebuilt = not self._source.is_still(trace) or self._source.line_at(offset) != line
+        rebuilt = not self._index.is_continued_by(trace)
         if rebuilt:  # the file was completed from its journal, or replaced
-            self._source.close()
+            self.close()
             self._open(trace)
         else:
-            self._source.add_files(trace.readable_files)
-            self._trace, self.running = trace, trace.is_recording
+            self._index.read_on(trace)
             self._places = details.CallPlaces(self.columns)
-            self._read()
-            self._save()
-        first = 1 if rebuilt else self._scan.first_changed
+            self._found.with_rows()
+            self._index.save()
+        first = 1 if rebuilt else self._index.scan.first_changed
         if first:
             self._summaries = None
-        self._scan.first_changed = 0
-        self._mark_stale(first)
+        self._index.scan.first_changed = 0
+        self._filtered.mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
-
-    def _save(self) -> None:
-        if not self.running and not self._fault and self._source.size >= SMALLEST_SAVED_BYTES:
-            from mcpproxy.view import saved_index
-
-            saved_index.save(self._source, self._scan)
-
-    def _read(self) -> None:
-        columns, scan, source = self.columns, self._scan, self._source
-        lines = source.lines(scan.end_offset)
-        try:
-            while scan.feed(islice(lines, _STEP_LINES)):
-                if self._progress:
-                    self._progress(Progress(scan.end_offset, source.size, columns.rows))
-        except NotARecordError as fault:
-            self._fault = (
-                columns.lines + 1,
-                str(fault),
-                f"the {columns.lines} records before it are whole",
-            )
-        if not self.running and not self._fault and (last_line := source.line_at(scan.end_offset)):
-            try:  # only the line feed may be missing
-                scan.feed([last_line + b"\n"])
-            except NotARecordError:
-                number = columns.lines + 1
-                self._torn = f"line {number}: cut off mid-record; {columns.lines} records read"
-        self._findings()
-        offset = columns.line_offset[-1]
-        self._last_line = offset, source.line_at(offset)
 
     def now_ns(self) -> int:
         """Return until when an open request has waited: now, or the end of the recording."""
         if not self.running:
-            return self._scan.last_ns
-        return max(time.monotonic_ns() - self.header.started_ns, self._scan.last_ns)
+            return self._index.scan.last_ns
+        return max(time.monotonic_ns() - self.header.started_ns, self._index.scan.last_ns)
 
     # For filters
 
     def name(self, row: int) -> tuple[str, str | None]:
         """Return the method and target of a row as they were sent, without escapes."""
-        return self._reader.name(row)
+        return self._index.reader.name(row)
 
     def id_of(self, row: int) -> str:
         """Return the id of a row's request as JSON."""
-        return self._reader.call(row, 0).id
+        return self._index.reader.call(row, 0).id
 
     def session_name(self, number: int) -> str:
         """Return the name of a session."""
-        return self._scan.sessions[number].name if number < len(self._scan.sessions) else ""
+        sessions = self._index.scan.sessions
+        return sessions[number].name if number < len(sessions) else ""
 
     def rows_with_rule(self, term: Term) -> set[int]:
         """Return the rows with a finding of one of the rules that a term names."""
-        return {row for finding, row in self._findings() if term.matches(finding.rule)}
+        return {row for finding, row in self._found.with_rows() if term.matches(finding.rule)}
 
     def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
         """Return the rows that have one of ``texts``.
@@ -524,49 +420,12 @@ class View:
         while len(self._searches) >= _KEPT_SEARCHES:
             del self._searches[next(iter(self._searches))]
         self._searches[texts] = search
-        yield from search.go_on(self.columns, self._scan.odd_lines, self._source, self._scan.end_offset)
+        yield from search.go_on(
+            self.columns, self._index.scan.odd_lines, self._index.source, self._index.scan.end_offset
+        )
         return search.rows(self.columns)
 
-    # Findings and notes
 
-    def _findings(self) -> list[tuple[Finding, int]]:
-        """Return the recorded findings with their rows; count the new ones in the columns."""
-        for line in self._scan.finding_lines[self._read_findings :]:
-            finding = self._reader.record(line)
-            assert isinstance(finding, Finding)
-            row = self.row_of(finding.frame) if finding.frame else 0
-            self._finding_list.append((finding, row))
-            self._findings_of.setdefault(row, []).append(finding)
-            if row:
-                columns = self.columns
-                columns.findings[row] = min(columns.findings[row] + 1, 0xFFFF)
-                columns.severity[row] = max(columns.severity[row], SEVERITIES.index(finding.severity))
-                self._scan.touch(row)
-        self._read_findings = len(self._scan.finding_lines)
-        return self._finding_list
-
-    def _notes(self) -> list[str]:
-        notes = self._trace.notes_at_start()
-        for line in self._scan.gap_lines:
-            gap = self._reader.record(line)
-            assert isinstance(gap, Gap)
-            notes.append(gap_note(gap))
-        if self._fault:
-            number, fact, next_step = self._fault
-            notes.append(f"line {number}: {fact}; {next_step}")
-        else:
-            notes += [self._torn] if self._torn else []
-            notes += self._trace.notes_at_end(self._scan.last, self._scan.frames)
-        return notes
-
-
-SMALLEST_SAVED_BYTES: Final = 16 << 20
-"""The index of a smaller recording is not saved: it is read in less than half a second."""
-
-_STEP_LINES: Final = 20_000
-"""How many lines are read between two reports of progress."""
-
-_KEPT_FILTERS: Final = 8
 _KEPT_SEARCHES: Final = 8
 
 

@@ -1,11 +1,17 @@
 """A live session of 5,000 frames a second, with and without the page open on it, in turns.
 
+It is played twice: with all processes on all processors, and with client, relay and server on a processor of
+their own (``apart``), which needs Linux with ``taskset``. The first says what a watcher costs on a machine as
+small as this, where a browser shares the processors with the traffic; the second, what mcpproxy itself adds
+to a call.
+
 The client makes a call every 400 µs and waits for its answer, so a delay is a delay of the relay. Every byte
 of the recording is compared. While the session lasts, a person selects rows and goes through the views; the
 time of an action is from the key until its result is drawn.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +44,8 @@ SHORT_S: Final = 1
 BYTES: Final = 150
 UNWATCHED: Final = "without the page"
 WATCHED: Final = "with the page"
+TRAFFIC, OTHERS = {0}, {1}
+"""The processors of the traffic and of everything else, where they are apart."""
 
 WATCH_TASKS: Final = """
 window.longest = 0;
@@ -105,26 +113,32 @@ def say(*words: object) -> None:
 
 
 @contextmanager
-def session(trace: Path, count: int, *options: str) -> Generator[subprocess.Popen[str]]:
-    """Start the client with a wrapped server, and with ``options`` of mcpproxy."""
-    command = [sys.executable, "-m", "mcpproxy", "--quiet", *options, "--trace", str(trace)]
-    wrapped = [*command, "--", *server()]
+def session(trace: Path, count: int, *options: str, apart: bool = False) -> Generator[subprocess.Popen[str]]:
+    """Start the client with a server, wrapped with ``options``; if ``apart``, on the traffic's processor."""
+    wrap = [sys.executable, "-m", "mcpproxy", "--quiet", *options, "--trace", str(trace), "--"]
+    wrapped = [*wrap, *server()]
     command = [sys.executable, "-m", "tests.benchmarks.watched", str(count), *wrapped]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+    prefix = ["taskset", "-c", ",".join(map(str, TRAFFIC))] if apart else []
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*prefix, *command], stdin=pipe, stdout=pipe, text=True) as client:
         yield client
 
 
-def measure(samples: Samples, variant: str, trace: Path, count: int, browser: Browser | None) -> None:
+def measure(samples: Samples, trace: Path, count: int, browser: Browser | None, *, apart: bool) -> None:
     """Play one session; with a ``browser`` the page is open on it."""
+    variant = WATCHED if browser else UNWATCHED
 
     def add(row: str, value: float) -> None:
         samples.add(row, variant, value)
 
-    with session(trace, count) as client:
+    with session(trace, count, apart=apart) as client:
         assert client.stdin is not None
         assert client.stdout is not None
         pid = int(heard(client, "ready")[0])
         pids = processes.find(pid)
+        if apart:
+            assert pids is not None
+            os.sched_setaffinity(pids.recorder, OTHERS)
         looking = looks(browser, trace) if browser else None
         page = next(looking) if looking else None
         before = processes.cpu_seconds(pids.recorder) if pids else 0
@@ -193,16 +207,25 @@ def acts(page: Page, seconds: float) -> Generator[float]:
 def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
     """Play sessions in turns, and return a table."""
     del kinds  # pipes only
-    samples = Samples()
     count = CALLS_PER_S * (SHORT_S if short else LONG_S)
+    found = [f"### All processes on all processors\n\n{in_turns(rounds, count, apart=False)}"]
+    if processes.AVAILABLE and (os.cpu_count() or 1) >= 2 and shutil.which("taskset"):
+        os.sched_setaffinity(0, OTHERS)  # the browser and the page inherit this
+        title = "### Client, relay and server on a processor of their own"
+        found.append(f"{title}\n\n{in_turns(rounds, count, apart=True)}")
+    return "\n\n".join(found)
+
+
+def in_turns(rounds: int, count: int, *, apart: bool) -> str:
+    """Play the sessions, and return their table."""
+    samples = Samples()
     with (
         tempfile.TemporaryDirectory(prefix="mcpproxy-watched-") as folder,
         page_benchmark.chromium() as browser,
     ):
         for number in range(rounds):
-            for variant in (UNWATCHED, WATCHED) if number % 2 else (WATCHED, UNWATCHED):
-                trace = Path(folder) / f"session-{number}.jsonl"
-                measure(samples, variant, trace, count, browser if variant == WATCHED else None)
+            for watcher in (None, browser) if number % 2 else (browser, None):
+                measure(samples, Path(folder) / f"session-{number}.jsonl", count, watcher, apart=apart)
     return table(samples, (UNWATCHED, WATCHED))
 
 

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.opening import open_trace
 from mcpproxy.session.masked_values import ANY_MASK
 from tests.benchmarks.sessions import CLOSE, wait_until_recorded
@@ -47,3 +50,21 @@ def test_a_wrapped_server_gets_its_arguments_and_nothing_else_shows_them(
     told = json.loads(mcpproxy("show", "--json", str(trace)).out.splitlines()[0])
     assert SECRET not in json.dumps(told["command"])
     assert told["redaction"] == "arguments"
+
+
+def test_the_usage_is_not_formatted_for_arguments_without_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer than reading the arguments."""
+    parser = Parser("show", "Print the calls.")
+    parser.add_argument("trace", nargs="?")
+    parser.add_argument("--full", action="store_true")
+    formatted: list[Parser] = []
+
+    def format_usage(parser: Parser) -> str:
+        formatted.append(parser)
+        return "usage: show"
+
+    monkeypatch.setattr(Parser, "format_usage", format_usage)
+    assert parser.parse_args(["session.jsonl"]).trace == "session.jsonl"
+    assert not formatted
+    assert parser.parse_args(["--full", "session.jsonl"]).full
+    assert formatted

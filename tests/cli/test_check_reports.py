@@ -103,6 +103,28 @@ def test_a_link_is_not_written_through_and_a_device_stays_a_device(tmp_path: Pat
         output.check_writable(str(tmp_path / "none" / "report"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs symbolic links")
+@pytest.mark.parametrize("folder", ["/dev", "/dev/fd", "/proc", "/proc/self/fd"])
+def test_a_link_of_the_system_is_written_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setattr(os.path, "realpath", {str(tmp_path): folder}.__getitem__)
+    output.write(str(tmp_path / "link"), ["after"])
+    assert (tmp_path / "real").read_text() == "after\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs symbolic links")
+@pytest.mark.parametrize("folder", ["/developers/ada", "/devices", "/process"])
+def test_a_folder_whose_name_begins_like_one_of_the_system_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setattr(os.path, "realpath", {str(tmp_path): folder}.__getitem__)
+    with pytest.raises(UsageError, match="is a symbolic link"):
+        output.write(str(tmp_path / "link"), ["after"])
+
+
 def test_annotations_and_the_summary_page(
     mcpproxy: Mcpproxy, faulty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

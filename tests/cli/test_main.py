@@ -125,6 +125,14 @@ REFUSED = {
         "install: unknown command; did you mean wrap?",
     ),
     "such a program after an option": (["--quiet", "ls"], "run: 'ls' is not an option; did you mean list?"),
+    "a folder of commands after an option of run": (
+        ["--label", "x", "view"],
+        "run: 'view' is not an option; did you mean show?",
+    ),
+    "a command whose name is a keyword, after an option of run": (
+        ["--label", "x", "import"],
+        "run: 'import' is not an option; the name of a command comes first: mcpproxy import",
+    ),
     "a command after an option of run": (
         ["--quiet", "check", "t.jsonl"],
         "run: 'check' is not an option; the name of a command comes first: mcpproxy check",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.files import Folder
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE
@@ -101,6 +102,38 @@ def test_a_rotated_recording_goes_whole(mcpproxy: Mcpproxy, folder: Path) -> Non
     mcpproxy("prune", "--older-than", "30d", "--yes")
     assert not first.exists()
     assert not second.exists()
+
+
+def test_a_rotated_recording_goes_even_without_its_first_file(mcpproxy: Mcpproxy, folder: Path) -> None:
+    header = recordings.HEADER.replace('"redaction"', '"continues":"old.jsonl","redaction"')
+    second = recorded(folder, "old.2", 31, (header, *CLEAN[1:]))
+    said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert said.code == 0
+    assert said.err.startswith("mcpproxy: deleted 1 recording, ")
+    assert not second.exists()
+
+
+def test_only_what_was_deleted_is_counted(
+    mcpproxy: Mcpproxy, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, old = recorded(folder, "kept", 32), recorded(folder, "old", 31)
+    size = old.stat().st_size
+    unlink = Folder.unlink
+
+    def refuse(folder: Folder, name: str) -> None:
+        if name == kept.name:
+            raise PermissionError(1, "Operation not permitted", name)
+        unlink(folder, name)
+
+    monkeypatch.setattr(Folder, "unlink", refuse)
+    said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert said.code == 2
+    assert said.err.splitlines() == [
+        "mcpproxy: kept.jsonl: operation not permitted; the rest of the recording stays",
+        f"mcpproxy: deleted 1 recording, {size / 1000:.2f} kB, in {folder}; 1 could not be deleted",
+    ]
+    assert kept.exists()
+    assert not old.exists()
 
 
 def not_a_trace(folder: Path) -> Path:

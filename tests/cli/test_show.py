@@ -2,11 +2,14 @@
 
 import json
 import re
+from array import array
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.base.style import columns
+from mcpproxy.view import details
+from mcpproxy.view.details import places
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY
@@ -49,6 +52,23 @@ def test_a_filter_leaves_what_passes_and_says_so(mcpproxy: Mcpproxy, tmp_path: P
     assert "1 row of 4 shown: status:error" in out
     frames = mcpproxy("show", path, "--filter", "status:error", "--json").out.splitlines()
     assert [json.loads(line)["seq"] for line in frames[1:]] == [6, 7]
+
+
+@pytest.mark.parametrize("option", ["--full", "--http"])
+def test_the_records_of_all_calls_are_found_without_a_search_for_each(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    """A search goes through the whole index, so one for each call would be quadratic."""
+    searches: list[int] = []
+
+    def search(column: "array[int]", value: int, start: int = 0) -> list[int]:
+        searches.append(value)
+        return places(column, value, start)
+
+    monkeypatch.setattr(details, "places", search)
+    path = write(tmp_path / "t.jsonl", SITUATIONS["server request in a call"])
+    assert "forecast" in mcpproxy("show", path, option).out
+    assert not searches
 
 
 def test_a_filter_that_cannot_be_read_is_one_line(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

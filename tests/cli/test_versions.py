@@ -72,6 +72,8 @@ def test_a_peer_outside_its_range_fails_the_check(
         ('["2025-11-26"]\ns = ">=1"', "[2025-11-26] is not a protocol revision; did you mean 2025-11-25?"),
         ('[any]\ns = "newer"', "s: 'newer' is not a range of versions"),
         ("[any]\ns = 3", "s: 3 is not a range of versions"),
+        ('"2025-11-25" = ">=1"', "2025-11-25 is not a table; write [2025-11-25] and, below it, name = "),
+        ("any = 3", "any is not a table; write [any] and, below it, name = "),
         ("[", "not readable as TOML"),
     ],
 )

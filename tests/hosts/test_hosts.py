@@ -35,6 +35,25 @@ def test_an_empty_home(mcpproxy: Mcpproxy) -> None:
     assert lines[-1] == "Without a host:  mcpproxy -- SERVER"
 
 
+@pytest.mark.parametrize("inside", [".config", ""])
+def test_an_empty_home_whose_name_looks_like_a_pattern(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    home = tmp_path / "home[1]*"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config") if inside else "")
+    monkeypatch.setenv("CODEX_HOME", str(home / "codex"))
+    said = mcpproxy("hosts")
+    assert "  ~/codex/config.toml" in said.out
+    assert "  ~/.config/Claude/claude_desktop_config.json" in said.out
+    assert "  ~/.cursor/mcp.json" in said.out
+    assert str(tmp_path) not in said.out
+
+    write(home / ".cursor/mcp.json", FILES)
+    assert mcpproxy("hosts").out.startswith("Cursor  ~/.cursor/mcp.json\n")
+
+
 def test_what_is_listed(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".cursor/mcp.json", FILES)
     write(home / ".codeium/windsurf/mcp_config.json", REMOTE)
@@ -134,6 +153,23 @@ def test_news_since_the_last_look(mcpproxy: Mcpproxy, home: Path) -> None:
     cursor.write_text(FILES)
     fifth = mcpproxy("hosts", "--check")
     assert (fifth.code, fifth.out) == (1, "removed  evil          ~/.cursor/mcp.json\n")
+    assert mcpproxy("hosts", "--check").code == 0
+
+
+def test_a_wrapped_remote_server_that_is_led_elsewhere_is_news(mcpproxy: Mcpproxy, home: Path) -> None:
+    cursor = write(home / ".cursor/mcp.json", REMOTE)
+    mcpproxy("hosts")
+    mcpproxy("wrap", "sentry", "--http")
+    assert mcpproxy("hosts", "--check").code == 0  # a wrap of ours is no news
+
+    cursor.write_text(REMOTE.replace("mcp.sentry.dev", "evil.example"))
+    led = mcpproxy("hosts", "--check")
+    assert led.code == 1
+    assert led.out == "changed  sentry  https://evil.example  ~/.cursor/mcp.json\n"
+
+    cursor.write_text(REMOTE)
+    assert "changed" in mcpproxy("hosts", "--check").out
+    mcpproxy("wrap", "sentry", "--http")
     assert mcpproxy("hosts", "--check").code == 0
 
 

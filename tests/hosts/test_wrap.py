@@ -3,13 +3,15 @@
 import json
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from mcpproxy.base import files
 from mcpproxy.hosts import plans
-from tests.hosts.conftest import Mcpproxy
+from tests.hosts.conftest import Mcpproxy, Outcome
 
 OURS: Final = "/opt/bin/mcpproxy"
 
@@ -507,7 +509,7 @@ def test_a_file_that_changes_between_reading_and_writing(
     monkeypatch.setattr("sys.stdin", Terminal("y\n", before=(cursor, changed)))
     done = mcpproxy("wrap", "--all")
     assert done.code == 2
-    assert "changed while it was read; nothing was written; try again" in done.err
+    assert "changed since it was read; nothing was written; try again" in done.err
     assert cursor.read_text() == changed
     assert os.listdir(cursor.parent) == ["mcp.json"]
     assert mcpproxy("hosts").out.endswith("not wrapped\n")
@@ -526,6 +528,51 @@ def test_a_file_that_its_host_has_locked(
     monkeypatch.setattr("mcpproxy.hosts.config_writer._LOCK_WAIT_S", 5)
     assert mcpproxy("wrap", "files").code == 0
     assert not lock.exists()
+
+
+def test_a_lock_that_another_process_took_for_stale(
+    mcpproxy: Mcpproxy, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(home / ".cline/data/settings/cline_mcp_settings.json", FILES)
+    replace = os.replace
+
+    def slow(draft: str, target: str) -> None:
+        replace(draft, target)
+        if target == str(path):
+            Path(f"{path}.lock").rmdir()
+
+    monkeypatch.setattr(os, "replace", slow)
+    done = mcpproxy("wrap", "files")
+    assert (done.code, done.err) == (0, "")
+    mcpproxy("unwrap", "files")
+    assert path.read_text() == FILES
+
+
+def test_one_file_that_cannot_be_written_hinders_no_other(
+    mcpproxy: Mcpproxy, cursor: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = write(home / ".kimi/mcp.json", FILES.replace("files", "other"))
+    replace = os.replace
+
+    def refuse(draft: str, target: str) -> None:
+        if target == str(full):
+            raise OSError(28, "No space left on device")
+        replace(draft, target)
+
+    with monkeypatch.context() as context:
+        context.setattr(os, "replace", refuse)
+        done = mcpproxy("wrap", "files", "other")
+    assert done.code == 2
+    assert done.err == f"mcpproxy: {full}: cannot be written (no space left on device); nothing was written\n"
+    assert done.out.startswith("wrapped files of Cursor")
+    mcpproxy("wrap", "other")
+    with monkeypatch.context() as context:
+        context.setattr(os, "replace", refuse)
+        done = mcpproxy("unwrap", "other", "files")
+    assert (done.code, cursor.read_text()) == (2, FILES)
+    assert mcpproxy("unwrap", "--all").code == 0
+    assert "other" in full.read_text()
+    assert OURS not in full.read_text()
 
 
 def test_a_remote_server(mcpproxy: Mcpproxy, home: Path) -> None:
@@ -568,6 +615,102 @@ def test_arguments_that_cannot_be_right(
     assert done.err.startswith(f"mcpproxy: {line}")
     assert done.err.count("\n") == 1
     assert cursor.read_text() == FILES
+
+
+class FullDisk:
+    """Has room for the ledger ``times`` times."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+        self._replace = files.replace
+
+    def replace(self, path: str, parts: Iterable[bytes], mode: int) -> None:
+        self._times -= 1
+        if self._times < 0:
+            raise OSError(28, "No space left on device")
+        self._replace(path, parts, mode)
+
+
+def on_a_full_disk(mcpproxy: Mcpproxy, times: int, *argv: str) -> Outcome:
+    """What a command does that can write the ledger so often, and no more."""
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(files, "replace", FullDisk(times).replace)
+        return mcpproxy(*argv)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options", "way_back"),
+    [
+        (FILES, "files", (), ("unwrap", "--all")),
+        (FILES, "files", (), ("unwrap", "files")),
+        (FILES.replace('["-y", "files"]', "[ ]"), "files", (), ("unwrap", "--all")),
+        (REMOTE, "sentry", ("--http",), ("unwrap", "--all")),
+        (REMOTE, "sentry", ("--http",), ("unwrap", "sentry")),
+    ],
+)
+def test_a_ledger_that_cannot_be_written_afterwards(
+    mcpproxy: Mcpproxy,
+    home: Path,
+    state_dir: Path,
+    text: str,
+    name: str,
+    options: tuple[str, ...],
+    way_back: tuple[str, ...],
+) -> None:
+    path = write(home / ".cursor/mcp.json", text)
+    told = (
+        f"mcpproxy: {state_dir / 'hosts/ledger.json'}: cannot be written (no space left on device); "
+        f"{path} was written all the same, and mcpproxy hosts will record it\n"
+    )
+    wrapped = on_a_full_disk(mcpproxy, 1, "wrap", name, *options)
+    assert (wrapped.code, wrapped.err) == (2, told)
+    assert wrapped.out.startswith(f"wrapped {name} of Cursor in ~/.cursor/mcp.json\n")
+    assert path.read_text() != text
+    assert mcpproxy(*way_back).code == 0
+    assert path.read_text() == text
+
+    mcpproxy("wrap", name, *options)
+    unwrapped = on_a_full_disk(mcpproxy, 1, *way_back)
+    assert (unwrapped.code, unwrapped.err) == (2, told)
+    assert unwrapped.out.startswith(f"unwrapped {name} in ~/.cursor/mcp.json: ")
+    assert path.read_text() == text
+    assert " is gone" not in mcpproxy("hosts").out
+    assert records(state_dir) == []
+
+
+def test_after_a_full_disk_hosts_records_the_wrap(mcpproxy: Mcpproxy, cursor: Path, state_dir: Path) -> None:
+    on_a_full_disk(mcpproxy, 1, "wrap", "--all", "--yes")
+    assert [record["state"] for record in records(state_dir)] == ["wrapping"]
+    assert "  wrapped by " in mcpproxy("hosts").out
+    assert [record["state"] for record in records(state_dir)] == ["wrapped"]
+    mcpproxy("unwrap", "files")
+    assert cursor.read_text() == FILES
+
+
+def test_a_ledger_that_cannot_be_written_at_all(mcpproxy: Mcpproxy, cursor: Path, state_dir: Path) -> None:
+    refusal = f"mcpproxy: {state_dir / 'hosts/ledger.json'}: cannot be written (no space left on device); "
+    done = on_a_full_disk(mcpproxy, 0, "wrap", "files")
+    assert (done.code, done.out, done.err) == (2, "", f"{refusal}nothing was written\n")
+    assert cursor.read_text() == FILES
+
+    mcpproxy("wrap", "files")
+    cursor.unlink()
+    done = on_a_full_disk(mcpproxy, 0, "unwrap", "files")
+    assert (done.code, done.out, done.err) == (2, "", f"{refusal}nothing was forgotten\n")
+
+
+def test_a_file_and_a_ledger_that_cannot_be_written(
+    mcpproxy: Mcpproxy, cursor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("y\n", before=(cursor, FILES.replace("npx", "bunx"))))
+    done = on_a_full_disk(mcpproxy, 1, "wrap", "--all")
+    assert done.code == 2
+    assert f"{cursor}: changed since it was read; nothing was written; try again" in done.err
+    assert mcpproxy("hosts").out.endswith("not wrapped\n")
+
+
+def records(state_dir: Path) -> list[dict[str, object]]:
+    return json.loads((state_dir / "hosts" / "ledger.json").read_text())["wraps"]
 
 
 def test_a_damaged_ledger(mcpproxy: Mcpproxy, cursor: Path, state_dir: Path) -> None:

@@ -55,7 +55,7 @@ def test_what_is_not_sampled_has_no_span_and_nonsense_is_no_trace(
     assert asked == ["2", "4"]
     session = spans[-1]
     assert (spans[-2].trace_id, spans[-2].parent) == (session.trace_id, session.id)
-    assert "6 spans, 1 left out that their callers do not sample" in capsys.readouterr().err
+    assert "6 spans, 1 left out (not sampled by their callers)" in capsys.readouterr().err
 
 
 def test_the_trace_of_an_http_request_is_a_link(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """``--session``: one HTTP session out of a recording that holds several."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -73,6 +74,27 @@ def test_the_only_session_of_the_other_needs_no_name(both: Path, mcpproxy: Mcppr
     alone = tape.write(tmp_path / "alone.jsonl")
     done = mcpproxy("diff", str(both), str(alone), "--session", "99", "--format", "json")
     assert asked(done.out) == [("same", "initialize"), *[("missing", 'tools/call "echo"')] * 2]
+
+
+def test_without_a_trace_it_is_one_of_the_latest_recording(
+    both: Path, mcpproxy: Mcpproxy, state_dir: Path
+) -> None:
+    state_dir.mkdir(parents=True)
+    latest = both.rename(state_dir / both.name)
+    refused = mcpproxy("replay", "server", "--session", "12")
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{latest}: no session 12 in it" in refused.err
+
+    asking = [HELLO[0][1], HELLO[2][1], call(1, "echo", value="two")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "replay", "server", "--session", "99"],
+        input="".join(json.dumps(message) + "\n" for message in asking),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["result"] == text(1, "two")["result"]
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,12 @@ def test_what_is_not_shown_takes_its_findings_along() -> None:
     assert [o["seq"] for o in shown] == [2]
 
 
+def test_a_finding_that_is_not_shown_is_left_out_wherever_it_was_recorded() -> None:
+    events = [Frame(1, SERVER, b"{}"), FOUND, Frame(2, SERVER, b"{}"), FOUND]
+    shown = [json.loads(line) for line in lines(events, shown=lambda event: isinstance(event, Frame))]
+    assert [(o["seq"], o["findings"]) for o in shown] == [(1, []), (2, [])]
+
+
 def test_any_text_of_a_peer_becomes_json() -> None:
     (line,) = lines([Frame(1, SERVER, b'{"jsonrpc":"2.0","method":"\\ud800"}')])
     assert json.loads(line)["method"] == "\ud800"

@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.style import PLAIN
 from mcpproxy.cli.calls.following import FollowedSession
+from mcpproxy.cli.calls.frame_lines import EVERYTHING, as_json, as_text, shown_in
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.pipeline import RecordingPipeline
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
+from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.writer import TraceWriter
 from mcpproxy.view.calls import Outcome
 from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.folder import recording
+from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.view import View, open_view
 from tests.cli.test_follow import Page
 from tests.recorder.journals import Entry, JournalFolder, packed, start
@@ -153,3 +157,48 @@ def test_no_call_is_printed_twice_by_follow(relay: Relay) -> None:
     numbers = [line.split()[0] for line in page.printed if line and line.split()[0].isdigit()]
     assert numbers == ["1", "2", "3", "4", "5"]
     assert len(page.printed) == len(set(page.printed))  # nor a finding
+
+
+def frames_until(events: Iterator[Event | Finding], last: int) -> list[int]:
+    """The numbers of the next frames, ``last`` included."""
+    seqs: list[int] = []
+    while not seqs or seqs[-1] < last:
+        event = next(events)
+        seqs += [event.seq] if isinstance(event, Frame) else []
+    return seqs
+
+
+def test_events_are_followed_from_the_journal_into_the_trace(relay: Relay) -> None:
+    relay.passes(4)
+    events = GrowingTrace(relay.trace).follow(poll_s=0.001)
+    assert frames_until(events, 4) == [1, 2, 3, 4]
+    relay.passes(1)
+    assert frames_until(events, 5) == [5]
+    assert not relay.trace.exists()
+    recorder = Recorder(relay)
+    recorder.reads()
+    relay.passes(2)
+    recorder.reads()
+    assert frames_until(events, 7) == [6, 7]
+    recorder.is_killed()
+    relay.passes(2)
+    relay.ends()
+    *rest, end = events
+    assert [event.seq for event in rest if isinstance(event, Frame)] == [8, 9]
+    assert isinstance(end, Close)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_show_follows_a_session_whose_recorder_has_not_begun(form: str, relay: Relay) -> None:
+    relay.passes(7)
+    path, everything = str(relay.trace), shown_in(EVERYTHING)
+    if form == "text":
+        lines = as_text(path, everything, PLAIN, full=False, following=True)
+    else:
+        lines = as_json(path, everything, full=False, following=True)
+    assert any("elicitation/create" in line for line in lines)
+    relay.passes(2)
+    relay.ends()
+    rest = list(lines)
+    assert any("Springfield, Ohio" in line for line in rest)
+    assert any("exited" in line for line in rest)

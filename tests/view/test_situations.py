@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.view.calls import Call, Role
+from mcpproxy.view.calls import Call, Outcome, Role
 from mcpproxy.view.view import View, open_view
 from tests.view.situations import SITUATIONS, write
 
@@ -46,6 +46,14 @@ ROWS = {
 def test_each_situation_has_the_rows_that_a_reader_expects(view: View, rows: list[object]) -> None:
     assert [seen(call) for call in view.calls(start=3)] == rows
     assert view.complete
+
+
+@pytest.mark.parametrize("view", SITUATIONS, indirect=True)
+def test_the_outcomes_are_those_that_filters_find(view: View) -> None:
+    outcomes = view.outcomes()
+    assert outcomes.total() == view.count("kind:request")
+    for outcome in Outcome:
+        assert outcomes[outcome] == view.count(f"kind:request status:{outcome}")
 
 
 BELONGS = {

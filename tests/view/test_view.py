@@ -10,8 +10,8 @@ import pytest
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
-from mcpproxy.view import saved_index
 from mcpproxy.view.calls import Kind, Outcome, Role
+from mcpproxy.view.index import saved_index
 from mcpproxy.view.view import open_view
 from tests.trace.test_foreign import TALK, mcpsnoop
 from tests.view.situations import C, Conversation, S, begun, forecast, text, write
@@ -369,7 +369,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept indexes, which are kept for the smallest recordings, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(saved_index, "cache_dir", lambda: str(tmp_path / "cache" / "index"))
-    monkeypatch.setattr("mcpproxy.view.view.SMALLEST_SAVED_BYTES", 0)
+    monkeypatch.setattr("mcpproxy.view.index.indexed_trace.SMALLEST_SAVED_BYTES", 0)
     return tmp_path / "cache" / "index"
 
 

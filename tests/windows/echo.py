@@ -1,5 +1,6 @@
 """A server of the tests: ``python echo.py`` sends back what it gets, ``echo.py exit N`` ends with N,
-``echo.py crash`` as a crash does, and ``echo.py stay`` never by itself. The others say what Ctrl-C does to
+``echo.py crash`` as a crash does, and ``echo.py stay`` never by itself, nor ``echo.py id``, which says its
+process id. The others say what Ctrl-C does to
 them: ``echo.py dies``, ``echo.py goes`` (with a code of its own) and ``echo.py ignores``, until its stdin
 ends."""
 
@@ -24,6 +25,9 @@ match sys.argv[1:]:
         vars(ctypes)["windll"].kernel32.TerminateProcess(ctypes.c_void_p(-1), 0xC0000005)
     case ["stay"]:
         _say("staying")
+        time.sleep(600)
+    case ["id"]:
+        _say(str(os.getpid()))
         time.sleep(600)
     case ["dies"]:
         _say("ready")

@@ -348,6 +348,27 @@ def test_a_recording_is_rotated_while_its_files_are_read(windows: Windows, tmp_p
     assert len(chain.files_of(str(trace))) > 2
 
 
+@pytest.mark.parametrize("whom", ["the server", "the relay"])
+def test_a_process_that_is_terminated_ends_the_session(whom: str, windows: Windows, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    with wrapped(windows, trace, windows.python, ECHO, "id") as host:
+        server = int(pipe(host.stdout).readline())
+        await_that(trace.exists)
+        relay = json.loads(trace.read_bytes().splitlines()[0])["pid"]
+        target = server if whom == "the server" else relay
+        terminate = f"import os; os.kill({target}, 9)"  # TerminateProcess with the code 9, as taskkill does
+        windows.run(windows.python, "-c", terminate, timeout_s=PATIENCE_S)
+        code = host.wait()
+        assert pipe(host.stdout).read() == b""
+    await_that(lambda: not processes(str(tmp_path)) and not processes(path(ECHO), "id"))
+    await_recorded(trace)
+    closing = json.loads(trace.read_bytes().splitlines()[-1])
+    if whom == "the server":
+        assert (code, closing["ending"], closing["exit_code"]) == (9, "exited", 9)
+    else:  # Wine gives this system another code than the one of a terminated process
+        assert (closing["ending"], closing["exit_code"]) == ("cut", None)
+
+
 class Server(BaseHTTPRequestHandler):
     """Answers a POST with an empty result, and a GET with a stream of events."""
 

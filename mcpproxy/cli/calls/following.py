@@ -6,8 +6,8 @@ timers. In a pipe, a call that waits for more than five seconds is also printed 
 
 import os
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from mcpproxy.base import paths
 from mcpproxy.base.style import count
@@ -24,6 +24,8 @@ from mcpproxy.view.calls import Call, Kind, Outcome
 from mcpproxy.view.filter import Filter, parse_filter
 from mcpproxy.view.folder import recording
 from mcpproxy.view.view import View, open_view
+
+T = TypeVar("T")
 
 POLL_S: Final = 0.1
 _LONG_NS: Final = 5_000_000_000
@@ -96,11 +98,15 @@ def print_calls(path: str, screen: Screen) -> None:
 
 
 def _opened(path: str) -> View:
-    """Open a recording. If it is just starting, wait for its recorder to write the first record."""
+    return when_begun(path, lambda: open_view(path))
+
+
+def when_begun(path: str, open: Callable[[], T]) -> T:
+    """Open a recording. If it is just starting, wait until its journal or its trace says what is recorded."""
     give_up_s = time.monotonic() + _START_S
     while True:
         try:
-            return open_view(path)
+            return open()
         except TraceError:
             # The recorder takes its lock a moment after the journal is there.
             is_late = time.monotonic() > give_up_s and recording(path).state != "starting"

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import http_sessions
+from mcpproxy.cli.calls.following import when_begun
 from mcpproxy.cli.http_sessions import EventFilter
-from mcpproxy.opening import follow, open_trace
+from mcpproxy.opening import open_trace
 from mcpproxy.reports.transcripts import transcript_json
 from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
 from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Header, Trace
 from mcpproxy.view.filter import Filter
+from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.view import open_view
 
 Span = tuple[int, int | None]
@@ -23,10 +25,11 @@ EVERYTHING: Span = (0, None)
 
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
     """Yield the lines of the events that are ``shown``."""
-    trace = open_trace(path)
+    growing = GrowingTrace(path)
+    trace = when_begun(path, growing.open) if following else open_trace(path)
     transcript = Transcript(style, full=full, transport=trace.header.transport)
     yield from header_lines(path, trace.header)
-    for event in follow(path) if following else in_place(trace):
+    for event in growing.follow() if following else in_place(trace):
         lines = transcript.lines(event)  # even if it is not shown: a response line names its request
         if shown(event):
             yield from lines
@@ -38,14 +41,15 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
 
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
     """Yield the header and the events that are ``shown``, one JSON object each."""
-    trace = open_trace(path)
+    growing = GrowingTrace(path)
+    trace = when_begun(path, growing.open) if following else open_trace(path)
     header = trace.header
     about = {"label": header.label, "command": header.command, "started_at": header.started_at}
     about |= {"redaction": header.redaction}
     if header.transport == "http":
         about |= {"transport": header.transport, "upstream": header.upstream}
     yield json.dumps({"kind": "header", "path": path, **about})
-    events: Iterable[Event | Finding] = follow(path) if following else in_place(trace)
+    events: Iterable[Event | Finding] = growing.follow() if following else in_place(trace)
     yield from transcript_json.lines(events, full=full, follow=following, shown=shown)
     if not following:
         yield from (json.dumps({"kind": "note", "text": note}) for note in trace.notes)

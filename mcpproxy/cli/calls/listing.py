@@ -8,7 +8,7 @@ from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
 from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.records import Header
-from mcpproxy.view.calls import Call, Outcome, Part, Role, SessionSummary
+from mcpproxy.view.calls import ERRORS, Call, Outcome, Part, Role, SessionSummary
 from mcpproxy.view.filter import Filter
 from mcpproxy.view.view import View
 
@@ -31,6 +31,8 @@ def listing(
     yield from header_lines(view.path, view.header, view.sessions, style)
     yield style.paint(lines.heading, "dim")
     of_row, explained = findings_by_row(view), 0
+    if heads or full:
+        view.sort_parts()
     for call, is_inner in nested(view, wanted):
         yield from lines.call(call, is_running=view.running, is_inner=is_inner)
         if heads or full:
@@ -133,10 +135,15 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
 
 def summary(view: View, style: Style) -> str:
     """Return the numbers of a recording in one line: calls, frames, findings."""
-    parts = [count(view.count("kind:request"), "call")]
-    waiting = "waiting" if view.running else "without an answer"
-    for words, status in (("failed", "error,refused"), (waiting, "no-answer"), ("cancelled", "cancelled")):
-        if number := view.count(f"kind:request status:{status}"):
+    outcomes = view.outcomes()
+    parts = [count(outcomes.total(), "call")]
+    numbers = {
+        "failed": sum(outcomes[outcome] for outcome in (*ERRORS, Outcome.REFUSED)),
+        "waiting" if view.running else "without an answer": outcomes[Outcome.NO_ANSWER],
+        "cancelled": outcomes[Outcome.CANCELLED],
+    }
+    for words, number in numbers.items():
+        if number:
             parts.append(style.paint(f"{number:,} {words}", "yellow" if words == "cancelled" else "red"))
     found = view.found
     severities = [found.get("error", 0), found.get("warning", 0), found.get("info", 0)]

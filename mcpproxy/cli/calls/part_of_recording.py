@@ -15,7 +15,7 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
     """Return which frames belong to the calls that pass the filter ``text``.
 
     Raises:
-        FilterError: it is not a filter.
+        FilterError: ``text`` is not a filter.
         UsageError: no call passes.
     """
     from mcpproxy.view.filter import parse_filter  # only those who filter wait for the view

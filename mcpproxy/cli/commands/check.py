@@ -186,7 +186,8 @@ def judge_all(
 ) -> JudgedTraces:
     """Judge all traces in their order; ``on_judged`` is called with a trace as soon as it is judged.
 
-    With ``located``, findings have places, and the findings in the baseline ``accepted`` are marked as known.
+    With ``located``, findings get their places in the trace files. The findings in the baseline ``accepted``
+    are marked as known.
     """
 
     def attempt(path: str) -> JudgedTrace | Unjudged:
@@ -227,7 +228,7 @@ def judge(
     """Judge the frames of one trace in the same way as during the session.
 
     With ``session``, only findings about frames of that session are reported. With ``located``, a trace that
-    has findings is read again.
+    has findings is read again for their places in the file.
 
     Raises:
         TraceError: the trace cannot be read.

@@ -1,7 +1,7 @@
 """``mcpproxy demo``: record and show a small session.
 
 A bundled server is started as any host would start it, and a bundled client talks to it. ``demo`` reads the
-trace while it is written and prints it, exactly like ``mcpproxy show --follow``.
+trace while it is written and prints it, like ``mcpproxy show --follow``.
 """
 
 import os

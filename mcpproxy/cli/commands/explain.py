@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
-from mcpproxy.cli.commands.rules import add_folders, level_word
+from mcpproxy.cli.commands.rules import add_folders, level_words
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.errors import UsageError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
@@ -77,11 +77,12 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
 
     A protocol that the rule does not cover is left out.
     """
+    words = level_words(rule)
     spans: list[tuple[str, str, str | None, str]] = []
     for versions in (REVISIONS, ACP):
         runs: list[tuple[str, str, str | None, str]] = []
         for revision in versions:
-            severity, keywords = level_word(rule, revision), ", ".join(rule.keywords(revision))
+            severity, keywords = words.get(revision), ", ".join(rule.keywords(revision))
             if runs and runs[-1][2:] == (severity, keywords):
                 runs[-1] = runs[-1][0], revision, severity, keywords
             else:

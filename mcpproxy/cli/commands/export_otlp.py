@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 EPILOG: Final = """\
 Each request is a span, with the findings about it as events; mcpproxy/otel/README.md has the names. A file
-holds one ExportTraceServiceRequest in protobuf. A collector is reached over HTTP; of URL=http://HOST:PORT the
-path is /v1/traces. OTEL_* variables count: headers, certificates, compression, attributes of the resource.
+holds one ExportTraceServiceRequest in protobuf. A collector is reached over HTTP; /v1/traces is added to URL
+unless URL ends with it. OTEL_* variables count: headers, certificates, compression, attributes of the
+resource.
 
   mcpproxy export otlp session.jsonl                            writes session.otlp
   mcpproxy export otlp session.jsonl --json                     writes session.otlp.json
@@ -37,7 +38,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument("url", nargs="?", metavar="URL", help="send the spans to the collector there")
     parser.add_argument("-o", "--output", metavar="OUT", help="the new file; without it beside the recording")
     parser.add_argument("--json", action="store_true", help="write JSON instead of protobuf")
-    parser.add_argument("--content", action="store_true", help="also arguments and results, up to 8 KiB each")
+    parser.add_argument(
+        "--content", action="store_true", help="also arguments and results, up to 8192 characters each"
+    )
     parser.add_argument("--keep-secrets", action="store_true", help="mask nothing that looks like a secret")
     options = parser.parse_args(argv)
     url: str | None = options.url
@@ -67,7 +70,7 @@ def run(argv: list[str]) -> int:
 
 
 def _tell(view: "View", reader: "SpanReader", where: str, made: int) -> None:
-    left_out = f", {reader.not_sampled} left out that their callers do not sample" * bool(reader.not_sampled)
+    left_out = f", {reader.not_sampled} left out (not sampled by their callers)" * bool(reader.not_sampled)
     tell(f"{where}: {count(made, 'span')}{left_out}")
     for reason in (view.not_judged, *view.notes):
         if reason:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = """\
 Runs a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
-while it passes. Point the client at the address that is printed instead of the server's."""
+while it passes. Point the client at the printed address instead of the server's."""
 
 EPILOG: Final = """\
 A URL with a path names the MCP endpoint: requests for --endpoint go there, all other paths pass unchanged.
@@ -229,10 +229,10 @@ def _parser() -> argparse.ArgumentParser:
         "--endpoint",
         metavar="PATH",
         default="/mcp",
-        help="path of the MCP endpoint here; default: %(default)s",
+        help="path of the MCP endpoint on the proxy; default: %(default)s",
     )
     for name, metavar, text in OPTIONS:
-        text = help_text(text, "its host").replace("%", "%%")  # a folder name may contain it
+        text = help_text(text, "its host").replace("%", "%%")  # a folder name may contain %
         if metavar.startswith("["):
             add(name, metavar=metavar.strip("[]"), nargs="?", const="", help=text)
         elif metavar:

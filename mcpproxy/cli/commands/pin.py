@@ -193,7 +193,11 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("paths", nargs="*", metavar="TRACE-or-URL", help="recordings, folders of them, or an MCP endpoint")
     add("-o", "--output", metavar="FILE", required=True, help="the file of pins; - prints it")
     add("--update", action="store_true", help="approve the changes")
-    add("--revision", choices=REVISIONS, help="the protocol revision to speak (one that the server supports)")
+    add(
+        "--revision",
+        choices=REVISIONS,
+        help="the protocol revision to speak; without it one that the server supports",
+    )
     add("--timeout", metavar="S", type=seconds, default=10.0, help="how long an answer may take (10)")
     add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
     return parser.parse_args(argv), command

@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int:
     """Delete the recordings that are older than an age; return 2 if one could not be deleted."""
     parser = Parser("prune", "Delete old recordings of the state directory.", EPILOG)
     add = parser.add_argument
-    add("--older-than", type=_age, required=True, metavar="AGE", help="30d; units m, h, d, w")
+    add("--older-than", type=_age, required=True, metavar="AGE", help="30d; units m (minutes), h, d, w")
     add("--dry-run", action="store_true", help="delete nothing, and say what would be deleted")
     add("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
@@ -141,7 +141,9 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
         try:
             inner = Folder(os.path.join(folder.path, beside))
         except OSError as fault:
-            return KeptRecording(first, f"the journal beside it {(fault.strerror or 'is unreadable')}")
+            return KeptRecording(
+                first, f"the journal beside it cannot be opened ({(fault.strerror or 'unreadable')})"
+            )
         if lock.is_held(inner):
             return KeptRecording(first, "")
         if not files.is_mine(inner.status):

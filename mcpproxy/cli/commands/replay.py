@@ -48,7 +48,7 @@ def run(argv: list[str]) -> int:
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         parser = Parser("replay", "A recording replaces the server or the client.", _parts())
-        parser.usage = "mcpproxy replay {server,client} TRACE [OPTION...]"
+        parser.usage = "mcpproxy replay {server,client} [TRACE] [OPTION...]"
         parser.print_help()
         return 0
     if part == "client":

@@ -54,12 +54,10 @@ def run(argv: list[str]) -> int:
 
         emit([json.dumps({"rules": [as_object(rule) for rule in rules]}, indent=2)])
     else:
-        emit(as_table(rules, terminal_style()))
-        emit(
-            ["", f"{count(len(rules), 'rule')}. What one means: mcpproxy explain {rules[0].code}"]
-            if rules
-            else []
-        )
+        lines = as_table(rules, terminal_style())
+        if rules:
+            lines += ["", f"{count(len(rules), 'rule')}. What one means: mcpproxy explain {rules[0].code}"]
+        emit(["\n".join(lines)])  # faster than line by line
     return 0
 
 
@@ -106,24 +104,29 @@ def level(rule: Rule, revision: str) -> Level | None:
     return SEVERITY[keywords[0]] if keywords else None
 
 
-def level_word(rule: Rule, revision: str) -> str | None:
-    """Return the word for the level of ``rule`` in ``revision``; for a permission, ``allowed``."""
-    keywords = rule.keywords(revision)
-    if not keywords:
-        return None
-    return SEVERITY[keywords[0]] or "allowed"
+def level_words(rule: Rule) -> dict[str, str]:
+    """Return the word for the level of ``rule`` in each version to which it applies.
+
+    For a permission, the word is ``allowed``.
+    """
+    if len(rule.requirements) == 1:
+        keywords = rule.requirements[0].keywords
+    else:
+        keywords = {version: found[0] for version in VERSIONS if (found := rule.keywords(version))}
+    return {version: SEVERITY[keyword] or "allowed" for version, keyword in keywords.items()}
 
 
 def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
     """Return a line per rule: code, name, and its level in each revision of the protocols that occur."""
-    words = [(rule, {version: level_word(rule, version) for version in VERSIONS}) for rule in rules]
+    words = [(rule, level_words(rule)) for rule in rules]
+    applicable = {version for _, word_by_version in words for version in word_by_version}
     columns: list[str] = []
     for versions in (REVISIONS, ACP):
-        if any(word_by_version[version] for _, word_by_version in words for version in versions):
+        if not applicable.isdisjoint(versions):
             columns += versions
     rows = [("RULE", "NAME", *columns)]
     rows += [
-        (rule.code, rule.name, *(word_by_version[version] or "-" for version in columns))
+        (rule.code, rule.name, *[word_by_version.get(version, "-") for version in columns])
         for rule, word_by_version in words
     ]
 

@@ -23,7 +23,7 @@ from mcpproxy.session.frame import Finding
 
 EPILOG: Final = """\
 The numbers count recordings. To have check report other versions than those you have tested, write
-ranges of versions into a file, one table per revision (or any):
+ranges of versions into a file, one table per revision, or [any] for all revisions:
 
   ["2025-11-25"]
   files = ">=1.2,<3"

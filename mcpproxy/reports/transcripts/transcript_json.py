@@ -51,7 +51,8 @@ def lines(
     pending: _PendingFrame | None = None
     for event in events:
         if isinstance(event, Finding) and pending and event.frame == pending.seq:
-            pending.findings.append(finding_object(event))
+            if shown(event):
+                pending.findings.append(finding_object(event))
             continue
         if pending:
             yield dumps(pending.record)

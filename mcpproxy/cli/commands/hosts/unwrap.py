@@ -14,7 +14,7 @@ from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import FilePlan, file_plan, unwrap_file, unwrap_step
 from mcpproxy.hosts.recorded import add_recorded, is_wrapped, lost, recover
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.hosts.unreadable import HostFileError
+from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 
 DESCRIPTION: Final = """\
 Take mcpproxy out of the configuration files of hosts again. What else has changed in a file since its servers
@@ -56,10 +56,10 @@ def run(argv: list[str]) -> int:
                 unwrap_file(plan, book)
                 _report(plan)
             except HostFileError as problem:
-                if not options.all:
-                    raise
                 tell(str(problem))
                 code = 2
+                if isinstance(problem, UnrecordedError):
+                    _report(plan)
         forgotten = [record for record in gone if options.all or record.name in options.server]
         book.drop(record.place for record in forgotten)
     for record in forgotten:

@@ -21,7 +21,7 @@ from mcpproxy.hosts.plans import EntryPlan, FilePlan, file_plan, http_step, wrap
 from mcpproxy.hosts.recorded import is_wrapped, recover
 from mcpproxy.hosts.remote import address_of, proxy_command
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.hosts.unreadable import HostFileError
+from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 
 DESCRIPTION: Final = """\
 Put mcpproxy before a server in the configuration file of a host. Only the command and the head of the
@@ -91,7 +91,10 @@ def run(argv: list[str]) -> int:
                 wrap_file(plan, book)
                 done.append(plan)
             except HostFileError as problem:
-                code = _refused(problem, options.all)
+                tell(str(problem))
+                code = 2
+                if isinstance(problem, UnrecordedError):
+                    done.append(plan)
     emit(_done_lines(done))
     return code
 

@@ -8,8 +8,17 @@ from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, TARGETS, Columns, code_of
-from mcpproxy.view.peers import VERSION_META, SessionFacts
+from mcpproxy.view.index.columns import (
+    FROM_SERVER,
+    KINDS,
+    LARGEST,
+    NO_CODE,
+    OUTCOMES,
+    TARGETS,
+    Columns,
+    code_of,
+)
+from mcpproxy.view.index.peers import VERSION_META, SessionFacts
 
 _REQUEST: Final = KINDS.index(Kind.REQUEST)
 _ANSWER: Final = KINDS.index(Kind.ANSWER)

@@ -21,10 +21,10 @@ from mcpproxy.base.files import Folder, is_mine, is_writable_by_others
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord
-from mcpproxy.view.columns import COLUMNS, Columns
-from mcpproxy.view.peers import SessionFacts
-from mcpproxy.view.scan import Scan
-from mcpproxy.view.source import Source
+from mcpproxy.view.index.columns import COLUMNS, Columns
+from mcpproxy.view.index.peers import SessionFacts
+from mcpproxy.view.index.scan import Scan
+from mcpproxy.view.index.source import Source
 
 KEPT_BYTES: Final = 1 << 30
 """How much all indexes may take; the oldest are deleted first."""

@@ -21,15 +21,14 @@ import orjson
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import Batch, RequestId
-from mcpproxy.protocol.raw_json import elements
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
-from mcpproxy.view.scan_messages import ExchangeState, MessageScan, Seen
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
+from mcpproxy.view.index.scan_messages import ExchangeState, MessageScan, Seen
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
@@ -185,6 +184,8 @@ class Scan(MessageScan):
 
     def _batch(self, batch: Batch, text: bytes, seen: Seen) -> int:
         """Add each message of a batch. The line belongs to the row of the first message."""
+        from mcpproxy.protocol.raw_json import elements  # imported here: few recordings have batches
+
         first, columns = 0, self.columns
         for index, (item, raw) in enumerate(zip(batch.items, elements(text), strict=True)):
             before = columns.rows

@@ -187,6 +187,11 @@ class Columns:
             return line
         return self.far_seqs.get(seq, 0)
 
+    def row_of(self, seq: int) -> int:
+        """Return the row to which the record with a sequence number belongs; 0 if it belongs to none."""
+        line = self.line_with(seq)
+        return self.line_row[line] if line else 0
+
     def kind_of(self, row: int) -> Kind:
         """Return the kind of a row."""
         return KINDS[self.kind[row] & ~FROM_SERVER]

@@ -1,0 +1,55 @@
+"""What stands in the lines around the panes: titles, and which keys there are."""
+
+from typing import Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.tui.call_rows import CallRows
+from mcpproxy.tui.spans import Line, Span
+from mcpproxy.view.calls import Progress
+
+_HINTS: Final = (
+    ("/", "filter"), ("Enter", "open"), ("Tab", "pane"), ("f", "follow"), ("p", "pause"),
+    ("y", "copy"), ("?", "help"), ("q", "quit"),
+)  # fmt: skip
+
+
+def hints() -> Line:
+    """Return the line of keys."""
+    spans: list[Span] = []
+    for key, what in _HINTS:
+        spans += [Span(f" {key}", "key"), Span(f" {what} ", "dim")]
+    return tuple(spans)
+
+
+def reading_title(progress: Progress | None) -> Line:
+    """Return the title over the calls while the recording is read."""
+    if progress is None or not progress.total_bytes:
+        return (Span(" Calls"),)
+    return (Span(f" Calls  reading, {progress.done_bytes * 100 // progress.total_bytes} %", "warning"),)
+
+
+def calls_title(rows: CallRows, shown: int, *, follows: bool) -> Line:
+    """Return the title over the calls: how many of them are shown, and which."""
+    text = f" Calls {shown:,}" + (f" of {rows.view.count():,}" if rows.is_filtered else "")
+    spans = [Span(text)]
+    if rows.session is not None:
+        spans.append(Span(f"  session {visible(rows.view.session_name(rows.session))}", "info"))
+    if rows.filter:
+        spans.append(Span(f"  {visible(rows.filter.text)}", "info"))
+    if follows and rows.view.running:
+        spans.append(Span("  following", "good"))
+    return tuple(spans)
+
+
+def head_title(rows: CallRows | None, about: Line, *, is_paused: bool) -> Line:
+    """Return the line at the top: whether the view is paused, and ``about`` the open recording."""
+    spans: list[Span] = [Span(" paused ", "warning")] if is_paused else []
+    if rows is not None:
+        spans += [Span(" ● ", "good") if rows.view.running else Span(" "), *about]
+    return tuple(spans)
+
+
+def detail_title(number: int | None, *, is_raw: bool) -> Line:
+    """Return the title over the detail of the call with this number; ``None`` if a recording is shown."""
+    name = " Recording" if number is None else f" Call {number}"
+    return Span(name), Span("  bytes as they passed" if is_raw else "", "dim")

@@ -1,0 +1,78 @@
+"""The findings of a recording that have a record, with the rows that they are about."""
+
+from typing import Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.session.frame import Finding, Severity
+from mcpproxy.view import details
+from mcpproxy.view.calls import RuleFindings
+from mcpproxy.view.index.columns import SEVERITIES
+from mcpproxy.view.index.indexed_trace import IndexedTrace
+
+
+class RecordedFindings:
+    """The findings in the index. Row 0 stands for the whole session."""
+
+    def __init__(self, index: IndexedTrace) -> None:
+        self._scan: Final = index.scan
+        self._columns: Final = index.columns
+        self._reader: Final = index.reader
+        self._read_lines = 0
+        self._with_rows: list[tuple[Finding, int]] = []
+        self._of_row: dict[int, list[Finding]] = {}
+
+    def with_rows(self) -> list[tuple[Finding, int]]:
+        """Return all findings with their rows; count those that are new in the columns of the index."""
+        columns = self._columns
+        for line in self._scan.finding_lines[self._read_lines :]:
+            finding = self._reader.record(line)
+            assert isinstance(finding, Finding)
+            row = columns.row_of(finding.frame) if finding.frame else 0
+            self._with_rows.append((finding, row))
+            self._of_row.setdefault(row, []).append(finding)
+            if row:
+                columns.findings[row] = min(columns.findings[row] + 1, 0xFFFF)
+                columns.severity[row] = max(columns.severity[row], SEVERITIES.index(finding.severity))
+                self._scan.touch(row)
+        self._read_lines = len(self._scan.finding_lines)
+        return self._with_rows
+
+    def of_row(self, row: int) -> list[Finding]:
+        """Return the findings about a row."""
+        return self._of_row.get(row, [])
+
+    def by_rule(self) -> tuple[RuleFindings, ...]:
+        """Return the findings, grouped by rule: the worst first, then the most frequent."""
+        grouped: dict[str, list[tuple[Finding, int]]] = {}
+        for finding, row in self.with_rows():
+            grouped.setdefault(finding.rule, []).append((finding, row))
+        counted_only: dict[str, int] = {}
+        severities: dict[str, Severity] = {}
+        tally = self._scan.last.tally if self._scan.last else None
+        for repeated in tally.more if tally else ():
+            counted_only[repeated.rule] = counted_only.get(repeated.rule, 0) + repeated.count
+            severities[repeated.rule] = repeated.severity
+        groups = [
+            _rule_findings(
+                rule, grouped.get(rule, []), counted_only.get(rule, 0), severities.get(rule, "info")
+            )
+            for rule in {**grouped, **counted_only}
+        ]
+        return tuple(sorted(groups, key=lambda g: (-SEVERITIES.index(g.severity), -g.count, g.rule)))
+
+
+def _rule_findings(
+    code: str, findings: list[tuple[Finding, int]], counted_only: int, severity: Severity
+) -> RuleFindings:
+    rule = details.rule_of(code)
+    severities: list[Severity] = [severity, *(finding.severity for finding, _ in findings)]
+    worst: Severity = max(severities, key=SEVERITIES.index)
+    return RuleFindings(
+        rule=visible(code),
+        name=rule.name if rule else "",
+        severity=worst,
+        summary=rule.summary if rule else "",
+        count=len(findings) + counted_only,
+        findings=tuple(finding for finding, _ in findings),
+        rows=tuple(row for _, row in findings),
+    )
