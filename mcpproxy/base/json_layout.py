@@ -16,8 +16,9 @@ _DEEPEST: Final = 40
 
 
 def laid_out(text: str, width: int = 80) -> Iterator[str]:
-    """Yield the lines of a JSON text. An object or array that fits into ``width`` columns is not broken.
+    """Yield the lines of a JSON text.
 
+    An object or array is not broken if it fits into ``width`` columns and its strings have no line feeds.
     A text that is not JSON is cut into tokens and lines in the same way.
     """
     tokens = _TOKEN.findall(text)

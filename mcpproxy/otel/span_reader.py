@@ -73,7 +73,7 @@ class SpanReader:
         self._links: Final = Links()
         self._made: Counter[str] = Counter()
         self._repeated: Counter[str] = Counter()
-        """How many spans and findings are not given out again after ``restart``."""
+        """How many spans and findings are not yielded again after ``restart``."""
         self._start()
 
     def restart(self) -> None:

@@ -5,14 +5,14 @@ the fault. A frame is ``Malformed`` only if it cannot be parsed as JSON, if its 
 an array, or if the kind of the object is not clear: a method *and* a result, a method that is not a string,
 or neither a method nor a result, error or id.
 
-orjson reads integers beyond 64 bits as floats. So if an id was parsed as a large float, the frame is parsed
-again, with exact numbers.
+orjson reads integers beyond 64 bits as floats. So a frame with so many digits is parsed again by ``json``. A
+frame whose id is still a large float (``1e20``) is parsed once more, with exact numbers.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create a
 message. ``value`` is the whole JSON object of a message. A message is ``regular`` if its envelope is correct:
-the version, the id, and params or a result that is an object. ``repeats`` is false if it is certain that no
-object in the message has two members of one name. Most messages are regular and repeat nothing, so the checks
-for these faults skip them.
+the version, the id (except in an answer), and params or a result that is an object. ``repeats`` is false if
+it is certain that no object in the message has two members of one name. Most messages are regular and repeat
+nothing, so the checks for these faults skip them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple, TypeAlias
 class State(IntEnum):
     """The progress of the handshake."""
 
-    IDLE = auto()  # there were only pings and notifications so far
+    IDLE = auto()  # no message of the handshake and no request of the client so far, except pings
     INITIALIZING = auto()  # initialize was sent, and is unanswered
     NEGOTIATED = auto()  # initialize was answered with a result; notifications/initialized is due
     EAGER = auto()  # as NEGOTIATED, but the client has already sent a request

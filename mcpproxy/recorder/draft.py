@@ -2,7 +2,8 @@
 
 A recorder starts later than its session, seconds later on a busy machine, and it may be killed. The journal
 goes on meanwhile, the trace does not. A draft is a copy of the trace up to the checkpoint, continued from the
-journal by the code of the recorder, so both become the same. Nothing beside the trace is changed.
+journal by the code of the recorder, so it becomes what the trace will be. Nothing beside the trace is
+changed.
 """
 
 import os
@@ -97,7 +98,7 @@ class Draft:
                 copy.write(source.read(size))
 
     def _files(self, trace: str) -> list[str]:
-        """Return the names of the files by which a reader knows the recording."""
+        """Return the paths that the files of the draft have, or will have, in the recording's own folder."""
         where = os.path.dirname(trace)
         return [os.path.join(where, os.path.basename(path)) for path in chain.files_of(self._first)]
 

@@ -36,7 +36,7 @@ class JournalReader:
         self.folder = folder
         self.segment = start.segment
         self._first = start.segment
-        """The oldest segment that was not to be deleted yet."""
+        """The segment of the last checkpoint; older segments are deleted, or are in ``_kept``."""
         self._kept: list[int] = []
         """The older segments that could not be deleted."""
         self._fd = -1

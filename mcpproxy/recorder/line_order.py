@@ -31,7 +31,8 @@ ends."""
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1}
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1}
 _PATIENT: Final = frozenset({*_STREAMS, *_ENDS, journal.STDERR, journal.STDERR_EOF, journal.SIGNAL})
-"""The kinds of records that can wait. A record of another kind ends the waiting."""
+"""The kinds of records that can wait. A record of another kind ends the waiting, except EXIT, which is due at
+once."""
 
 
 class LineOrder:

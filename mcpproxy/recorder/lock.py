@@ -58,7 +58,7 @@ class Lock:
     def release(self) -> None:
         os.close(self._fd)
         if sys.platform == "win32":
-            # Who deleted the journal could not delete this file, which was open.
+            # The process that deleted the journal could not delete this file, which was open.
             _remove_last(self._folder)
 
 

@@ -218,7 +218,7 @@ def header_in_journal(folder: str) -> Header | None:
 
 
 def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
-    """Check that ``trace`` belongs to the journal, because recovery would cut another trace too.
+    """Check that ``trace`` belongs to the journal, because recovery cuts whatever trace it is given.
 
     Raises:
         TraceError: ``trace`` does not belong to the journal.

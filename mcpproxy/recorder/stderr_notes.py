@@ -36,7 +36,8 @@ class StderrNotes:
         self._repeats: dict[tuple[str, str, str], int] = {}
 
     def show_finding(self, finding: Finding) -> None:
-        """Show a finding: as JSON always; as text if it is the first of its kind and not of level info."""
+        """Show a finding: in mode ``json`` always, in mode ``text`` if it is the first of its kind and not of
+        level info, in mode ``off`` never."""
         if self._mode == "json":
             self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
         if self._mode != "text" or finding.severity == "info":

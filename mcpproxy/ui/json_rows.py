@@ -13,8 +13,8 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
 from mcpproxy.trace.reader import STILL_RECORDING
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
-from mcpproxy.view.columns import SEVERITIES
 from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.index.columns import SEVERITIES
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
 from mcpproxy.view.view import View

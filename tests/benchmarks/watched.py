@@ -114,9 +114,12 @@ def say(*words: object) -> None:
 
 @contextmanager
 def session(trace: Path, count: int, *options: str, apart: bool = False) -> Generator[subprocess.Popen[str]]:
-    """Start the client with a server, wrapped with ``options``; if ``apart``, on the traffic's processor."""
-    wrap = [sys.executable, "-m", "mcpproxy", "--quiet", *options, "--trace", str(trace), "--"]
-    wrapped = [*wrap, *server()]
+    """Start the client with a server that is wrapped with ``options``.
+
+    If ``apart``, they run on the processor of the traffic.
+    """
+    command = [sys.executable, "-m", "mcpproxy", "--quiet", *options, "--trace", str(trace)]
+    wrapped = [*command, "--", *server()]
     command = [sys.executable, "-m", "tests.benchmarks.watched", str(count), *wrapped]
     prefix = ["taskset", "-c", ",".join(map(str, TRAFFIC))] if apart else []
     pipe = subprocess.PIPE

@@ -1,12 +1,12 @@
 """``mcpproxy rules``: every rule, and how strict each protocol revision is about it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
-from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Keyword, Level, Requirement, Rule
 from mcpproxy.reports.text_table import table
 from mcpproxy.ruleset.selection import family, known_rules, unknown
 
@@ -109,6 +109,7 @@ def level_words(rule: Rule) -> dict[str, str]:
 
     For a permission, the word is ``allowed``.
     """
+    keywords: Mapping[str, Keyword]
     if len(rule.requirements) == 1:
         keywords = rule.requirements[0].keywords
     else:

@@ -84,8 +84,8 @@ def contract(schema: JSON, revision: str) -> "Contract | None":
 
 
 def obstacle(schema: JSON, revision: str) -> str:
-    """Return a clause that says why values cannot be checked against ``schema``; empty if they can be, or if
-    it is not the schema that prevents it."""
+    """Return a clause that says why values cannot be checked against ``schema``; empty if they can be
+    checked, or if something other than the schema prevents the check."""
     prepared = _prepared(schema, revision)
     return prepared if isinstance(prepared, str) else ""
 

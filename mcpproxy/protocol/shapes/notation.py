@@ -1,7 +1,8 @@
 """The notation of the shape tables, and its parser.
 
 A block describes a named type, or the params or result of a method. The block begins at the margin and ends
-with an empty line. A row is one line of a block, and the revisions at its end say where the row applies::
+at an empty line or at the next line at the margin. A row is one line of a block, and the revisions at its end
+say where the row applies::
 
     Icon                                an object with these members
         src        string               a required member

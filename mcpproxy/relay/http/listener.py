@@ -1,4 +1,4 @@
-"""The socket to which clients connect: that of the proxy, of a replayed server, and of the page."""
+"""The socket to which clients connect: of the proxy, of a replayed server, or of the page in the browser."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The proxy for systems that have no fork and wait for sockets only (Windows).
 
-It is the proxy of ``proxy.py`` but for what is no socket there. The recorder is a program of its own. Threads
-write to stderr and read the recorder's notes, because a pipe cannot be waited for together with sockets. They
-and the signal handlers wake the loop through a pair of sockets.
+It differs from the proxy of ``proxy.py`` only in what is not a socket. The recorder is a program of its own.
+Threads write to stderr and read the recorder's notes, because a pipe cannot be waited for together with
+sockets. They and the signal handlers wake the loop through a pair of sockets.
 
 The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its upstream.
 More clients wait until they are accepted.

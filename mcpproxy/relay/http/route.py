@@ -152,8 +152,8 @@ class Reverse(Router):
         return route
 
     def _mapped(self, target: bytes) -> bytes:
-        """Return the target for upstream: the path and query of upstream's endpoint if ``target`` is the
-        proxy's endpoint, otherwise ``target`` itself."""
+        """Return the target for upstream: if the path is that of the proxy's or of upstream's endpoint, the
+        path of upstream's endpoint, with the endpoint's query added; otherwise ``target`` itself."""
         upstream = self._upstream
         path, question_mark, query = target.partition(b"?")
         if not upstream.path or path not in (self._endpoint, upstream.path.encode("ascii")):

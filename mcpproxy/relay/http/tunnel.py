@@ -18,8 +18,8 @@ upstream accepts no more of a request (it may have answered early and closed), t
 still delivered. The tunnel is over when both directions have ended.
 
 *The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
-forwarded, or after the server has answered the last request. Otherwise the connection ends without an
-answer."""
+forwarded, after the server has answered the last request, or while the last request is incomplete and not
+answered yet. Otherwise the connection ends without an answer."""
 
 from __future__ import annotations
 
