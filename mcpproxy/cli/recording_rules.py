@@ -23,8 +23,9 @@ def rule_options(
 ) -> RuleOptions:
     """Check the values of the options that select rules, and return them as ``RuleOptions``.
 
-    If there are custom rules, ``sys.stdout`` becomes stderr, because the rules may print, and stdout may be
-    the connection to a peer.
+    If there are custom rules, the options are sealed: a later recovery of the recording can tell that this
+    user has named the rules, and that they have not changed since. Also, ``sys.stdout`` becomes stderr,
+    because the rules may print, and stdout may be the connection to a peer.
 
     Raises:
         CustomRuleError: the rules in a folder cannot be used.
@@ -44,7 +45,7 @@ def rule_options(
 
 
 def as_json(rule_options: RuleOptions) -> str:
-    """Return ``rule_options`` as JSON, for the START record."""
+    """Return ``rule_options`` as JSON, for the START record of the journal."""
     import json
 
     return json.dumps(rule_options.to_json())

@@ -56,10 +56,11 @@ def restore(
     assembly: "HttpAssembly | None" = None,
     before: tuple[str, ...] = (),
 ) -> TraceState:
-    """Return the state after the first ``size`` bytes of ``trace``, for a recorder that continues it.
+    """Return the state at the end of ``trace``, for a recorder that continues it.
 
-    The decoders of ``assembly`` are fed again the bytes that they had read. ``before`` are the earlier files
-    of the recording.
+    The caller has already cut the file to ``size`` bytes; if that is 0, only the earlier files are read. The
+    decoders of ``assembly`` are fed again the bytes that they had read. ``before`` are the earlier files of
+    the recording.
 
     Raises:
         TraceError: the trace is damaged.

@@ -159,7 +159,10 @@ def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
 
 
 def frame_bytes(frame: Frame) -> bytes:
-    """Return the stream bytes of the frame, including the surrounding bytes of its event."""
+    """Return the stream bytes of the frame, including the surrounding bytes of its event.
+
+    If the data of the event was on several lines, ``event.before`` is the whole event.
+    """
     event = frame.event
     if event is None:
         return frame.raw

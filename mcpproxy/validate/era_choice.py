@@ -25,8 +25,9 @@ async def _discover(client: Client) -> None:
     """Send ``server/discover``, and ``initialize`` too if there is no answer in time.
 
     Without an answer, the server may be one with a handshake that ignores unknown methods, or it may still be
-    starting. So only the client limits the wait for either answer. A response to ``initialize`` shows that
-    the server has started, and after it the wait for ``server/discover`` is limited.
+    starting. So the wait for the first of the two answers is not limited to ``timeout_s``: ``client`` gives a
+    process that has not answered yet more time (``start_s``). A response to ``initialize`` shows that the
+    server has started; ``server/discover`` must then be answered within ``timeout_s``.
     """
     discovery = asyncio.create_task(client.discover())
     handshake: asyncio.Task[object] | None = None

@@ -40,8 +40,8 @@ async def run_probe(
 ) -> ProbeRun:
     """Run ``probe`` for at most ``remaining_s`` seconds, or skip it because of ``skip_because``.
 
-    ``claimed`` contains the ``id()`` of each finding that decided a probe; this function adds the findings
-    that decided ``probe``.
+    ``claimed`` contains the ``id()`` of each finding that belongs to a probe: it is about one of the probe's
+    rules, and was made while the probe ran. This function adds the findings that belong to ``probe``.
 
     Raises:
         CouldNotStartError: there is no server.

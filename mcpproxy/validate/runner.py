@@ -161,7 +161,7 @@ class Run:
         context = self._new_context(revision, is_exact=is_exact)
         # A server has to support at least one revision. So if no earlier revision worked, the last one must.
         context.is_optional = is_one_of_all and (bool(self._checks.server) or revision != REVISIONS[-1])
-        claimed: set[int] = set()  # the id() of each finding that decided a probe
+        claimed: set[int] = set()  # the id() of each finding that belongs to a probe
         self._checks.begin_revision()
         try:
             await self._run_probes(context, claimed)
@@ -208,7 +208,7 @@ class Run:
         return context
 
     def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
-        """Collect the recordings of a context; return the findings in them that decided no probe."""
+        """Collect the recordings of a context; return the findings in them that belong to no probe."""
         self._never_answers = self._never_answers or context.never_answers
         remaining: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:

@@ -1,4 +1,4 @@
-"""Find the objects that a result lists: tools, resources, prompts, messages and content blocks.
+"""Find the objects that a result lists: tools, resources, prompts and content blocks.
 
 Checks of members that all of these may have, such as icons and ``_meta``, share this search.
 """
@@ -22,7 +22,10 @@ MEMBERS: Final[Mapping[str, str]] = {
 
 
 def listed_objects(context: MessageContext) -> Iterator[tuple[str, JSONObject]]:
-    """Yield each object that a result lists (see ``MEMBERS``), with its JSON Pointer."""
+    """Yield each object that a result lists (see ``MEMBERS``), with its JSON Pointer.
+
+    The messages of a prompt are not yielded themselves, but their content blocks are.
+    """
     message, request = context.message, context.answers
     if request is None or not isinstance(message, Response) or not isinstance(message.result, dict):
         return

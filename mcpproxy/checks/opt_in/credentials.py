@@ -44,8 +44,8 @@ SENSITIVE: Final[frozenset[tuple[str, ...]]] = frozenset(
 )  # fmt: skip
 """Names of values that a peer should not ask for or show, each as a tuple of its words.
 
-Other names are masked (``mcpproxy.base.secret_names``): to mask too much does little harm, but a finding must
-be true.
+Masking has its own, longer list of names (``mcpproxy.base.secret_names``): to mask too much does little harm,
+but a finding must be true.
 """
 
 _WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -46,7 +46,7 @@ MAX_ITEMS: Final = 10_000
 MAX_WALKS: Final = 8
 """How many unfinished walks of one list are remembered.
 
-As many connections are remembered, each with its latest whole walk.
+It is also the number of connections whose latest whole walk of the list is remembered.
 """
 
 MAX_LISTS: Final = 256

@@ -111,7 +111,8 @@ def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
                 index=offset + entry.index,
                 at_ns=last_ns + entry.at_ns,
                 answers=None if entry.answers is None else offset + entry.answers,
-                batch=last_batch + entry.batch if entry.batch else 0,  # recordings number their frames alike
+                # A batch has the number of its frame, and every recording numbers its frames from 1.
+                batch=last_batch + entry.batch if entry.batch else 0,
             )
             for entry in session.messages
         ]

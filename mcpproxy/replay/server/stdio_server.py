@@ -118,6 +118,8 @@ class StdioReplayServer:
         for note in outcome.notes:
             self._log(note)
         if self._command:
+            # ``on_client_message`` returns the lines of notifications and responses only. The lines of the
+            # requests that the recording does not answer come from ``pass_on``.
             lines = [line for live in outcome.messages for line in self._passthrough.on_client_message(live)]
             for live in outcome.passed:
                 self.passed_on += 1

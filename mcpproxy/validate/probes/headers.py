@@ -75,7 +75,7 @@ async def _wrong_version(context: ProbeContext) -> Conclusion:
 async def _no_version(context: ProbeContext) -> Conclusion:
     is_dual = await speaks_both_eras(context)
     message = context.client.request_object("server/discover")
-    headers = with_headers(streamable(context).headers(dumps(message)), _VERSION_HEADER)
+    headers = _without_header(streamable(context).headers(dumps(message)), _VERSION_HEADER)
     reply = await ask(context, message, headers)
     if reply.status == 400 and reply.code == MISMATCH:
         return passed(reply.outcome, reply.frames)
@@ -95,9 +95,10 @@ async def _wrong_method(context: ProbeContext) -> Conclusion:
 
 
 async def _no_method(context: ProbeContext) -> Conclusion:
+    what = "a request without Mcp-Method"
     message = context.client.request_object("server/discover")
     return await _expect_refusal(
-        context, message, lambda headers: with_headers(headers, "Mcp-Method"), "a request without Mcp-Method"
+        context, message, lambda headers: _without_header(headers, "Mcp-Method"), what
     )
 
 
@@ -114,7 +115,7 @@ async def _no_name(context: ProbeContext) -> Conclusion:
     method, params = named_request(context)
     message = context.client.request_object(method, params)
     return await _expect_refusal(
-        context, message, lambda headers: with_headers(headers, "Mcp-Name"), f"{method} without Mcp-Name"
+        context, message, lambda headers: _without_header(headers, "Mcp-Name"), f"{method} without Mcp-Name"
     )
 
 
@@ -144,7 +145,7 @@ async def _no_param(context: ProbeContext) -> Conclusion:
     message, _, header = _mirrored_call(context)
     what = f"a call without Mcp-Param-{header}, which its tool asks for,"
     return await _expect_refusal(
-        context, message, lambda headers: with_headers(headers, f"Mcp-Param-{header}"), what
+        context, message, lambda headers: _without_header(headers, f"Mcp-Param-{header}"), what
     )
 
 
@@ -216,7 +217,11 @@ def _set_argument(arguments: JSONObject, path: Path, value: JSON) -> None:
 
 
 def _with_header(headers: Headers, name: str, value: str) -> Headers:
-    return [*with_headers(headers, name), (name, value)]
+    return [*_without_header(headers, name), (name, value)]
+
+
+def _without_header(headers: Headers, name: str) -> Headers:
+    return with_headers(headers, name)  # removes a header that is given without a value
 
 
 def _requested_name(params: JSONObject) -> JSON:
