@@ -87,7 +87,7 @@ def test_metrics_and_log_records_are_sent_too(tmp_path: Path) -> None:
         receiver.await_signals()
     assert "PROTO-005" in said
     (of_resource,) = receiver.metrics
-    assert values(of_resource.resource.attributes)["service.name"] == "python3"
+    assert values(of_resource.resource.attributes)["service.name"] == os.path.basename(sys.executable)
     (of_scope,) = of_resource.scope_metrics
     durations = {metric.name: metric.histogram.data_points for metric in of_scope.metrics}
     assert list(durations) == ["mcp.client.operation.duration", "mcp.client.session.duration"]
