@@ -1,9 +1,10 @@
 """Checks: the functions that decide whether a message breaks a requirement.
 
 Each module covers one part of the specification. It has the check functions, the state that they need, and at
-the end ``FAMILY``: rows that say which rules each function reports, and for which messages it is called. A
-rule without a check function is a permission or cannot be observed in the traffic; its TOML table in
-``rules/`` says which.
+the end ``FAMILY``: rows that say which rules each function reports, and for which messages it is called. If a
+module has no ``FAMILY``, its rows are in another module, or it only has what other modules share. A rule
+without a check function is a permission or cannot be observed in the traffic; its TOML table in ``rules/``
+says which.
 """
 
 from typing import Final

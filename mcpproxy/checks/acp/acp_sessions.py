@@ -98,7 +98,7 @@ def early_message(context: MessageContext[Request | Notification], history: Hist
 
 
 def remember_early_message(context: MessageContext, history: History) -> None:
-    """Record that ``early_message`` has reported a message, so that later ones are not reported."""
+    """Record a message about sessions before initialize has succeeded: only the first is reported."""
     message = context.message
     is_of_session = isinstance(message, Request | Notification) and message.method.startswith("session/")
     if is_of_session and context.sender == CLIENT and history.negotiated is None:

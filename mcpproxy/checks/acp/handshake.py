@@ -22,7 +22,7 @@ from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History
 
 NAMES: Final[Mapping[Sender, str]] = MappingProxyType({CLIENT: "client", SERVER: "agent"})
-"""What messages for people call the two sides."""
+"""The names of the two sides in the texts of findings."""
 
 
 @slotted()

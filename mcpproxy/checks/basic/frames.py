@@ -154,6 +154,7 @@ def _opens_batching_session(item: Single) -> bool:
     return member(item.params, "protocolVersion") == "2025-03-26"
 
 
+# ``FRAME_CHECKS`` and ``BATCH_CHECKS`` in ``checks/__init__.py`` have the other checks of this module.
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("RPC-001",), not_a_message, (Malformed,), (), ANY_PROTOCOL),

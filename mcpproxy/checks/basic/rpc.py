@@ -129,6 +129,8 @@ def _unmatched_id(
         yield from _missing_response_id(context, history)
         return
     if (request := context.answers) is not None:
+        # The request is known all the same: only the JSON type of the id is wrong, or the response has the
+        # members of the awaited result of initialize.
         problem = (
             f"{context.sender} answered with {spelled(message.id)}; the request in frame {request.seq} "
             f"({request.method}) used {spelled(request.id)}"

@@ -17,7 +17,7 @@ _PROBE: Final = "server/discover"
 MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
 """Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong.
 
-Only a server that ends by itself is reported for an unanswered probe.
+There is one exception: RPC-008 reports a server that ends by itself and leaves a probe unanswered.
 """
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000

@@ -23,7 +23,7 @@ ROOTS: Final = ("roots/list",)
 class Roots:
     """The roots that the client listed last, and whether it has announced their change.
 
-    ``asked_seq`` is the frame of the latest roots/list, ``answered_seq`` the frame of its result.
+    ``answered_seq`` is the frame of the result with these roots, ``asked_seq`` the frame of its request.
     ``announced_seq`` is the frame of the latest notifications/roots/list_changed. If two results differ and
     no notification about the change has come yet, ``unannounced`` has the frames of both results.
     """

@@ -1,6 +1,6 @@
 """The rows in which a module of checks says which rules its checks report, and for which messages.
 
-Every module of checks ends with its ``FAMILY``, which contains the rows. ``Dispatch`` is made from them, and
+Most modules of checks end with a ``FAMILY``, which contains the rows. ``Dispatch`` is made from them, and
 calls only those checks that can apply to a message. A row may also name conditions without which its check
 cannot find anything: members that must be present, words in the text (``mentions``), or a ``Fact``. These
 conditions only save time, because most messages are correct, and calling a function takes longer than most

@@ -213,6 +213,7 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
     current = _instructions(message)
     if approved is None or approved.instructions is ABSENT or approved.instructions == current:
         return
+    # Here ``None`` stands for no instructions; ``describe_difference`` expects ``ABSENT`` for no value.
     pinned = ABSENT if approved.instructions is None else approved.instructions
     _, difference = describe_difference(pinned, ABSENT if current is None else current)
     problem = f"server has changed its instructions since they were pinned: {difference}"

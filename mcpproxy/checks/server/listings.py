@@ -1,9 +1,10 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
 A *walk* is a client's reading of one list, from the first page on. The cursor in the request for a page shows
-which walk the page continues. A walk is whole as long as no page of it is missing. Several walks may run at
-the same time. When the server announces a change of a list, the known items of the list are discarded. Each
-caller may see another list; over HTTP, clients with different credentials are different callers.
+which walk the page continues. A walk is whole as long as no page of it is missing. (The *latest whole walk*
+of a list has also come to its last page.) Several walks may run at the same time. When the server announces a
+change of a list, the known items of the list are discarded. Each caller may see another list; over HTTP,
+clients with different credentials are different callers.
 
 All memory here is bounded, and an item that was dropped counts as unknown. ``tools.FAMILY`` has the rows that
 call the ``remember_*`` functions.

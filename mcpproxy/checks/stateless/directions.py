@@ -2,6 +2,7 @@
 
 In the revisions with a handshake both sides send requests and responses. So on stdio these checks report
 nothing before an answer has shown that the server is *modern*: that it supports a stateless revision.
+``self_contained.FAMILY`` has the rows; ``discovery`` calls ``earlier_server_requests``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/index
 """

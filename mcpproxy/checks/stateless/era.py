@@ -23,7 +23,11 @@ MODERN_CODES: Final = (-32020, -32021, -32022)
 
 
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
-    """Return the proof in this answer that the server supports a stateless revision, if there is one."""
+    """Return the proof in this answer that the server supports a stateless revision, if there is one.
+
+    Only a DiscoverResult, whatever versions it lists, and the errors of ``MODERN_CODES`` count here.
+    ``servers.is_modern_answer`` decides by other criteria.
+    """
     message, request = context.message, context.answers
     if request is None or not request.stateless:
         return None

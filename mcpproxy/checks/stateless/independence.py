@@ -1,5 +1,7 @@
 """Independent stateless requests: servers must not require a session, and clients must not repeat an id.
 
+``self_contained.FAMILY`` has the rows.
+
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
 """
 

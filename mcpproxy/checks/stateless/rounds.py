@@ -2,6 +2,7 @@
 
 A server may answer a request with a result that asks the client for input. Such a result is called a *round*
 here. The client then retries the request with the input, and the answer may be another round.
+``input_required.FAMILY`` has the rows that call the ``remember_*`` functions.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """

@@ -76,7 +76,7 @@ def invalid_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
     issued_id, session = exchange.response_fields.get(SESSION), exchange.session
     if issued_id is None or session is None or exchange.initialize is None or not exchange.succeeded:
         return
-    mask = as_mask(issued_id)
+    mask = as_mask(issued_id)  # A recording may have only the mask, which keeps what is judged here.
     if mask.length == 0:
         yield Violation("PROTO-010", "R-089", "server issued an empty session id")
         return

@@ -64,7 +64,11 @@ class Cursors:
 
 @slotted()
 class Pages:
-    """The cursors of every list, and the latest requests with a cursor that was never issued."""
+    """The cursors of every list, and the latest requests with a cursor that was never issued.
+
+    ``lists`` is used with ``History.across_requests``, because over HTTP each stateless request has a history
+    of its own. ``unknown`` is used with ``History.of``, because an answer has the history of its request.
+    """
 
     lists: dict[Key, Cursors] = field(default_factory=dict[Key, Cursors])
     unknown: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_UNKNOWN))

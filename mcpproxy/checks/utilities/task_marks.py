@@ -1,6 +1,6 @@
 """Marks: the member of ``_meta`` that says which task a message belongs to.
 
-A message needs no mark if it has the task's id in another member.
+A message needs no mark if it has the task's id in another member. ``tasks.FAMILY`` has the rows.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
 """

@@ -1,7 +1,7 @@
 """What a peer reports about its tasks: in the answer that creates a task, in later answers, in notifications.
 
 A report is a task object in a message. Answers and notifications contain the same task object, so the same
-checks and the same table of states apply to all of them.
+checks and the same table of states apply to all of them. ``tasks.FAMILY`` has the rows.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#behavior-requirements
 """
