@@ -7,9 +7,10 @@ from mcpproxy.framing.lines import Line, LineFramer
 
 
 class WholeLines:
-    """Splits a stream into lines, and leaves out those beyond the limit of ``LineFramer``.
+    """Splits a stream into lines, and leaves out lines that are longer than the limit of ``LineFramer``.
 
-    The framer gives such a line in pieces. A piece is not a message, and neither is the last one.
+    The framer gives such a line in pieces. No piece is a message, not even the last, whose ``continues`` is
+    false.
     """
 
     def __init__(self) -> None:

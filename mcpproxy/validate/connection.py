@@ -323,7 +323,7 @@ class RpcConnection:
                 return False
 
     def _pass_to_only_pending(self, id: RequestId, frame: Frame) -> None:
-        """Pass a response with an id that no request had to the open request, if exactly one is open."""
+        """If exactly one request is open, pass to it a response whose id no request had."""
         if id not in self._used_ids and len(self._pending) == 1:
             for pending in self._pending.values():
                 pending.events.put_nowait(frame)

@@ -5,7 +5,7 @@ from mcpproxy.protocol.revisions import until
 
 
 def default_capabilities(revision: str) -> JSONObject:
-    """Return the capabilities of a client of this revision that supports every feature."""
+    """Return the capabilities of our client: roots, sampling, and from 2025-06-18 on elicitation."""
     capabilities: JSONObject = {"roots": {}, "sampling": {}}
     if revision not in until("2025-06-18"):
         capabilities["elicitation"] = {}

@@ -150,7 +150,11 @@ class Validation:
 
     @property
     def exit_code(self) -> int:
-        """0 for a valid server, 1 for an invalid one; 130 if interrupted, 2 if it could not be tested."""
+        """0 for a valid server, and 1 for an invalid one.
+
+        It is 130 instead if the run was interrupted, else 2 if mcpproxy failed or most checks could not be
+        tried, even if a check failed.
+        """
         if self.is_interrupted:
             return 130
         if self.faults or self.untested:

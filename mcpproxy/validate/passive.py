@@ -1,7 +1,7 @@
 """Turns the findings about the server in all sessions into checks.
 
-Findings that decided a probe (one test of the server) are not used again. For each category of rules there is
-one passed check if no rule was violated, and otherwise one check for each violated rule.
+Findings that belong to a probe (one test of the server) are not used again. For each category of rules there
+is one passed check if no rule was violated, and otherwise one check for each violated rule.
 """
 
 from collections import Counter

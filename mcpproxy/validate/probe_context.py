@@ -86,7 +86,7 @@ class ProbeContext:
         self.outlives_stdin = False
         """Whether a process kept running after its stdin was closed; later ones get less time to exit."""
         self.never_answers = False
-        """Whether a process answered nothing within ``start_s``; later ones get no extra time to start."""
+        """Whether a process answered nothing in a whole session; later ones get no extra time to start."""
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON, which is then not sent again."""
         self.server: JSONObject = {}

@@ -1,6 +1,6 @@
 """Sends something that is not a valid request, returns how the server reacts, and checks that it still runs.
 
-The server need not answer, so there is no fixed time to wait for an answer. On stdio, and with HTTP+SSE, we
+The server need not answer, and no fixed wait would show that it will not. So on stdio, and with HTTP+SSE, we
 send a ping after it: the frames before the response to the ping are the reaction. With Streamable HTTP the
 end of the exchange ends the wait.
 """

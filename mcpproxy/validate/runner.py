@@ -1,4 +1,4 @@
-"""A whole validation: chooses the revisions, runs every probe, and reports the findings that no probe used.
+"""A whole validation: chooses the revisions, runs every probe, and reports findings that belong to no probe.
 
 Every wait for the server is limited, and so is the whole run: when the time is over, the remaining probes are
 skipped, and their results say so. If the run is interrupted, the results so far are kept.

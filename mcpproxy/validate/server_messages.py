@@ -11,7 +11,7 @@ from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Reques
 from mcpproxy.session.frame import CLIENT, Frame, ResponseHead
 
 _MAX_OPEN_REQUESTS: Final = 10_000
-"""Unanswered requests beyond this number are forgotten."""
+"""While this many requests are unanswered, further requests are not remembered."""
 
 
 class ServerMessages:

@@ -80,7 +80,10 @@ class SessionRecording:
         self._listeners.remove(listener)
 
     def record(self, event: Recorded) -> None:
-        """Write and judge one event, and pass it to the listeners. Heads and frames must have a number."""
+        """Write and judge one event, and pass it to the listeners. Heads and frames must have a number.
+
+        ``Encoded`` bytes are not judged; the frames with the decoded text are.
+        """
         if self._is_closed:
             return
         session = self._names.track(event)

@@ -71,7 +71,10 @@ def steps(session: RecordedSession) -> list[ScriptStep]:
 
 
 def awaited_messages(session: RecordedSession) -> list[SessionMessage]:
-    """Return the server messages that a client may have waited for: all except pings and empty events."""
+    """Return the server messages that a client may have waited for.
+
+    These are all except pings, empty events, and events of a type other than ``message`` (``endpoint``).
+    """
     return [
         entry
         for entry in session.messages

@@ -158,7 +158,7 @@ class ReplayEngine:
             self._mark_received(entry, live, outcome)
             if entry.index in self._answer_to:
                 self.answered += 1
-            elif self._is_left_open(entry):
+            elif self._gets_error(entry):
                 self._miss(live, f"the recording holds no answer to it (frame {entry.seq})", entry, outcome)
         elif self._options.repeats and (answer := self._last_answer(request)):
             self.answered += 1
@@ -180,7 +180,7 @@ class ReplayEngine:
         entry = self._matcher.last(request)
         return None if entry is None else self._answer_to.get(entry.index)
 
-    def _is_left_open(self, entry: SessionMessage) -> bool:
+    def _gets_error(self, entry: SessionMessage) -> bool:
         """Whether a recorded request without a recorded response gets an error.
 
         It does if its response was an HTTP status, which stdio lacks, or may be missing in the recording.

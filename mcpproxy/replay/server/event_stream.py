@@ -76,7 +76,8 @@ def event(out: OutgoingMessage) -> bytes:
     recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")
-    # ``before`` and ``after`` are the recorded bytes around the data of the event.
+    # ``before`` and ``after`` are the recorded bytes around the data of the event. If the data was on several
+    # lines, ``after`` is ``None``.
     if recorded.after is not None and b"\n" not in out.raw and b"\r" not in out.raw:
         return recorded.before + out.raw + recorded.after
     return _data(out.raw, _fields(recorded))

@@ -83,7 +83,7 @@ class HttpReplayServer:
         sessions = [replay_source.unnamed, *replay_source.sessions]
         exchanges = [exchange for session in sessions for exchange in session.exchanges.values()]
         self._is_http_sse: Final = uses_http_sse(replay_source)
-        self._over_http: Final = bool(exchanges)
+        self._was_recorded_over_http: Final = bool(exchanges)
         self._paths: Final = {path_of(exchange) for exchange in exchanges} or {"/mcp"}
         path = next((path_of(exchange) for exchange in exchanges), "/mcp")
         name = f"[{bound_address[0]}]" if ":" in bound_address[0] else bound_address[0]
@@ -176,7 +176,9 @@ class HttpReplayServer:
         if stream is not None:
             return _events(stream, last_id, {})
         exchange = self._next_exchange("GET", session)
-        has_no_stream = exchange is None and (self._over_http or session is self._session_without_id)
+        has_no_stream = exchange is None and (
+            self._was_recorded_over_http or session is self._session_without_id
+        )
         if session is None or has_no_stream or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
             return Response(status_code=status, headers={"allow": "POST, DELETE"} | headers_of(exchange))
@@ -203,7 +205,7 @@ class HttpReplayServer:
         message = jsonrpc.parse(body)
         messages = message.items if isinstance(message, jsonrpc.Batch) else (message,)
         if any(map(_is_initialize, messages)):
-            if self._source.sessions or not self._over_http:
+            if self._source.sessions or not self._was_recorded_over_http:
                 return self._new_session()
             # The recorded server issues no session ids, so a new ``initialize`` begins the session again.
             self._session_without_id = None

@@ -197,7 +197,10 @@ class LiveHttpSession:
             post.stream.pause()
 
     def _pass_on(self, messages: Sequence[LiveMessage], passed: Sequence[LiveMessage]) -> None:
-        """Pass the misses ``passed``, and the lines that ``messages`` require, on to the real server."""
+        """Pass the misses ``passed`` on to the real server.
+
+        Of the other ``messages``, it gets the notifications, and the responses to its own requests.
+        """
         if not self._command:
             return
         lines = [line for live in messages for line in self._passthrough.on_client_message(live)]

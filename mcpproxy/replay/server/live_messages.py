@@ -1,4 +1,4 @@
-"""The values that a replay engine and its transport exchange, and the options of a replay.
+"""The values that pass between a replay engine and its transport, and the options of a replay.
 
 The functions make the few responses that are not recorded: the error for a miss, the result of a ping. A
 *miss* is a request that the recording does not answer.

@@ -204,7 +204,8 @@ def _leaves(
 ) -> Iterator[tuple[str, str, str | int | float | bool | None]]:
     """Yield every scalar and every empty container: its pointer, its kind and its value.
 
-    At a pointer in ``hidden`` the kind is ``hidden`` and the value is left out.
+    At a pointer that ``rules`` ignores, nothing is yielded. At a pointer that ``hidden`` ignores, the kind is
+    ``hidden`` and the value is left out.
     """
     stack: list[tuple[str, JSON]] = [("", value)]
     while stack:

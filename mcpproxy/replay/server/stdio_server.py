@@ -49,9 +49,9 @@ class StdioReplayServer:
         self._read_fd: Final = read_fd
         self._write_fd: Final = write_fd
         self._events: Final[SimpleQueue[_Event]] = SimpleQueue()
-        # A heap of messages that wait: (when to send in ns, position in the order of sending, message).
+        # A heap of messages that wait: (when to send in ns, number in the order of queueing, message).
         self._waiting_messages: Final[list[tuple[int, int, OutgoingMessage]]] = []
-        self._sent_count = 0
+        self._queued_count = 0
         self._is_stopped = False
         self._passthrough: Final = Passthrough()
         self._server: PassthroughProcess | None = None
@@ -146,8 +146,8 @@ class StdioReplayServer:
     def _send(self, outgoing: list[OutgoingMessage], since_ns: int) -> None:
         """Send each message after its delay, counted from ``since_ns``, when the client message was read."""
         for out in outgoing:
-            self._sent_count += 1
-            heapq.heappush(self._waiting_messages, (since_ns + out.delay_ns, self._sent_count, out))
+            self._queued_count += 1
+            heapq.heappush(self._waiting_messages, (since_ns + out.delay_ns, self._queued_count, out))
         self._write_due()
 
     def _write_due(self) -> None:

@@ -72,17 +72,17 @@ async def _uninitialized(context: ProbeContext) -> Conclusion:
         await client.initialize()
         early_request = await client.begin(method)
         await check_alive(client, what, early_request.seq)
-        opened = await client.initialized()
-        await check_alive(client, what, early_request.seq, opened)
+        initialized_frame = await client.initialized()
+        await check_alive(client, what, early_request.seq, initialized_frame)
         later_answer = await client.request(method)
         if later_answer.is_error:
             await skip_if_always_refused(context, method)
             text = f"{method} is refused even after notifications/initialized: {later_answer.refusal}"
             source = context.spec_url("basic/lifecycle#operation")
             return Conclusion(
-                "failed", text, (early_request.seq, opened, *later_answer.frames), source=source
+                "failed", text, (early_request.seq, initialized_frame, *later_answer.frames), source=source
             )
-        return _outcome_of_early(client, early_request, (opened, *later_answer.frames))
+        return _outcome_of_early(client, early_request, (initialized_frame, *later_answer.frames))
 
 
 async def _unsupported_version(context: ProbeContext) -> Conclusion:

@@ -37,7 +37,7 @@ _SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 
-async def _input_requests(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
+async def _requests_needing_input(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
     """Yield every request that the server answers with a request for input: method, params, answer.
 
     Raises:
@@ -65,7 +65,7 @@ async def _harmless_answers(context: ProbeContext) -> AsyncIterator[tuple[str, J
 async def _complete_with_input(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
     frames: list[int] = []
-    async for method, params, answer in _input_requests(context):
+    async for method, params, answer in _requests_needing_input(context):
         frames += answer.frames
         last_answer, rounds = answer, 0
         while last_answer.members.get("resultType") == "input_required" and rounds < _MAX_ROUNDS:
@@ -110,7 +110,7 @@ async def _without_capabilities(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
     frames: list[int] = []
     no_capabilities: JSONObject = {CAPABILITIES_KEY: {}}
-    async for method, params, first in _input_requests(context):
+    async for method, params, first in _requests_needing_input(context):
         if not _has_input_requests(first):
             continue
         answer = await context.client.request(method, {**params, "_meta": no_capabilities})
@@ -130,7 +130,7 @@ async def _without_capabilities(context: ProbeContext) -> Conclusion:
 
 async def _without_input(context: ProbeContext) -> Conclusion:
     outcomes: list[str] = []
-    async for method, params, first in _input_requests(context):
+    async for method, params, first in _requests_needing_input(context):
         if not _has_input_requests(first):
             continue
         without_input = {**_with_input(context.client, first), "inputResponses": {}}
@@ -147,6 +147,7 @@ async def _without_input(context: ProbeContext) -> Conclusion:
 
 
 def _has_input_requests(answer: Answer) -> bool:
+    """Whether the server asks for input; with ``requestState`` alone it only wants the request repeated."""
     requests = answer.members.get("inputRequests")
     return isinstance(requests, dict) and bool(requests)
 

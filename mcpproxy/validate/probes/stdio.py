@@ -146,7 +146,7 @@ async def _restart(context: ProbeContext) -> Conclusion:
     async with context.new_session("restart", connected=True) as client:
         second = await client.list(method)
         if first != second:
-            # Some servers register tools after the handshake: compare the lists only when they are stable.
+            # Some servers register tools shortly after the handshake, so the list is requested once more.
             await client.ping()
             second = await client.list(method)
         frames = (client.wire.recording.seq,)

@@ -52,10 +52,11 @@ async def _handshake(context: ProbeContext) -> Conclusion:
     except ValidateError as failure:
         # The errors that a server without support for the revision may cause.
         refusals = (UnsupportedVersionError, RefusedError, HttpStatusError)
-        has_seen_nothing = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
-        context.is_revision_refused = has_seen_nothing or isinstance(failure, refusals)
+        # A timeout does not count here: the server may only be slow.
+        failed_unseen = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
+        context.is_revision_refused = failed_unseen or isinstance(failure, refusals)
         context.open_failure = f"there is no session: {failure}"
-        if has_seen_nothing and not context.is_optional:
+        if failed_unseen and not context.is_optional:
             await _check_presence(context, failure)
         raise
     context.server = client.server

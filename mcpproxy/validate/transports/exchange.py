@@ -54,7 +54,7 @@ class ClientExchange:
     """Set with every frame of the server and at the end; ``wait_until`` clears it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_request_recorded: bool = False
-    """Whether the body of our request was recorded. It is recorded when all of it was sent."""
+    """Whether the body of our request was recorded: as a whole, just before the last of it is written."""
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
     _early_frames: list[Frame] = field(default_factory=list[Frame])

@@ -205,7 +205,7 @@ class HttpWire:
         """Run a POST to its end. If its stream ends before the responses, resume the stream."""
         url = urljoin(self.server.url, self.stream.endpoint) if self.stream else ""
         await self.server.run(exchange, "POST", headers, raw, url=url)
-        if exchange.failure and not exchange.number:
+        if exchange.failure and not exchange.number:  # not even the request was sent
             self.on_event(ServerLost(f"it {exchange.failure}"))
             return
         if self.is_http_sse and exchange.status < 300 and not exchange.failure:
