@@ -17,14 +17,14 @@ FREE_BYTES: Final = 64 << 20
 
 RATIO: Final = 16
 """How many decoded bytes are allowed, beyond ``FREE_BYTES``, for each byte received. The limit grows with the
-input, so that an endless stream never reaches it."""
+input, so a stream that is compressed as usual never reaches it, however long it is."""
 
 _SLICE_BYTES: Final = 4 << 10
 """How many bytes are decoded at a time. Compressed data may consist of many small members, each compressed by
 itself. After each member a library copies the rest of the slice, so large slices would be slow."""
 
 _DECODED_SLICE_BYTES: Final = 8 << 20
-"""The size that a slice may have when it is decoded: twice what gzip can expand it to."""
+"""The size that a slice may have after decoding: twice what gzip can expand it to."""
 
 _ZSTD_WINDOW_LOG: Final = 23
 """8 MiB, the largest window of zstd over HTTP (RFC 9659)."""

@@ -77,11 +77,12 @@ class ConnectionSide(ABC):
             self.held = bytearray()
             self._take_whole_head(raw)
             return start + len(raw) - held_bytes
-        self.hold(b"")
+        self.hold(b"")  # nothing more to hold; this only tests the length
         return len(data)
 
     def hold(self, data: bytes) -> None:
-        """Hold an incomplete head, up to the length that a head may have."""
+        """Hold ``data`` too, as part of an incomplete head. A head that gets too long is reported as not
+        HTTP."""
         self.held += data
         if len(self.held) > LIMIT_BYTES:
             self._take_whole_head(bytes(self.held))

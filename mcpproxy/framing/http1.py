@@ -1,7 +1,7 @@
 """Parse the HTTP/1.x of one connection into pieces (see `pieces`): the bytes of the client, of the server,
 and of the proxy where it answers in the server's place.
 
-The parser reads a copy of the traffic, so it refuses nothing, and no bytes raise an exception. Where the
+The parser reads a copy of the traffic, so it stops nothing, and no bytes raise an exception. Where the
 bytes of a side stop being HTTP, that is reported once (`Broken`), and the later bytes of the side are
 returned unchanged. The pieces depend on the bytes and on the order of the calls, not on how the bytes of one
 peer were cut into chunks. Only adjacent `BodyPart`s, and a `Broken` and the `OpaqueBytes` after it, may be

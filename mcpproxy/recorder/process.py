@@ -105,8 +105,8 @@ def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup,
     is_relay_gone = has_priority = False
 
     def on_late() -> None:
-        nonlocal has_priority  # until the recorder has caught up
-        has_priority = True
+        nonlocal has_priority
+        has_priority = True  # until the recorder has caught up, its priority is normal, not low
         priority.restore()
 
     recording.on_late = on_late

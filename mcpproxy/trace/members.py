@@ -115,7 +115,7 @@ def text_or_base64(raw: bytes) -> bytes:
         text = orjson.dumps(raw.decode("utf-8"))
     except UnicodeDecodeError:
         text = None
-    # A control character needs six bytes as JSON text; base64 needs at most one and a half per byte.
+    # A control character needs six bytes as JSON text; base64 needs four for every three bytes.
     if text is None or len(text) > 5 * len(raw) // 2 + _SHORT_TEXT_BYTES:
         return b'"base64":"%b"' % binascii.b2a_base64(raw, newline=False)
     return b'"text":' + text

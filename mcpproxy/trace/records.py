@@ -135,7 +135,8 @@ class Encoded:
 
 
 Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
-"""The records allowed between the header and the close record, except findings."""
+"""What is recorded between the header and the close record, except findings. A ``Lines`` record stands for
+several of these."""
 
 Record: TypeAlias = Header | Recorded | Lines | Finding | Continued | CloseRecord
 

@@ -139,7 +139,7 @@ def event_frame(sender: Sender, block: SseBlock) -> Frame:
     raw, data, span = block.raw, block.data, block.data_span
     if data is None:
         if not block.complete and len(raw) > PIECE_BYTES:  # a piece of an event too long to hold
-            continues = len(raw) >= BODY_BYTES
+            continues = len(raw) >= BODY_BYTES  # every piece but the last has this length
             return Frame(0, sender, raw, block.at_ns, False, continues, event=SseEvent(b"", b""))
         before, after = raw, b""
     elif span is None:

@@ -31,8 +31,8 @@ class LengthCounter:
         self.is_over = False
 
     def feed(self, data: bytes, start: int) -> int:
-        """Count ``data`` from ``start`` on, where at least one byte must be. Return the index where the body
-        or ``data`` ends."""
+        """Count the bytes of ``data`` from ``start`` on; there is at least one. Return the index where
+        the body or ``data`` ends, whichever is first."""
         available = len(data) - start
         if available < self.left:
             self.left -= available

@@ -133,7 +133,7 @@ class Pair:
             return bool(events & (READ | BROKEN))
         if events & BROKEN:
             if end_socket.ended and not end_socket.finished:
-                self._on_reset(end_socket)  # until now only its sending side was closed
+                self._on_reset(end_socket)  # until now the peer had closed its sending side only
             else:  # closed in both directions, or not read until the other end has room
                 end_socket.unwatch()
         return False

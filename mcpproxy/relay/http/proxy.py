@@ -164,7 +164,8 @@ class Proxy:
         self.loop.watch(listener.fileno(), READ, self._on_listener)
 
     def _open_streams(self, is_quiet: bool) -> None:
-        """Open what a system without fork has in another form: stderr, and the way to wake the loop."""
+        """Open stderr, and the pipe that wakes the loop. `PortableProxy`, for systems without fork, overrides
+        this."""
         self.stderr_log = StderrLog(self.loop, is_quiet)
         self._wakeup_r, self._wakeup_w = _catch_signals()
 

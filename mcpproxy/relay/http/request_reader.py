@@ -40,7 +40,8 @@ class Forwardable:
 class RequestReader:
     """Reads the requests of one connection.
 
-    How often upstream (the server) has sent bytes shows whether an answer may be under way.
+    Whether upstream (the server) has sent bytes since the last head came, and since the proxy last sent
+    bytes, shows whether an answer may be under way.
 
     Args:
         router: finds the route of each request.

@@ -24,8 +24,8 @@ _PROTOCOLS: Final = ["http/1.1"]
 
 
 class TlsSocket:
-    """A TLS socket that behaves like a plain one: a call that would block raises ``BlockingIOError``, and a
-    connection that ends without ``close_notify`` has ended in order."""
+    """A TLS socket that behaves like a plain one: a call that would block raises ``BlockingIOError``, and an
+    end without ``close_notify`` is no error, but the end of the stream."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
