@@ -122,7 +122,10 @@ class EnforcingProxy(Proxy):
 
 
 class EnforcingTunnel(Tunnel):
-    """A tunnel that holds each request of its client until it is judged. ``now`` is a time in ns."""
+    """A tunnel that holds each request of its client until it is judged.
+
+    In its methods, ``now`` is the present time in ns.
+    """
 
     __slots__ = (
         "_answer_body",

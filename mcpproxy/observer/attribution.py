@@ -60,7 +60,7 @@ def _shows_shared_connections(exchange: HttpExchange, session: HttpSession, hist
     A client may send the messages of all its sessions over any of its connections. That this client does so
     is certain enough when notifications/initialized comes on the connection of a session that is initialized
     already, while a session of another connection waits for it. Then neither connection identifies a session
-    any more.
+    any more, and they are added to ``history.shared_connections``.
     """
     is_repeated = (
         session.id is None

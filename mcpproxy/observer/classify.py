@@ -190,7 +190,7 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
         context.stateless = True
         context.candidates = _stateless_candidates(version, history)
     elif history.stateless_seq is not None and history.stateful_seq is None:
-        context.candidates = REVISIONS
+        context.candidates = REVISIONS  # Earlier requests were stateless; this one does not show its era.
 
 
 def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:

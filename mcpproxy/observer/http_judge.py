@@ -392,6 +392,7 @@ class HttpJudge:
                 and id(session) not in sessions_with_open_exchange
                 and not history.has_gap
             ):
+                # The checks of this moment are about the whole session; they take its last exchange.
                 session.last_exchange.ended_ns = close.observed_at_ns
                 findings += self._run_checks("over", session.last_exchange, CLIENT, ALL_FACTS)
             # Requests of unknown sessions may belong to any session without an id.

@@ -5,8 +5,9 @@ the fault. A frame is ``Malformed`` only if it cannot be parsed as JSON, if its 
 an array, or if the kind of the object is not clear: a method *and* a result, a method that is not a string,
 or neither a method nor a result, error or id.
 
-orjson reads integers beyond 64 bits as floats. So a frame with so many digits is parsed again by ``json``. A
-frame whose id is still a large float (``1e20``) is parsed once more, with exact numbers.
+orjson reads integers beyond 64 bits as floats. So a frame with enough digits in a row for such an integer is
+parsed again by ``json``. A frame whose id is still a large float (``1e20``) is parsed once more, with exact
+numbers.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create a
 message. ``value`` is the whole JSON object of a message. A message is ``regular`` if its envelope is correct:
@@ -177,7 +178,7 @@ _TO_SIGNED_ZEROS: Final = _TO_ZEROS[:0x2D] + b"-" + _TO_ZEROS[0x2E:]
 
 
 def _has_large_integer(raw: bytes) -> bool:
-    """Whether a text has as many digits in a row as an integer beyond 64 bits; false for 20 minus signs."""
+    """Whether a text has enough digits in a row for an integer beyond 64 bits. Minus signs are not digits."""
     zeros = raw.translate(_TO_SIGNED_ZEROS)
     return zeros.find(_LARGE) >= 0 or zeros.find(_LARGE_NEGATIVE) >= 0
 

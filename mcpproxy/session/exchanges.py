@@ -329,7 +329,7 @@ class HttpHistory:
         default_factory=dict[str, HttpSession]
     )  # by the target of their POSTs
     saw_streamable_http: bool = False  # there was a request that was certainly one of Streamable HTTP
-    challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401 responses
+    challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # the first 401s and the last
     challenged: bool = False  # a 401 was seen
     authorized: dict[int, int] = field(
         default_factory=dict[int, int]

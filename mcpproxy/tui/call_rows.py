@@ -47,7 +47,8 @@ class CallRows:
         Return the number of the first row that is new or has changed, 0 if there is none.
         """
         refreshed = self.view.refresh()
-        if refreshed.rebuilt or not refreshed.running:  # no call waits any more
+        # If the recording has ended, no call waits any more, even if its row has not changed.
+        if refreshed.rebuilt or not refreshed.running:
             self._kept.clear()
         elif refreshed.first:
             for place in [place for place, call in self._kept.items() if call.number >= refreshed.first]:

@@ -37,7 +37,7 @@ class SessionItem:
     """A line of the list: a recording, or one of the sessions in it.
 
     A run is the recordings of the servers that one client process used. ``run`` is set on the line of a
-    recording whose run has several. ``bracket`` is this line's part of the bracket around the run.
+    recording whose run has several recordings. ``bracket`` is this line's part of the bracket around the run.
     """
 
     entry: RecordingEntry
@@ -148,8 +148,8 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
     facts.append(("took", duration(entry.duration_ns) if entry.duration_ns is not None else ""))
     facts.append(("size", size(entry.size)))
     if item.run is not None:
-        others = f"{count(len(item.run.entries), 'recording')} of one client ({item.run.certainty}"
-        facts.append(("run", f"{others}: {item.run.why})"))
+        members = f"{count(len(item.run.entries), 'recording')} of one client ({item.run.certainty}"
+        facts.append(("run", f"{members}: {item.run.why})"))
     for name, text in facts:
         if text:
             yield (Span(f"  {name:<10}", "dim"), Span(text))

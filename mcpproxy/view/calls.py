@@ -221,9 +221,8 @@ class SessionSummary:
 class ToolDefinition:
     """A tool as the server listed it last. ``size`` is the size of its definition in bytes.
 
-    ``definition`` is the JSON value, ``size`` its bytes, ``frame`` the sequence number of the answer that
-    listed it, ``calls`` how often it was called. ``listed`` is false for a tool that was called but never
-    listed.
+    ``definition`` is the JSON value, ``frame`` the sequence number of the answer that listed it, ``calls``
+    how often it was called. ``listed`` is false for a tool that was called but never listed.
     """
 
     name: str

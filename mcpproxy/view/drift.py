@@ -52,7 +52,7 @@ def drift(
             continue
         listed = [tool for tool in tools if tool.session == session.number and tool.listed]
         for tool in listed:
-            if not holds_mask([tool.definition]):  # what it was is not known
+            if not holds_mask([tool.definition]):  # a masked definition cannot be compared
                 found[session.number, tool.name] = _compared(tool, session, approved)
         if session.number in whole:
             missing = {visible(name) for name in approved.tools} - {tool.name for tool in listed}

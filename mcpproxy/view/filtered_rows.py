@@ -38,7 +38,7 @@ class FilteredRows:
         selection = self._selected.get(wanted) or _Selection()
         if not selection.stale_from:
             return
-        from mcpproxy.view.select_rows import select  # few look for something
+        from mcpproxy.view.select_rows import select  # imported here: few users filter
 
         rows = selection.rows[: bisect_left(selection.rows, selection.stale_from)]
         rows += yield from select(self._recording, wanted, selection.stale_from)

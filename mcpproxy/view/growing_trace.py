@@ -1,4 +1,8 @@
-"""A recording that may still grow, opened again and again: its trace, or a draft while nobody writes that."""
+"""A recording that may still grow, opened again and again: its trace, or a draft of it.
+
+While no recorder writes the trace, a draft takes its place: a copy of the trace, continued from the journal
+(``mcpproxy.recorder.draft``).
+"""
 
 import os
 import time
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class GrowingTrace:
-    """The recording at ``path``. ``open`` says how it stands now."""
+    """The recording at ``path``. ``open`` returns it as it is now."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path: Final = os.fspath(path)
@@ -44,7 +48,7 @@ class GrowingTrace:
                 from mcpproxy.view.folder import last_frame
 
                 if (last_frame(first) or 0) < self._draft.frames:
-                    return self._draft.trace  # until the recorder has written as many frames
+                    return self._draft.trace  # the trace still lacks frames that the draft has
         self._draft = None
         return open_trace(self._path)
 

@@ -88,7 +88,7 @@ class StatisticsBuilder:
         self._tools: Final[dict[tuple[str, str], ToolCost]] = {}
 
     def add(self, view: View, filter: Filter | None = None) -> None:
-        """Add the tools of a recording, and those of its calls that pass the filter."""
+        """Add a recording: all its tools, and the calls that pass the filter."""
         passing_rows = set(view.numbers(filter)) if filter else None
         self._recordings += 1
         self._frames += view.frames

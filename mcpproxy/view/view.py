@@ -132,7 +132,8 @@ class View:
         return not self._index.notes()
 
     def refuse_damage(self) -> None:
-        """Check that every line of the recording is a record, and that its chain of files has an end.
+        """Check that every line of the recording is a record, and that its files, each of which names the
+        next, form no cycle.
 
         Raises:
             TraceError: one of them is not so. The rows before the damage stay available.

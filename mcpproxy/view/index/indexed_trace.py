@@ -29,8 +29,8 @@ _STEP_LINES: Final = 20_000
 class IndexedTrace:
     """``trace`` as it was opened last, with the index of its lines.
 
-    ``running`` is whether the recording was still being written then. ``is_loaded`` is whether the index was
-    saved before.
+    ``running`` is whether the recording was still being written then. ``is_loaded`` is whether the index is
+    a saved one.
     """
 
     def __init__(self, trace: Trace, progress: Callable[[Progress], None] | None) -> None:
@@ -77,7 +77,7 @@ class IndexedTrace:
                 f"the {columns.lines} records before it are whole",
             )
         if not self.running and not self._fault and (last_line := source.line_at(scan.end_offset)):
-            try:  # only the line feed may be missing
+            try:  # perhaps the last record is whole, and lacks only its line feed
                 scan.feed([last_line + b"\n"])
             except NotARecordError:
                 number = columns.lines + 1
@@ -97,7 +97,8 @@ class IndexedTrace:
         self.read()
 
     def refuse_damage(self) -> None:
-        """Check that every line of the recording is a record, and that its chain of files has an end.
+        """Check that every line of the recording is a record, and that its files, each of which names the
+        next, form no cycle.
 
         Raises:
             TraceError: one of them is not so. The rows before the damage stay available.

@@ -41,8 +41,8 @@ _MAX_SESSIONS: Final = 60_000
 _LONGEST_SESSION_ID: Final = 256
 
 _Key: TypeAlias = int | str | tuple[int | str, RequestId]
-"""The key of an open request: on stdio its id, over HTTP its id with the exchange and its id with the
-session."""
+"""A key of an open request. On stdio it is the id. Over HTTP a request has two keys: the number of the
+exchange with the id, and the name of the session with the id."""
 
 
 @slotted()
@@ -228,7 +228,10 @@ class MessageScan:
         return row
 
     def _answered(self, id: RequestId | None, client: bool, exchange: ExchangeState | None) -> int:
-        """Return the row of the open request with this id, and close it; 0 if there is none."""
+        """Return the row of the open request with this id, and close it; 0 if there is none.
+
+        ``client`` is whether the client sent the request.
+        """
         if exchange is None:
             if id is None:
                 return 0
