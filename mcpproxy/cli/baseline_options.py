@@ -19,7 +19,8 @@ def read(options: argparse.Namespace) -> "Baseline | None":
     """Return the baseline that the arguments name, if any.
 
     Raises:
-        UsageError: ``--baseline`` is missing, or the baseline cannot be read or written.
+        UsageError: ``--write-baseline`` is given without ``--baseline``, or the baseline
+            cannot be read or written.
     """
     if options.write_baseline and not options.baseline:
         raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")

@@ -1,4 +1,4 @@
-"""Begin a recording, for ``run`` and ``http``: their common options, the file name, the first journal record.
+"""Begin a recording (``run``, ``http``): common options, the file name, the journal's first record, START.
 
 A wrapped server starts only when the recording has begun, so this module imports nothing slow; argparse alone
 takes longer to import than Python takes to start.
@@ -165,7 +165,7 @@ class RecordingOptions:
         record()
         if spans is not None:
             spans.finish()
-        del page
+        del page  # closes its stdin, so it ends
 
     def members(self) -> dict[str, str]:
         """Return the members of the START record for these options; each value is JSON text."""

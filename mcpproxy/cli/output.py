@@ -68,7 +68,7 @@ def write_with_summary(path: str, report: Iterable[str], summary: Iterable[str])
 
 
 def workspace() -> str:
-    """Return the folder to which paths are relative: the checkout of GitHub Actions or the current folder."""
+    """Return the folder for relative paths in annotations: GitHub's checkout, or the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
 
 

@@ -1,4 +1,4 @@
-"""``--rotate SIZE|DURATION``: convert the value to the member ``rotate`` of the START record."""
+"""``--rotate SIZE|DURATION``: convert the value to the member ``rotate`` of the journal's START record."""
 
 import re
 

@@ -205,7 +205,7 @@ class _DependencyIndex:
                     self._bind(request_seq, seq)
                 elif self._may_concern(message, params, requests, frame):
                     self.frames[request_seq].needs.append(seq)
-                    if len(peer_requests) == 1:
+                    if len(peer_requests) == 1:  # otherwise it is not known which request caused it
                         node.needs.append(request_seq)
         if isinstance(message, Request):
             own_requests.setdefault(seq, []).append(message)

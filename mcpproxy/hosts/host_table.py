@@ -80,7 +80,7 @@ def other_host(key: Sequence[str]) -> Host:
 
 
 def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of the row that exists, with the folder in which the host keeps its files.
+    """Yield each file of the row that exists, with a folder around it: the home folder or one of the project.
 
     Files of a project are searched in ``project`` and in the folders above it, up to the root of the version
     control. Without version control, they are searched in ``project`` only.

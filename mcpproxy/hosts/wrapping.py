@@ -188,6 +188,7 @@ def _place(entry: Node, change: EntryChange) -> int | None:
         return None
     match change.at:
         case "value":
+            # ``change.new`` may begin with a space, which is before the node.
             return node.start - (len(change.new) - len(change.new.lstrip()))
         case "first item":
             return node.items[0].start if node.items else None

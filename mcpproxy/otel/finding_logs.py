@@ -1,7 +1,7 @@
 """Findings as log records, for backends in which alerts are about logs. Each belongs to the span of its call.
 
-The SDK collects and sends them. The same findings are events of spans, so those that a collector does not
-take are not kept for later.
+The SDK collects and sends them. The same findings are events of spans, so log records that a collector
+does not take are not kept for later.
 """
 
 from typing import Final, cast

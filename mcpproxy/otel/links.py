@@ -2,8 +2,8 @@
 
 The conventions have no names for them, so the attribute ``mcpproxy.link`` says what joins the two:
 ``task``, ``round`` (a request that is sent again with the input that the server asked for), ``subscription``,
-``session`` (the session of a call whose trace is another), ``http`` (the trace of the HTTP request), or
-``stream`` (from a GET that resumes a stream).
+``session`` (the session of a call, if the two are in different traces), ``http`` (the trace of the HTTP
+request), or ``stream`` (from a GET that resumes a stream).
 """
 
 from collections import OrderedDict

@@ -126,7 +126,7 @@ class LiveExport:
         return view.columns.lines > reader.next_line
 
     def _read_rest(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> float:
-        """Read what is left, as far as the collector takes it in ``GIVE_UP_S``. Return when these end."""
+        """Read what the collector takes of the rest in ``GIVE_UP_S``. Return the end of that time."""
         ends_s = time.monotonic() + GIVE_UP_S
         _refresh(view, reader)
         while view.columns.lines > reader.next_line:

@@ -37,7 +37,7 @@ class CarryingExchange:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the response is an event stream, in which case another may go on with it."""
+        """Whether the response is an event stream, which another exchange may resume."""
         response = self.response
         return response is not None and Fields(response.headers).media_type == "text/event-stream"
 
@@ -52,8 +52,8 @@ class OpenCall:
     """A request. Times are nanoseconds since the start of the recording.
 
     ``element`` is its place in a batch. ``caller`` is the trace context that a peer sent with it. ``outer``
-    is the call during which the server sent it. ``ended_ns`` is set when its answer has begun to come, and
-    ``ending`` when it has ended.
+    is the call during which the server sent it. ``ended_ns`` is the time of the first piece of its answer, if
+    the answer comes in pieces. ``ending`` is set when the call has ended.
     """
 
     row: int

@@ -50,7 +50,7 @@ class SpanReader:
 
     With ``content``, spans have the arguments and results of tools. With ``masks``, what looks like a secret
     is masked in every text. ``not_sampled`` counts the calls whose callers do not want a span of them.
-    ``measure`` gets every span, those included that are not made for such callers. ``log`` gets the event of
+    ``measure`` gets every span, also those not yielded for this reason. ``log`` gets the event of
     every finding, and the span to which it belongs.
     """
 
@@ -282,7 +282,7 @@ class SpanReader:
 
     def _notify(self, call: OpenCall, frame: Frame, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
-            # The receiver need not answer. In ACP it has to, so there a cancelled call goes on.
+            # The receiver need not answer. In ACP it has to, so a call goes on after ``session/cancel``.
             self._end(call, Ending(frame.observed_at_ns, Outcome.CANCELLED, "cancelled"))
             return
         self._add_notification(call.events, frame, notification)
@@ -338,7 +338,7 @@ class SpanReader:
             "mcpproxy.source": finding.source,
             "mcpproxy.frame": finding.frame,
         }
-        event = Event(_FINDING, said, self._source.started_ns + self._now_ns(finding.frame))
+        event = Event(_FINDING, said, self._source.started_ns + self._time_of(finding.frame))
         if what is not None:
             what.findings += 1
             what.events.append(event)
@@ -348,7 +348,7 @@ class SpanReader:
         if self._is_new("findings of sessions"):
             self._log(event, self._source.context_of_row(row))
 
-    def _now_ns(self, seq: int) -> int:
+    def _time_of(self, seq: int) -> int:
         """Return the time of the frame that a finding is about; without a frame that of the last record."""
         return self._view.record(seq).observed_at_ns if seq else self._view.duration_ns
 
@@ -363,7 +363,7 @@ class SpanReader:
         self._ended[call.row] = call
 
     def _context(self, call: OpenCall) -> SpanContext:
-        """Return the context of a call's span. It is asked for when the session of the call is known."""
+        """Return the context of a call's span. The session of the call must be known."""
         if call.context is None:
             above = self._parent(call)
             id = trace_context.span_id(self._source.id, call.seq, call.element)

@@ -138,7 +138,10 @@ def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
 
 
 def _merged(earlier: Approved, later: Approved) -> Approved:
-    """Return the tools of both. If both have a tool, the fields of ``later`` replace those of ``earlier``."""
+    """Return the tools of both. If both have a tool, the fields of ``later`` replace those of ``earlier``.
+
+    The instructions are those of ``earlier``, unless it does not show any.
+    """
     merged = dict(earlier.tools)
     for name, tool in later.tools.items():
         merged[name] = {**merged.get(name, {}), **tool}

@@ -29,7 +29,7 @@ _KEY_BYTES: Final = 32
 _MAX_FAULT_CHARACTERS: Final = 400
 """The maximum length of the reason for leaving out a rule, in characters."""
 _MAX_FAULTS: Final = 16
-"""The maximum number of left-out rules that the trace names."""
+"""The maximum number of failed checks that the trace names."""
 
 
 class UnfitRuleOptionsError(McpProxyError):

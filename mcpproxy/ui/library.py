@@ -114,7 +114,10 @@ class Library:
         return [folder.recording(path) for path in (self._path, *self._added)]
 
     def add(self, path: str) -> str:
-        """Add a recording that this page has made, and return its id. A folder would list it anyway."""
+        """Add a recording that this page has made, and return its id.
+
+        If the library is a folder, it lists the recording anyway.
+        """
         self._added.append(path)
         return id_of(path)
 

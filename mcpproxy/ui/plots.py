@@ -1,4 +1,4 @@
-"""The points and spans that the plots of the page draw: if there are too many calls, only of the slowest."""
+"""The points and spans that the plots of the page draw. Of too many calls, some slow ones are drawn."""
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows

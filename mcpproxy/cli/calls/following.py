@@ -66,7 +66,7 @@ def sessions_of(folder: str) -> Iterator[str]:
             tell(f"waiting for a session to begin in {folder}; Ctrl-C ends")
             while not (new := [path for path in find_traces.recent(folder) if path not in seen]):
                 time.sleep(POLL_S)
-        path = new[-1] if not running else new[0]  # first the latest that is running, then in order
+        path = new[-1] if not running else new[0]  # newest first: the latest that runs, then the oldest
         running = []
         seen.add(path)
         yield path

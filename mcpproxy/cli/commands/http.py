@@ -207,7 +207,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def _check_admin(host: str, port: int) -> None:
-    """Check that the admin port is free. When the recorder opens the port later, the session has begun."""
+    """Check that the admin port is free. When the recorder opens it, it is too late for a usage error."""
     try:
         listen(host, port).close()
     except OSError as error:

@@ -109,8 +109,8 @@ def as_table(entries: Sequence[RecordingEntry], style: Style, *, has_handles: bo
         widest = max(widths, key=lambda place: widths[place])
         if widths[widest] <= _LEAST_WIDTH:
             break
-        others = sorted(widths.values())[-2]
-        limit = max(widths[widest] - over, min(others, widths[widest] - 1), _LEAST_WIDTH)
+        next_widest = sorted(widths.values())[-2]
+        limit = max(widths[widest] - over, min(next_widest, widths[widest] - 1), _LEAST_WIDTH)
         for row in narrow:
             row[widest] = style.shorten(row[widest], limit)
     return table(narrow, style, right=_right(narrow))

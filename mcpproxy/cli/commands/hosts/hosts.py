@@ -1,7 +1,7 @@
 """``mcpproxy hosts``: list the servers in the files of hosts, and what has changed since the last look.
 
 The package ``mcpproxy.hosts`` finds the servers. The *ledger* records which servers were wrapped. A *look* is
-what an earlier run of this command has seen.
+what an earlier run of this command has seen; the function ``look`` reads the files now.
 """
 
 import argparse
@@ -75,6 +75,7 @@ def run(argv: list[str]) -> int:
         _row(entry, book, before, hashes[entry.file.real_path, json.dumps(entry.place[1])])
         for entry in search.entries
     ]
+    # If only the wrap is gone, the entry has a row of its own, with the state ``gone``.
     lost_records = [record for record in lost(search, book) if record.place not in search.by_place]
     removed = before.gone(search)
     listed = [row for row in rows if row.news] if only_news else rows
