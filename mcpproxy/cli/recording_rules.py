@@ -24,8 +24,8 @@ def rule_options(
     """Check the values of the options that select rules, and return them as ``RuleOptions``.
 
     If there are custom rules, the options are sealed: a later recovery of the recording can tell that this
-    user has named the rules, and that they have not changed since. Also, ``sys.stdout`` becomes stderr,
-    because the rules may print, and stdout may be the connection to a peer.
+    same user chose the ``folders`` of the rules, and that the rules in them have not changed since. Also,
+    ``sys.stdout`` becomes stderr, because the rules may print, and stdout may be the connection to a peer.
 
     Raises:
         CustomRuleError: the rules in a folder cannot be used.

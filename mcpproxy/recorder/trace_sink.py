@@ -99,7 +99,10 @@ class TraceSink:
             self.report_judge()
 
     def _is_too_large_to_judge(self, stream: int, frame: Frame) -> bool:
-        """Whether a line is part of a longer one, or would take too much memory to judge."""
+        """Whether a line is part of a longer one, or would take too much memory to judge.
+
+        ``frame.continues`` is true if the next line of the same stream continues this one.
+        """
         if frame.continues or self._in_long_line[stream]:
             self._in_long_line[stream] = frame.continues
             return True
@@ -108,12 +111,12 @@ class TraceSink:
     def _write_in_pieces(self, stream: int, frame: Frame) -> None:
         """Write a line in pieces. The first piece has the number of the line.
 
-        The observer gets the pieces, so that it knows that it has missed a line, but it does not judge them.
+        The judge is told of each piece, so that it knows that it has missed a line, but it checks no piece.
         """
         from mcpproxy.recorder.http.body_frames import in_pieces
 
         state, sender = self.state, SENDERS[stream]
-        if not frame.continues:
+        if not frame.continues:  # the last part of the line, or all of it
             state.unjudged_lines += 1
         self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
         for count, piece in enumerate(in_pieces(frame, at_least=2)):

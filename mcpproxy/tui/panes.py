@@ -44,7 +44,7 @@ class SessionPane(CursorPane):
                 self.go_to(
                     self.index_of(before.entry.path, before.session and before.session.number), tell=False
                 )
-            self.resized()
+            self.resized()  # the number of items may have changed
 
     def index_of(self, path: str, session: int | None = None) -> int:
         """Return the index of a recording, or of one session of it; 0 if it is not in the list."""
@@ -140,7 +140,7 @@ class DetailPane(LinePane):
             self.scroll_to(y=0, animate=False)
 
     def resized(self) -> None:
-        """Lay the lines out for the present width."""
+        """Lay the lines out again: they are other lines, or the pane has another width."""
         width = max(self.columns, 20)
         self._lines = list(_bounded(each for line in self._make(width) for each in wrapped(line, width)))
         super().resized()

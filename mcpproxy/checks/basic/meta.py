@@ -208,7 +208,7 @@ FAMILY: Final = RuleFamily(
             meta_of_params,
             ASKS,
             members=("_meta",),
-            given=UNFAMILIAR,
+            given=UNFAMILIAR,  # not if an equal ``_meta`` was found correct before in this session
         ),
         Check(("META-002", "META-003", "META-004"), meta_of_result, (Response,), mentions=META),
         Check(("META-005",), server_extensions, (Response,), ("server/discover",)),

@@ -352,6 +352,7 @@ def _may_be_extension(context: MessageContext[Request | Notification], history: 
 def unknown_method_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report the refusal of an unknown method with a code other than -32601 (RPC-020)."""
     request, code = context.answers, _error_code(context)
+    # An early request was sent before the handshake was complete, and may be refused for that reason.
     if request is None or code is None or code == -32601 or request.early:
         return
     if request.method == "initialize" or methods.sends_in_any(
@@ -408,6 +409,8 @@ def _is_integer(value: "JSON") -> bool:
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
+# Here ``is_the_senders`` excludes each message whose method its sender may send as this kind of message
+# (request or notification) in one of the candidate revisions.
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("PROTO-002",), jsonrpc_version, MESSAGES, (), ANY_PROTOCOL, given=IRREGULAR),

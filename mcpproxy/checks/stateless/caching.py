@@ -139,7 +139,7 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
     """Report a public result that differs between callers with different credentials (CACHE-004)."""
     request, result = _stateless_result(context)
     if request is None or history.stateless_memories is None:
-        return ()
+        return ()  # On stdio there is only one caller.
     result_now = _public_result(context, request, result)
     if result_now is None:
         return ()
@@ -176,7 +176,7 @@ def remember_public(context: MessageContext, history: History) -> None:
     """Record a public result and the caller that received it, over HTTP."""
     request, result = _stateless_result(context)
     if request is None or history.stateless_memories is None:
-        return
+        return  # on stdio
     result_now = _public_result(context, request, result)
     if result_now is None:
         return
