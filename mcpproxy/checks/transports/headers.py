@@ -18,6 +18,7 @@ from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
+from mcpproxy.protocol.wording import token
 from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
@@ -118,7 +119,7 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
     arguments = member(request.params, "arguments")
     for path, header in listed_headers.headers:
         value, header_values = argument(arguments, path), exchange.fields.all(PARAM_PREFIX + header.lower())
-        pointer = "/params/arguments/" + "/".join(path)
+        pointer = "/params/arguments" + "".join(map(token, path))
         text = decoded(header_values[0]) if len(header_values) == 1 else None
         if len(header_values) == 1 and (fault := encoding_fault(header_values[0])):
             yield Violation(
