@@ -275,6 +275,7 @@ def check(
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
     all_rules = ruleset.load(Path(folder) for folder in folders)
     selection = Selection.of(all_rules.catalogue, _texts(select), _texts(ignore), option="")
+    # ``extended`` adds the opt-in families that have a rule in ``wanted``.
     judged = judging.judge(opening.open_trace(path), all_rules.extended(selection.wanted or ()), selection)
     return Report(
         path=judged.path,

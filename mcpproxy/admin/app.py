@@ -43,7 +43,7 @@ def make_app(metrics: Metrics) -> Starlette:
 
 
 def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
-    """Return ``app`` behind a guard, which answers 403 unless the Host is a loopback name or in ``names``."""
+    """Return ``app`` behind a guard: a Host that is neither a loopback name nor in ``names`` gets 403."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]

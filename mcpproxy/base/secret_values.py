@@ -79,7 +79,7 @@ def names_credential(name: str) -> bool:
 def value_after(names: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that finds one of these names, followed by ``=`` or ``:`` and a value.
 
-    The value is a group of the pattern.
+    The value is one of the groups of the pattern.
     """
     listed = "|".join(map(re.escape, names))
     return re.compile(

@@ -24,10 +24,13 @@ MAX_REMEMBERED: Final = 4096
 """The number of sessions that are remembered."""
 
 CROSSING_NS: Final = 1_000_000_000
-"""An answer this soon after session/cancel may have been sent before the agent read the notification."""
+"""An answer this soon after session/cancel is not reported, unless the agent has certainly read it."""
 
 BUSY_NS: Final = 5_000_000_000
-"""How long an agent may need to read session/cancel, if it has answered no request that was sent later."""
+"""How long an agent may need to read session/cancel, if it has answered no request that was sent later.
+
+An answer within this time is at most a warning.
+"""
 
 REQUEST_CANCELLED: Final = -32800
 

@@ -203,7 +203,7 @@ def unserved_methods(unmet_needs: Mapping[tuple[Sender, str], tuple[Need, ...]])
 
 
 def _is_for_service(need: Need) -> bool:
-    """Whether a server without this capability should not serve the method."""
+    """Whether only a server with this capability should serve the method."""
     return need.declared_by == "server" and need.condition == "always" and "." not in need.path
 
 

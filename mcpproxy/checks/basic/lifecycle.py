@@ -64,7 +64,7 @@ def handshake_order(context: MessageContext, history: History) -> Iterable[Viola
     """Report a message that may not come in this state of the handshake (PROTO-005, SEQ-003, LIFE-002,
     LIFE-003).
     """
-    step = context.happened
+    step = context.happened  # what ``input_of`` returned for this message
     if step is None:
         return ()
     breaks = TRANSITIONS[history.state][step].breaks
@@ -394,6 +394,7 @@ def _method_of_other_revision(
         yield Violation("PROTO-008", "R-043", problem, pointer=context.at + "/method")
 
 
+# Here ``is_the_senders`` excludes each request that its sender may send in one of the candidate revisions.
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, (Request,), given=OUT_OF_ORDER),

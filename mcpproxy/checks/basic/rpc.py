@@ -145,6 +145,7 @@ def _unmatched_id(
             related = (first_seq,) if first_seq else ()
             yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=related)
     elif asker.fully_read and not history.has_gap and not history.may_lack_messages:
+        # With ``may_lack_messages``, over HTTP, the request may have been attributed to another session.
         receiver = other(context.sender)
         problem = f"{context.sender} answered {spelled(message.id)}, an id that the {receiver} never used"
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer)
@@ -333,6 +334,7 @@ def _may_be_extension(context: MessageContext[Request | Notification], history: 
     """
     message = context.message
     capability_sets = [history.client_capabilities, history.server_capabilities]
+    # ``stateless_memories`` is set in a stateless session over HTTP.
     if history.stateless_seq is not None or context.stateless or history.stateless_memories is not None:
         if any(message.method in names for names in methods.EXTENSIONS.values()):
             return True

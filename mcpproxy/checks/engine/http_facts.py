@@ -52,7 +52,7 @@ UNAWAITED: Final[HttpFact] = 1 << 15
 WITH_FAULT: Final[HttpFact] = 1 << 16
 """The content has a JSON-RPC error, or the exchange has broken some rule before."""
 FOR_ONE_REQUEST: Final[HttpFact] = 1 << 17
-"""The content has an answer, or reports progress that may be of a request in another exchange."""
+"""The content has an answer, or reports progress that may belong to a request in another exchange."""
 AFTER_ANSWERS: Final[HttpFact] = 1 << 18
 """All requests of the exchange were answered before this body or event."""
 SEEN_BEFORE: Final[HttpFact] = 1 << 19

@@ -88,7 +88,10 @@ def collector(receive: Callable[[SpokenRevision], None]) -> RuleFamily:
 
 
 def range_checks(ranges: Ranges) -> RuleFamily:
-    """Make a family that checks implementations against ``ranges`` and reports each once per session."""
+    """Make a family that checks implementations against ``ranges`` and reports each once per session.
+
+    Without ranges its check reports nothing.
+    """
 
     def version_outside_range(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report an implementation whose version is outside its range (VER-001)."""

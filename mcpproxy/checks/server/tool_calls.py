@@ -222,8 +222,8 @@ def _output_fault(
     context: MessageContext, history: History, call: ToolCall, tool: ListedItem, result: JSONObject
 ) -> Iterator[Violation]:
     """Report a result whose structured content is missing or breaks the outputSchema (TOOL-001, TOOL-002)."""
-    # A warning only if the list may have changed unseen: it has expired, or over HTTP the announcement of a
-    # change may have come on another stream.
+    # A warning only if the list may have changed unseen: it has expired, or it has changed before and, over
+    # HTTP, the announcement of another change may have come on another stream.
     may_have_changed = call.has_expired or (call.changes and history.over_http)
     at_most: Severity | None = "warning" if may_have_changed else None
     if result.get("isError") is True:

@@ -1,7 +1,8 @@
 """The request server/discover: whether the server answers it, and whether both sides keep to the result.
 
 The result, a DiscoverResult, lists the versions that the server supports and declares its capabilities. A
-server is called modern here once an answer has shown that it supports a stateless revision.
+server is called modern here once an answer has shown that it supports a stateless revision. The first such
+answer is ``modern_seq``; the first one to a request other than server/discover is ``served_seq``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 """

@@ -107,7 +107,7 @@ def refusal_without_versions(context: MessageContext[ErrorResponse], history: Hi
     """Report a modern server that refuses initialize without naming a supported version (ERA-003)."""
     message, answer = context.message, history.modern_answer
     if answer is None or any(version in STATEFUL for version in answer.versions):
-        return
+        return  # ERA-003 is only about servers without a handshake.
     if not _names_a_version(message.error if isinstance(message.error, dict) else None):
         problem = "server refused initialize without naming the versions it speaks"
         yield Violation(

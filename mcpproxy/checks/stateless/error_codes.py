@@ -38,7 +38,7 @@ def _code(context: MessageContext, history: History) -> int | None:
 
 
 def missing_method(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report the refusal of a method that the server does not have with another code than -32601 (ERR-002).
+    """Report a code other than -32601 in the refusal of a method that the server does not have (ERR-002).
 
     ``transports.headers`` checks the HTTP status of the refusal.
     """
@@ -48,6 +48,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
     if not (why := _not_implemented(request, history)):
         return ()
     problem = f"server refused {request.method}, which {why}, with {code} instead of -32601"
+    # Certain only over HTTP, where the specification says MUST, and for a method that the revision lacks.
     at_most: Severity | None = None if history.over_http and request.method in REMOVED else "warning"
     return (
         Violation(
@@ -72,7 +73,7 @@ def _not_implemented(request: SentRequest, history: History) -> str:
 
 
 def other_version_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report the refusal of an unsupported version with another code than -32022 (PROTO-008)."""
+    """Report a code other than -32022 in the refusal of an unsupported version (PROTO-008)."""
     code, request = _code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()

@@ -83,7 +83,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
     if subscription is None:
         return
     if context.sender == SERVER:
-        subscription.closed_seq = subscription.closed_seq or context.seq
+        subscription.closed_seq = subscription.closed_seq or context.seq  # also sets ``ended_seq``
     elif subscription.cancelled_ns is None:
         subscription.cancelled_ns = context.frame.observed_at_ns
 
@@ -171,6 +171,7 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
         return  # A server that knows revisions with a handshake may ignore the request.
     for subscription in history.of(Subscriptions).by_id.values():
         request = subscription.asked
+        # ``answers_due`` is 0 after the answer, and above 1 if another request has the same id.
         if subscription.begun or subscription.ended_seq or request.cancelled or request.answers_due != 1:
             continue
         is_overdue = event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS

@@ -1,7 +1,8 @@
 """How messages are sent over HTTP: methods, media types, statuses, and bodies.
 
 A server may refuse any request with an HTTP status (no authorization, no such session, overload). So most of
-these checks judge a server only by its successful answers, which have a 2xx status.
+these checks judge a server only by its successful answers, which have a 2xx status. ``exchange.body`` is the
+body that the client sent; ``body_count`` counts the bodies of the server.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
 """
@@ -247,6 +248,7 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
     if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.broken_rules:
         return
     if exchange.unanswered and not exchange.event_id_count and not _has_unreadable_message(exchange):
+        # After an event with an id, the client may resume the stream and get the response there.
         problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
         yield Violation(
             "SEQ-001",

@@ -149,7 +149,7 @@ def lingering_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def message_on_two_streams(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a message that was sent on two streams (HTTP-018)."""
+    """Report a message that was sent on two streams, unless this stream resumes another (HTTP-018)."""
     other_exchange = history.exchanges.get(exchange.also_carried_by)
     if other_exchange is not None and exchange.cursor is None and (frame.raw or exchange.earlier_event):
         problem = "server sent one message on two streams"

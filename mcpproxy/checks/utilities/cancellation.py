@@ -174,6 +174,7 @@ def _by_requestor(context: MessageContext, history: History, id: RequestId) -> I
         )
         yield _violation(context, TASK if request.answered_seq else TASK_WITHOUT_ID, problem, request.seq)
     elif request is not None and request.answered_seq and request.answers_due <= 0:
+        # If an answer were still due, another request with the same id could be meant.
         waited_ns = context.frame.observed_at_ns - request.answered_ns
         if waited_ns >= GRACE_NS:
             problem = f"{sender} cancelled {_named(request)} {seconds(waited_ns)} after its answer"
@@ -220,7 +221,10 @@ def _is_task(request: SentRequest, history: History) -> bool:
 
 
 def _named(request: SentRequest) -> str:
-    """Return the method and the id of a request for a message to people."""
+    """Return the method and the id of a request for a message to people.
+
+    The method is empty if two requests with the same id have different methods.
+    """
     return f"{shortened(request.method) or 'request'} ({spelled(request.id)})"
 
 
@@ -241,6 +245,7 @@ def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
 
     Over HTTP a cancellation may overtake its request, so this is judged at the end of the session.
     """
+    # ``stateless_memories`` is set in a stateless session over HTTP: CANC-009 reports its cancellations.
     if not isinstance(event, Close) or not history.over_http or history.stateless_memories is not None:
         return
     for cancelled in history.of(Cancellations).by_request.values():

@@ -38,7 +38,7 @@ def needless_mark(
 
 
 def unmarked_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a request without a mark that must belong to a task (TASK-010).
+    """Report a request that must belong to a task, but has no mark (TASK-010).
 
     A request must belong to a task if its sender runs only one task, that task waits for input, and no other
     request is pending.

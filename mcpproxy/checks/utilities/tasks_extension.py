@@ -282,7 +282,8 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
             )
             yield Violation("TASKX-005", "R-271", problem, pointer=requests_pointer, related=(question.seq,))
         elif context.answers is not None and 0 < question.gone_seq < context.answers.seq:
-            # An equal request under the same key may be a report that the server made before the answer.
+            # An equal request may come from a report that the server made before the answer. So it counts
+            # only after a report without it (``gone_seq``), and even then it is only a warning.
             place = f"under the key {shown(key)} of task {_named(earlier_task.id)}"
             problem = f"server asks {place} again after the client answered"
             yield Violation(

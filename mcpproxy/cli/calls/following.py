@@ -66,7 +66,8 @@ def sessions_of(folder: str) -> Iterator[str]:
             tell(f"waiting for a session to begin in {folder}; Ctrl-C ends")
             while not (new := [path for path in find_traces.recent(folder) if path not in seen]):
                 time.sleep(POLL_S)
-        path = new[-1] if not running else new[0]  # newest first: the latest that runs, then the oldest
+        # ``new`` begins with the newest. First take the latest that runs, afterwards always the oldest.
+        path = new[-1] if not running else new[0]
         running = []
         seen.add(path)
         yield path

@@ -84,6 +84,7 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as run_recorder
 
+        # The companions are the page (``--ui``) and the sending of spans (``--otlp``).
         recording.beside_companions(
             trace,
             lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin),

@@ -142,7 +142,7 @@ def _state(entry: ServerEntry, record: WrapRecord | None) -> tuple[str, str]:
         )
     if program_words(entry.argv):
         return "other", "starts mcpproxy itself, with no server behind --"
-    if entry.reason:
+    if entry.reason:  # ``row.leave`` says why no entry of the file can be wrapped, not even a remote one
         return ("remote" if entry.url and not entry.row.leave else "left"), entry.reason
     return "plain", "not wrapped"
 

@@ -181,7 +181,7 @@ def _named_entry(search: Search, name: str, with_remote: bool) -> ServerEntry:
 
 
 def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
-    """Return why a server cannot be wrapped; empty if it can."""
+    """Return why a server cannot be wrapped, empty if it can. With ``row.leave`` no entry of its file can."""
     if with_remote and entry.url and not entry.row.leave:
         return "" if address_of(entry.url) else "remote, at a URL with variables or a user in it"
     return entry.reason
