@@ -54,8 +54,8 @@ def _recover(first_file: str) -> tuple[bool, str, str]:
 
     Returns:
         Whether the recording is still being made, the path of the copy's first file, and a note on the
-        journal. The path is empty if nothing was copied; then the note says why the journal could not be
-        recovered. Both are empty if the recording was completed in place, or is still being made.
+        journal. The path is empty if nothing was copied. The note says that a copy was completed, or why the
+        journal could not be recovered; it is empty otherwise.
     """
     # Imported here because few traces have a journal.
     from mcpproxy.recorder.foreign_journals import ForeignJournalError
@@ -63,7 +63,8 @@ def _recover(first_file: str) -> tuple[bool, str, str]:
 
     try:
         try:
-            # The journal may be gone meanwhile, or still be there: Windows keeps a file that is open.
+            # The journal may be gone meanwhile. After a recovery it may still be there: Windows keeps a file
+            # that is open.
             return not recover(first_file) and os.path.lexists(journal.folder(first_file)), "", ""
         except ForeignJournalError as fault:
             where = "the journal beside it" if fault.path == journal.folder(first_file) else "the trace"

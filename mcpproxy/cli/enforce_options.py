@@ -66,7 +66,7 @@ def rules_to_enforce(
 def enforcing_relay_factory(
     where: str, values: Iterable[str], rule_options: RuleOptions | None = None
 ) -> "Callable[[Journal | None, Signals, float, bool], EnforcingRelay]":
-    """Return a factory of the relay for a stdio session that enforces the rules in ``values``.
+    """Return a factory of a relay that enforces the rules in ``values`` in a stdio session.
 
     Raises:
         UsageError: as for ``rules_to_enforce``, or the platform is Windows.
@@ -94,7 +94,7 @@ def enforcing_relay_factory(
 def enforcing_proxy_factory(
     where: str, values: Iterable[str], endpoint: str, rule_options: RuleOptions | None = None
 ) -> "Callable[[Settings, socket.socket, Journal | None], EnforcingProxy]":
-    """Return a factory of the proxy before an HTTP server that enforces the rules in ``values``.
+    """Return a factory of a proxy that enforces the rules in ``values`` before an HTTP server.
 
     Raises:
         UsageError: as for ``rules_to_enforce``.

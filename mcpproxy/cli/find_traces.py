@@ -44,8 +44,8 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
     is returned as the path of a file. With ``tells``, a line on stderr says which recording a handle means.
 
     Raises:
-        UsageError: the folder holds no traces, the handle is empty or a number and means no recording, or a
-            part of a name means more than one.
+        UsageError: the folder holds no traces, nothing was recorded yet, there is no recording at the
+            position ``-N``, or a part of a name means more than one.
     """
     if named is None or _is_handle(named):
         found = _with_handle(named)

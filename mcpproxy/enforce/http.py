@@ -101,7 +101,7 @@ class EnforcingProxy(Proxy):
                 return
         elif kind == journals.CLIENT_EOF:
             self._unjournaled_bytes.pop(number, None)
-        if number:
+        if number:  # 0 is the number of a record that belongs to no connection
             self._judge_record(kind, at_ns, payload, number)
 
     def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:

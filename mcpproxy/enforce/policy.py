@@ -80,6 +80,7 @@ class Enforcer:
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
         self._rules = rules
+        # ``lists_all``: every finding is returned, not only the first of a cause, as each may be decisive.
         self._observer = Observer(catalogue, enforcing_dispatch(rules, dispatch), lists_all=True)
 
     def observe(self, event: Event) -> None:
@@ -142,7 +143,10 @@ def _answer(message: Message, findings: list[Finding]) -> JSON:
 
 
 def error(id: int | str | None, finding: Finding) -> JSONObject:
-    """Return the JSON-RPC error that answers a request in which ``finding`` was found."""
+    """Return the JSON-RPC error that answers a request in which ``finding`` was found.
+
+    A check that gives ``data`` for this error has judged the params.
+    """
     data: JSONObject = finding.data or {
         "rule": finding.rule,
         "requirement": finding.requirement,

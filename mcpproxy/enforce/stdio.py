@@ -189,7 +189,7 @@ class EnforcingRelay(Relay):
             queue.extend(self._waiting_answers.pop(sink, ()))
 
     def _run_queue(self, sink: Sink) -> bool:
-        """Process the queue of ``sink`` while the sink has room; return whether the queue is empty."""
+        """Process the queue of ``sink`` while the sink has room; return false if it has no room left."""
         queue = self._queues.get(sink)
         while queue and sink.open:
             kind, read_ns, data = queue.popleft()

@@ -153,7 +153,7 @@ class ConnectionSide(ABC):
 
 
 def _head_end(data: bytes | bytearray, start: int) -> int:
-    """Return where the head that begins at ``start`` ends, blank line included; 0 while it is incomplete."""
+    """Return where a head ends, blank line included; 0 while it is incomplete. Search from ``start`` on."""
     crlf = data.find(b"\n\r\n", start)
     # If there is a blank line with CRLF, search for a bare one only before it: a long body may follow.
     bare_lf = data.find(b"\n\n", start, crlf + 3 if crlf >= 0 else len(data))

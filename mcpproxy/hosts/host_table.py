@@ -29,7 +29,7 @@ class ServerFile:
     path: str
     key: tuple[str, ...]
     single: str = ""
-    """The key of the only entry, if the keys lead to it instead of to a table of entries."""
+    """If the file names only one server: the key of its entry, which comes after ``key``; otherwise empty."""
     lock: str = ""
     leave: str = ""
     label: str = ""
@@ -133,8 +133,8 @@ def _existing(row: ServerFile, folder: str) -> list[str]:
 def _filled(pattern: str, escaped: Callable[[str], str]) -> str:
     """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|otherwise}`` and ``~`` are replaced.
 
-    What replaces them is ``escaped``. The path is empty if ``pattern`` is only a variable of the environment,
-    and the variable is not set.
+    ``escaped`` is called with each text that replaces one. The path is empty if ``pattern`` is only a
+    variable of the environment, and the variable is not set.
     """
     home = os.path.expanduser("~")
     folders = _system_folders(home)

@@ -19,11 +19,11 @@ def address_of(url: str) -> SplitResult | None:
     """
     try:
         split = urlsplit(url)
-        has_port = split.port != 0
+        is_port_usable = split.port != 0
     except ValueError:
         return None
     has_variables = any(sign in split.netloc + split.path for sign in "${")
-    is_address = split.scheme in ("http", "https") and bool(split.hostname) and has_port
+    is_address = split.scheme in ("http", "https") and bool(split.hostname) and is_port_usable
     return split if is_address and split.username is None and not has_variables else None
 
 

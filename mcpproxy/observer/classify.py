@@ -166,6 +166,7 @@ def _set_step(context: MessageContext, history: History) -> Fact:
     if step is None:
         return 0
     breaks = TRANSITIONS[history.state][step].breaks
+    # In EAGER, notifications/initialized may show that an earlier request was sent too early.
     return 0 if breaks is None and history.state is not State.EAGER else OUT_OF_ORDER
 
 

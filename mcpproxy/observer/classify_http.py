@@ -228,10 +228,10 @@ STREAMABLE: Final = since("2025-03-26")
 """The revisions that have Streamable HTTP."""
 
 WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
-"""The revisions with Streamable HTTP that have sessions."""
+"""The revisions with Streamable HTTP that have sessions: those before 2026-07-28."""
 
 WITH_SSE: Final = until("2025-03-26")
-"""The revisions that have HTTP+SSE."""
+"""The revisions that have HTTP+SSE: those before 2025-03-26."""
 
 
 def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:

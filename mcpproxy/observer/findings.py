@@ -51,7 +51,7 @@ class FindingBuilder:
         """Yield the findings for ``violations`` in frame ``seq`` of ``sender``.
 
         ``candidates`` are the revisions that the frame may belong to; a violation may name candidates of its
-        own. It is left out if its requirement does not apply in every candidate.
+        own. A violation is left out unless its requirement applies in every candidate.
         """
         for violation in violations:
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]

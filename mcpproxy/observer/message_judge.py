@@ -226,7 +226,7 @@ class MessageJudge:
             if lenient_message is not None:
                 checks = FRAME_CHECKS
             elif looks_meant(frame.raw):
-                checks = FRAME_CHECKS[:1]  # No parser can read the frame, so only the first check applies.
+                checks = FRAME_CHECKS[:1]  # It was meant as a message, but no parser can read it.
             else:
                 checks = ()
             for _, check in checks:
@@ -238,7 +238,8 @@ class MessageJudge:
             if message.flaw is Flaw.TOO_DEEP:
                 return findings
         elif isinstance(message.value, dict) and "id" in message.value:
-            self._history.side(frame.sender).sent_unreadable = True  # The answer may be an error with its id.
+            # The other side may answer it with an error that has its id.
+            self._history.side(frame.sender).sent_unreadable = True
         return findings + self._judge(frame, message)
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
@@ -246,6 +247,7 @@ class MessageJudge:
         history = self._history
         if not isinstance(message, Batch):
             return self._judge_single(frame, message, "")
+        # A context has a single message, so a ``Malformed`` takes the place of the batch.
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         findings: list[Finding] = []
         for _, check in BATCH_CHECKS:
@@ -276,7 +278,7 @@ class MessageJudge:
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._noise.get(key)
         if causes is not None and self._build_findings.count_repeated(causes, frame.seq, frame.sender):
-            history.side(frame.sender).notified_seq = 0
+            history.side(frame.sender).notified_seq = 0  # its latest line is no notification
             return []
         counts_before = self._build_findings.causes()
         findings = judge()

@@ -67,6 +67,7 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
     if session.id is not None or session.stateless or VERSION in exchange.fields:
         history.saw_streamable_http = True
     if exchange.method == "POST":
+        # The second argument says whether a POST opened the stream.
         exchange.stream = HttpStream(
             exchange.number, True, tuple(request.id for request in exchange.requests)
         )

@@ -20,7 +20,8 @@ from mcpproxy.session.frame import SERVER, Event, ExchangeEnd, Frame, RequestHea
 class OpenStream:
     """A response to GET that is an event stream. Times are nanoseconds since the start of the recording.
 
-    ``messages`` counts what the server has sent in it. ``was_cut`` is whether it ended in the middle.
+    ``row`` is the row of its exchange in the index of the view. ``messages`` counts what the server has sent
+    in it. ``was_cut`` is whether it ended in the middle.
     """
 
     row: int

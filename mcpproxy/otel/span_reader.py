@@ -1,10 +1,10 @@
 """One pass over a recording that makes spans: one for each request, and one for each session.
 
 A span is made when its call ends: with its answer, with the notification that cancels it, when its HTTP
-exchange fails, or at the end of the recording. It has as events the notifications that belong to the call
-and the findings about its frames that stand in the recording until then, and directly after its last
-record. Later findings, and those that are about no call, are events of the session's span. So a recording
-that is read while it grows gives the same spans as when it is read at once.
+exchange fails, or at the end of the recording. Its events are the notifications that belong to the call, and
+the findings about its frames that are recorded before the call ends or directly after its last record. Later
+findings, and those that are about no call, are events of the session's span. So a recording that is read
+while it grows gives the same spans as when it is read at once.
 """
 
 from collections import Counter

@@ -45,7 +45,7 @@ def run(argv: list[str]) -> int:
         is_complete = _play_all(
             recording, comparison, comparison_rules, options, renewed.url, renewed.command
         )
-        renewed.keeps = is_complete
+        renewed.keeps = is_complete  # the new recording, in place of the old one
     code = comparison_options.report(comparison, options.format)
     if options.update:
         if not is_complete:

@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
     if options.output:
         output.check_writable(options.output)
     rules = _rules(options)
-    # A baseline changes how checks are shown, so they cannot be shown before the end.
+    # With a baseline, only the comparison at the end shows how to print a check.
     is_printed_at_end = options.format != "text" or bool(options.output) or accepted is not None
     printer = validation_report.ProgressPrinter(
         target.name, target.transport, terminal_style(), is_quiet=is_printed_at_end
