@@ -99,6 +99,7 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingPr
         },
     }
 )
+"""The steps: by the state before a report, then by the reported state."""
 
 _REPORTED: Final = {
     state.value: state for state in TaskState if state not in (TaskState.UNSEEN, TaskState.SETTLED)

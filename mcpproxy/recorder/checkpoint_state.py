@@ -66,7 +66,7 @@ def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
     """Return the assembly with the state ``state``.
 
-    The caller must feed its decoders again with the encoded bytes that are in the trace.
+    The caller must feed the assembly's decoders again with the encoded bytes that are in the trace.
 
     Raises:
         StateError: ``state`` is not the state of an assembly.

@@ -2,8 +2,8 @@
 
 A recorder starts later than its session, seconds later on a busy machine, and it may be killed. The journal
 goes on meanwhile, the trace does not. A draft is a copy of the trace up to the checkpoint, continued from the
-journal by the code of the recorder, so it becomes what the trace will be. Nothing beside the trace is
-changed.
+journal by the code of the recorder, so it becomes what the trace will be. It is in a temporary folder; the
+trace and the journal stay as they are.
 """
 
 import os

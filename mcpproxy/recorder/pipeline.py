@@ -111,7 +111,7 @@ class RecordingPipeline:
         self.on_late: Callable[[], None] | None = None
         """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
         self.lag_ns = 0
-        """The longest time from forwarding to judging; only meaningful during the session."""
+        """The longest time from forwarding to judging; meaningless in recovery."""
         self._is_closed = False
         for framer, partial_line, stream in zip(
             self._framers, (start or Checkpoint()).held, range(3), strict=True

@@ -75,6 +75,7 @@ def _texts(masker: Masker) -> Callable[[str], str]:
     """Return a function that masks the secrets of known formats in a text."""
 
     def replace(match: re.Match[str]) -> str:
+        # The secret is the group that has matched; in a pattern without groups, the whole match.
         group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
         if MARK in match[0]:
             return match[0]

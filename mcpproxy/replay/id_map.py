@@ -64,6 +64,7 @@ class IdMap:
         return self._open_server_requests.pop((type(id), id), None) if isinstance(id, int | str) else None
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
+        # ``spliced`` replaces only what the message has: no notification gets an id that it did not have.
         if live is not None and self.answers(entry, live):
             return self.answer(entry, live)
         match entry.message:

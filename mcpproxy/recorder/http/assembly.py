@@ -305,7 +305,10 @@ class HttpAssembly:
         connection.exchanges.clear()
 
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
-        """Yield the held parts of messages that will not be complete."""
+        """Yield the held parts of messages that will not be complete.
+
+        If ``at_ns`` is ``None``, each gets the time of its last bytes.
+        """
         for exchange in connection.exchanges.values():
             for side, of in exchange.sides:
                 if not side.is_over and side.body is not None:
@@ -313,7 +316,7 @@ class HttpAssembly:
                     for event in self._contents.end(owner, at_ns, is_whole=False):
                         if type(event) is Frame:
                             event.seq = self.seq = self.seq + 1
-                            event.continues = True
+                            event.continues = True  # more was to follow, so it is not judged
                         yield event
 
     # Pieces
@@ -396,7 +399,8 @@ class HttpAssembly:
         """Whether credentials in the body that follows a head have to be masked."""
         if self._keep:
             return False
-        # In forward mode the endpoint is a guess, so a body that is not JSON-RPC is masked there too.
+        # In forward mode the endpoint is a guess, so its bodies are masked too, except event streams.
+        # ``Masker.body`` leaves JSON-RPC messages unchanged.
         return not exchange.endpoint or (self._is_forward and not head.streams)
 
     def _end_side(

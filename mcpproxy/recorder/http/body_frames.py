@@ -142,7 +142,7 @@ def event_frame(sender: Sender, block: SseBlock) -> Frame:
             continues = len(raw) >= BODY_BYTES  # every piece but the last has this length
             return Frame(0, sender, raw, block.at_ns, False, continues, event=SseEvent(b"", b""))
         before, after = raw, b""
-    elif span is None:
+    elif span is None:  # the data was on several lines, so it is not one run of bytes of ``raw``
         before, after = raw, None
     else:
         before, after = raw[: span[0]], raw[span[1] :]

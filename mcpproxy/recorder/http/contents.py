@@ -1,8 +1,9 @@
 """Decode and mask the contents of HTTP messages, and split contents that are too long, before they are
 recorded.
 
-A compressed body is recorded twice: the bytes that passed as ``Encoded`` records, and the decoded frames. If
-masking changes the frames, the encoded bytes are not recorded. A note says which bodies were masked."""
+A compressed body is recorded twice: ``Encoded`` records hold the bytes that passed, and frames the decoded
+content. If masking changes the frames, the encoded bytes are not recorded. A note says which bodies were
+masked."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -119,7 +120,7 @@ class Contents:
         self, owner: ContentOwner, decoder: ContentDecoder, data: bytes, at_ns: int
     ) -> Iterator[Recorded]:
         side = owner.side
-        if side.body is None:
+        if side.body is None:  # earlier bytes could not be decoded (see ``_record_undecodable``)
             if not side.is_masked and not side.is_noted:
                 yield owner.encoded(data, at_ns)
             return

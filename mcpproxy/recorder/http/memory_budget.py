@@ -90,6 +90,8 @@ def cost(raw: bytes) -> int:
 
 
 def _is_read_again(raw: bytes) -> bool:
+    """Whether a slower parser may read a text again: because of an escaped surrogate, an integer beyond 64
+    bits, or an escaped colon (see ``mcpproxy.protocol.jsontext.may_repeat``)."""
     if any(escape in raw for escape in (b"\\ud", b"\\uD", b"\\u003a", b"\\u003A")):
         return True
     blocks = range(0, len(raw), _BLOCK_BYTES)

@@ -121,6 +121,7 @@ def run(
 
     def start_recorder() -> None:
         if recorder_main is not None:
+            # ``None``: the proxy has started no server that the recorder would have to end.
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
 
     return proxy.run(start_recorder, settings.greetings)

@@ -145,14 +145,14 @@ class RequestReader:
 
     @property
     def may_be_answered(self) -> bool:
-        """Whether the client would take an answer of the proxy for the answer to its last request.
+        """Whether the client would take an answer of the proxy for the answer to the request it sent last.
 
         Otherwise the client could take it for the answer to an earlier request, or for a part of an answer of
         the server.
         """
         if self.route is None:
             return True
-        if self._body is None:
+        if self._body is None:  # every request so far was forwarded whole, so the answer is for a new one
             return self.upstream_reads != self._reads_at_last_send
         return not self._is_pipelined and self.upstream_reads == self._reads_at_last_head
 

@@ -177,6 +177,7 @@ class Rewriter:
         if has_event and is_plain and not isinstance(self._body, LengthCounter):
             self._stage = _EVENT
             return self._new_head(head)
+        # A body without a known end is the last on its connection, and passes unchanged.
         if not self._rewriting.is_full or (self._body is None and not is_empty):
             self.is_done = True
             return self._new_head(head)

@@ -246,7 +246,7 @@ class Tunnel(Pair):
         self._close_if_done()
 
     def _resume(self, is_opaque: bool, now: int) -> None:
-        """Forward the client's bytes again, because an answer has shown whether they are still HTTP."""
+        """Go on forwarding the client's bytes, because an answer has shown whether they are still HTTP."""
         held = self._requests.resume()
         if is_opaque:
             self._record(journals.OPAQUE, now)

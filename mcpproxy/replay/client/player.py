@@ -88,6 +88,7 @@ class Player:
                 self._answer_to.setdefault(entry.answers, entry)
         # Recorded server message -> the client message to which it belongs.
         self._owner: Final = {index: dependency.owner for index, dependency in dependencies(session).items()}
+        # ``loose``: matched by the method and the name in the params only.
         self._server_requests: Final = Matcher(
             (entry for entry in session.messages if entry.sender == SERVER), "loose"
         )
@@ -364,6 +365,7 @@ class Player:
             self._drop_awaited(entry)
             return None
         parsed = parse(raw)
+        # An array inside a batch is no message, but its bytes alone would be a batch.
         message = entry.message if isinstance(parsed, Batch) else parsed
         live = self._transcript.add(CLIENT, message, raw, now_ns, number)
         if isinstance(message, Request):

@@ -63,7 +63,10 @@ class HeaderWriter:
         return headers
 
     def _live_session_id(self, recorded: str) -> str:
-        """Return the live session id for the recorded session id; any other id is returned unchanged."""
+        """Return the live session id, or ``recorded`` itself if that is not the id of the recorded session.
+
+        A masked id counts as the id of the session. So does every id if the recording does not show that id.
+        """
         if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
             return self.session_id
         return recorded

@@ -137,7 +137,7 @@ class _SessionComparison:
             if listing and found_listing and counterpart:
                 expected_items.append((entry.index, self._compare_listings(listing, found_listing)))
             elif entry.index in expected_pages and listing is None:
-                continue
+                continue  # a further page: the listing is one item, at its first page
             else:
                 expected_items.append((entry.index, self._compare_answers(entry, counterpart)))
         new_items = [

@@ -55,7 +55,8 @@ class LiveHttpSession:
 
     ``get_stream`` is the stream with which a GET of the client is answered.
 
-    With ``uses_one_stream`` the transport is HTTP+SSE: all server messages are sent on ``get_stream``.
+    With ``uses_one_stream`` the transport is HTTP+SSE: all server messages are sent on ``get_stream``. Only
+    what was recorded as the body of a response to a POST is sent in the response to the POST.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class LiveHttpSession:
     def post(self, body: bytes, received_at: float) -> tuple[LivePost, list[LiveMessage]]:
         """Process the body of a POST. Return the POST and the client's messages in it.
 
-        Delays are counted from ``received_at``, the time of the event loop in seconds.
+        Delays are counted from ``received_at``, a time of the event loop's clock, in seconds.
         """
         outcome = self.engine.receive(body)
         for note in outcome.notes:
@@ -134,7 +135,7 @@ class LiveHttpSession:
             self._server = None
 
     def _send(self, outgoing: list[OutgoingMessage], since: float) -> None:
-        """Send each message after its delay, counted from ``since``, the time of the event loop in seconds.
+        """Send each message after its delay, counted from ``since``, a time of the event loop's clock.
 
         Messages due at the same time are sent in one callback, because the event loop does not keep the order
         of callbacks with equal times.

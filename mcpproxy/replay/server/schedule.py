@@ -40,6 +40,7 @@ class Schedule:
     def mark_received(self, entry: SessionMessage) -> list[SessionMessage]:
         """Mark a client message as received; return the server messages now due, in recorded order."""
         due = list(self._meet_one_condition(iter(self._waiting_for.pop(entry.index, ()))))
+        # Only its response depends on a ping (see ``dependencies``).
         if entry.index > self._latest_received and entry.method != "ping":
             self._latest_received = entry.index
             due += self._meet_one_condition(self._newly_met_after_conditions())

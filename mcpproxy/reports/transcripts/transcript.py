@@ -171,6 +171,7 @@ class Transcript:
             payload = decoded(frame.raw[: 4 * max(room, 0)])
         elif not isinstance(turn.body, Absent):
             payload = visible(preview(turn.body, room, is_short=len(frame.raw) <= SHORT_BYTES))
+        # What is not a message is named by its flaw, unless it was renamed above because it need not be one.
         is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
         colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
@@ -242,7 +243,10 @@ class Transcript:
         return self._style.width - len(INDENT) - taken
 
     def _cut(self, text: str, taken: int) -> str:
-        """Return ``text`` shortened to the width; unchanged if no width is known, or with ``full``."""
+        """Return ``text`` shortened to what ``_room(taken)`` leaves of the line.
+
+        It is unchanged if no width is known, or with ``full``.
+        """
         if self._full or self._style.width is None:
             return text
         return self._style.shorten(text, max(self._room(taken), 20))
