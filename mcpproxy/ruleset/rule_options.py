@@ -3,7 +3,7 @@
 The recorder stores the options in the journal of the session. If the recorder crashes, a later recovery reads
 the journal and judges by the same rules. But custom rules are code, and a journal may come from a stranger.
 So recovery runs custom rules only if they have not changed, and if the *seal* in the options proves that this
-user has named them.
+same user chose their folders.
 """
 
 import json
@@ -77,10 +77,10 @@ class RuleOptions:
         return rules.extended(selection.wanted or ()), selection
 
     def refuse_unfit(self) -> None:
-        """Check that the rules in ``folders`` were named by this user, and have not changed since.
+        """Check that this user chose the ``folders``, and that the rules in them have not changed since.
 
         Raises:
-            UnfitRuleOptionsError: the rules no longer exist, have changed, or were named by another user.
+            UnfitRuleOptionsError: the rules are gone or have changed, or another user chose the folders.
         """
         if not self.folders:
             return

@@ -38,7 +38,7 @@ class Ruleset:
         )
 
     def extended(self, wanted: Container[str], families: Iterable[RuleFamily] = ()) -> "Ruleset":
-        """Return this ruleset with ``families``, and the opt-in families that report a rule in ``wanted``."""
+        """Return this ruleset, plus ``families`` and the opt-in families that report a rule in ``wanted``."""
         added = (*_opt_in_families(wanted), *families)
         return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *added))) if added else self
 

@@ -356,7 +356,7 @@ class HttpHistory:
     )  # by connection and tool; cleared when tools are listed again
     memories: dict[type, object] = field(
         default_factory=dict[type, object]
-    )  # the state of families of checks that all stateless requests share, by class
+    )  # by class: the state of families of checks; all stateless requests share this state
     lost_requests: dict[tuple[str, RequestId], LostRequest] = field(
         default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller (``History.caller``) and id: stateless requests whose stream ended before the answer came

@@ -265,6 +265,7 @@ class History:
     # The state of each family of checks, by its class.
     _memories: dict[type, object] = field(default_factory=dict[type, object])
     # In a stateless session over HTTP: the state that families of checks share with all such sessions.
+    # Otherwise ``None``: the session has one caller, and ``_memories`` serves for all its requests.
     stateless_memories: dict[type, object] | None = None
 
     @property

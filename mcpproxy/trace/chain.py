@@ -20,7 +20,7 @@ def files_of(path: str) -> list[str]:
     files = [first_file]
     while (following := _file_after(files[-1])) is not None and following not in files:
         files.append(following)
-    return files if path in files else [path]
+    return files if path in files else [path]  # an earlier file may be continued by another file
 
 
 def first_of(path: str) -> str:

@@ -91,6 +91,7 @@ def decode(line: bytes) -> Record:
     # another object's text. So if the line has ``raw`` at that place, ``raw`` is the whole message.
     if line[-2 - len(raw) : -2] != raw:
         return _frame_from_text(members, line)
+    # Then parsing has lost nothing: no id was rounded, and no object repeats the name of a member.
     classified = classify(message, message, repeats=False)
     try:
         seq, at_ns, sender = members["seq"], members["t"], _SENDERS[members["from"]]

@@ -17,8 +17,8 @@ HTTP adds these records:
 ``mcpproxy.trace.session_labels``) for use with grep and jq; the reader ignores it.
 
 The bytes of a body are the bytes of its frames in order, each with the surrounding bytes of its SSE
-event. If that side of the exchange has ``encoded`` records, the bytes of the body are those of these records
-instead.
+event. If there are ``encoded`` records of the same exchange and sender, the bytes of the body are those of
+these records instead.
 
 Frequent records (frames, heads, ends of exchanges) are formatted directly as bytes, without a dictionary.
 """

@@ -246,6 +246,7 @@ class Trace:
     def journal_fault(self) -> str:
         """Why the journal, which has the latest records, could not be read; empty if it was read or does not
         exist."""
+        # If a copy is read, the journal was read too, and ``_trouble`` only says that there is a copy.
         return "" if self._copy_folder else self._trouble
 
     @property

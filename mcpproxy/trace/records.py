@@ -90,7 +90,7 @@ class Tally:
 
     @property
     def not_judged(self) -> str:
-        """What was not judged while recording, and what judges it; empty if everything was judged."""
+        """What was not judged while recording, and the command that judges it; empty if nothing was left."""
         if self.judge_error is None:
             return ""
         return (

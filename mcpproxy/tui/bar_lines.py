@@ -42,7 +42,7 @@ def calls_title(rows: CallRows, shown: int, *, follows: bool) -> Line:
 
 
 def head_title(rows: CallRows | None, about: Line, *, is_paused: bool) -> Line:
-    """Return the line at the top: whether the view is paused, and ``about`` the open recording."""
+    """Return the line at the top: whether the view is paused, then ``about``, the facts of the recording."""
     spans: list[Span] = [Span(" paused ", "warning")] if is_paused else []
     if rows is not None:
         spans += [Span(" ● ", "good") if rows.view.running else Span(" "), *about]

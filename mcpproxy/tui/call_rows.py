@@ -85,7 +85,7 @@ class CallRows:
         return max(self.view.now_ns() - call.started_ns, 0)
 
     def messages(self, number: int, limit: int) -> list[bytes]:
-        """Return the request of a call and its answer as they were sent; of an orphan, all its messages.
+        """Return the request of a call and its answer as they were sent; if it has neither, all its messages.
 
         At most ``limit`` records of the call are read.
         """

@@ -29,7 +29,7 @@ def detail_lines(
     """Yield a call with everything that belongs to it.
 
     With ``raw``, every message is shown as the bytes that were sent, and the head of every HTTP message with
-    its fields. ``waited_ns`` is how long an open call has waited.
+    its fields. ``waited_ns`` is how long a call that is still open has waited, ``None`` for other calls.
     """
     call = detail.call
     yield _facts(call, waited_ns)

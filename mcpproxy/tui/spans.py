@@ -77,6 +77,7 @@ def wrapped(line: Line, width: int) -> Iterator[Line]:
     room = width
     for text, tone in line:
         position = 0
+        # Only a slice is measured: in a long text, measuring the whole rest each time would take too long.
         while width_of(remainder := text[position : position + 2 * room + 1]) > room:
             head = _head(remainder, room)
             yield (*piece, Span(head, tone))

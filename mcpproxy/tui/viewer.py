@@ -70,7 +70,7 @@ class Viewer(App[None]):
         self._opened = ""
         """The path of the recording that is open, or that is being opened."""
         self._rows: CallRows | None = None
-        self._opening: Progress | None = None
+        self._opening_progress: Progress | None = None
         self._is_opening = True
         self.ticks = 0
         """How often the viewer has looked for new rows."""
@@ -139,7 +139,7 @@ class Viewer(App[None]):
         self.bar("calls-title").show(
             calls_title(rows, self.calls.total, follows=self._follows)
             if rows
-            else reading_title(self._opening)
+            else reading_title(self._opening_progress)
         )
         chosen = self.calls.chosen
         number = chosen.number if chosen and not self.sessions.has_focus else None
@@ -172,8 +172,8 @@ class Viewer(App[None]):
         items = self.sessions.items
         if not items:
             self._is_opening = False
-            wrap = "record one with mcpproxy -- SERVER"
-            self.calls.message = f"Nothing recorded yet in {self._path}: {wrap}"
+            next_step = "record one with mcpproxy -- SERVER"
+            self.calls.message = f"Nothing recorded yet in {self._path}: {next_step}"
             self.detail.show(lambda _: [(Span(self.calls.message),)])
         elif not self._opened:
             self._open(items[0].entry.path)
@@ -201,7 +201,7 @@ class Viewer(App[None]):
 
     def _open(self, path: str) -> None:
         """Open a recording in a thread and show its calls."""
-        self._opened, self._opening, self._is_opening = path, None, True
+        self._opened, self._opening_progress, self._is_opening = path, None, True
         self._close()
         self.calls.message = ""
         self.calls.show(None)
@@ -219,7 +219,7 @@ class Viewer(App[None]):
 
     def _progress(self, path: str, progress: Progress) -> None:
         if path == self._opened:
-            self._opening = progress
+            self._opening_progress = progress
 
     def _not_opened(self, path: str, fault: str) -> None:
         if path == self._opened:

@@ -101,7 +101,7 @@ class Access:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         token = next((value for name, value in query if name == "token"), None)
         if token is not None and method in _READ_METHODS and self._is_token(token):
-            return self._exchange(scope["path"], [pair for pair in query if pair[0] != "token"])
+            return self._redirect_with_cookie(scope["path"], [pair for pair in query if pair[0] != "token"])
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         if (kind.lower() == "bearer" and self._is_token(bearer)) or self._has_cookie(headers):
             return None
@@ -109,7 +109,7 @@ class Access:
             "This page needs the token of its address. Open the address that `mcpproxy ui` printed.\n", 401
         )
 
-    def _exchange(self, path: str, query: list[tuple[str, str]]) -> Response:
+    def _redirect_with_cookie(self, path: str, query: list[tuple[str, str]]) -> Response:
         """Return a redirect to the same address without its token. It also sets the cookie."""
         path = "/" + path.lstrip("/")  # "//host" would lead to another site
         answer = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)

@@ -18,8 +18,8 @@ def check(where: str, *, is_quiet: bool) -> None:
     """Refuse ``--ui`` if it cannot work. ``where`` names the command in the error.
 
     Raises:
-        UsageError: the address of the page could not be written, or the system is Windows, which
-            has no fork.
+        UsageError: the address of the page could not be written, or the system is Windows: only a
+            forked recorder starts the page, and Windows has no fork.
     """
     if is_quiet:
         raise UsageError(where, "--ui writes an address to stderr, and --quiet forbids it", "leave one out")

@@ -281,7 +281,7 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
 
 
 def findings(view: View) -> list[JSON]:
-    """Return the findings, grouped by rule, and at most the first ``_FINDINGS_PER_RULE`` of each rule."""
+    """Return the rules that were broken, each with at most its first ``_FINDINGS_PER_RULE`` findings."""
     of_rule: dict[str, list[FoundRule]] = {}
     for found in view.findings():
         group = of_rule.setdefault(found.finding.rule, [])

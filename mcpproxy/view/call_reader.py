@@ -95,6 +95,7 @@ class CallReader:
             error_code=None if code == NO_CODE else code,
             started_ns=columns.started_ns[row],
             latency_ns=latency_ns if answer_line else None,
+            # Without an answer, the column has the time until the call was cancelled, or -1.
             waited_ns=(latency_ns if latency_ns >= 0 else max(now_ns - columns.started_ns[row], 0))
             if lacks_answer
             else None,

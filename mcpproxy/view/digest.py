@@ -50,7 +50,7 @@ def _peer(member: str) -> _Digest:
 
 
 def _listed(member: str, noun: str, key: str = "name") -> _Digest:
-    """Return the digest of an answer that lists items in ``member``; ``key`` is the name of an item."""
+    """Return the digest of an answer that lists items in ``member``; each item has its name in ``key``."""
 
     def digest(members: Mapping[str, Any]) -> str:
         items = members.get(member)

@@ -19,7 +19,7 @@ _KEPT_FILTERS: Final = 8
 class _Selection:
     """The rows that pass a filter.
 
-    From row ``stale_from`` on they have to be selected again; 0 if none have.
+    Those from row ``stale_from`` on have to be selected again; it is 0 if all are up to date.
     """
 
     rows: "Rows" = field(default_factory=lambda: array("I"))

@@ -22,7 +22,7 @@ class RecordedFindings:
         self._of_row: dict[int, list[Finding]] = {}
 
     def with_rows(self) -> list[tuple[Finding, int]]:
-        """Return all findings with their rows; count those that are new in the columns of the index."""
+        """Return all findings with their rows. New ones are first counted in the columns of the index."""
         columns = self._columns
         for line in self._scan.finding_lines[self._read_lines :]:
             finding = self._reader.record(line)

@@ -170,7 +170,7 @@ def _by_latency(recording: Filterable, term: Term, rows: _Candidates) -> Sequenc
     """Return for each row whether its latency fits; for an open request, the time that it has waited."""
     columns, now_ns = recording.columns, recording.now_ns()
     ranges = [value for value in term.values if isinstance(value, Range)]
-    low, high = max(ranges[0].low, 0), ranges[0].high
+    low, high = max(ranges[0].low, 0), ranges[0].high  # -1 stands for no latency, and never fits
     if len(ranges) == 1:
         keep = [low <= latency_ns <= high for latency_ns in _picked(columns.latency_ns, rows)]
     else:

@@ -21,7 +21,7 @@ def summaries(
     finding_counts: Counter[int] = Counter()
     worst_severity: dict[int, int] = {}
     for finding, row in findings:
-        number = columns.session[row]
+        number = columns.session[row]  # row 0, the whole session, has the number 0
         finding_counts[number] += 1
         worst_severity[number] = max(worst_severity.get(number, 0), SEVERITIES.index(finding.severity))
     return tuple(
@@ -59,7 +59,7 @@ def _counted(columns: Columns, last_ns: int) -> tuple[Counter[tuple[int, int]], 
         outcomes.update({(0, outcome): outcome_bytes.count(outcome) for outcome in range(len(OUTCOMES))})
         return outcomes, {0: (columns.started_ns[1], last_ns)}
     rows = zip(columns.session, columns.outcome, columns.started_ns, columns.latency_ns, strict=True)
-    next(rows)
+    next(rows)  # rows are numbered from 1
     for session, outcome, started_ns, latency_ns in rows:
         outcomes[session, outcome] += 1
         end_ns = started_ns + max(latency_ns, 0)

@@ -189,7 +189,7 @@ class View:
     def calls(self, filter: AnyFilter = None, start: int = 0, limit: int = 200) -> list[Call]:
         """Return at most ``limit`` of the rows that pass the filter, from position ``start`` on.
 
-        The first is 0.
+        Positions count from 0.
         """
         rows = self._rows(filter)
         if rows is None:

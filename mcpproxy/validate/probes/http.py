@@ -49,8 +49,8 @@ async def _accept(context: ProbeContext) -> Conclusion:
     frames: list[int] = []
     for accept in ("application/json", "text/event-stream", "*/*", ""):
         raw = dumps(harmless_request(context.client))
-        headers = with_headers(wire.headers(raw), "Accept")
-        exchange = await post(context, raw, [*headers, ("Accept", accept)] if accept else headers)
+        others = with_headers(wire.headers(raw), "Accept")  # removes it, because no value is given
+        exchange = await post(context, raw, [*others, ("Accept", accept)] if accept else others)
         frames += exchange.evidence
         accepted = accept or "nothing"
         if exchange.status >= 500:

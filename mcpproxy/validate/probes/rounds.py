@@ -238,11 +238,12 @@ def _changes_to_ask_for(context: ProbeContext) -> JSONObject:
     return dict.fromkeys(lists or ["toolsListChanged"], True)
 
 
-async def _acknowledgement(client: Client, pending: Pending, frames_before: int) -> Frame | None:
-    while frame := await client.next_unsolicited(client.timeout_s, frames_before):
+async def _acknowledgement(client: Client, pending: Pending, index: int) -> Frame | None:
+    """Return the first unsolicited frame from ``index`` on that acknowledges a subscription."""
+    while frame := await client.next_unsolicited(client.timeout_s, index):
         if _acknowledges(frame, pending):
             return frame
-        frames_before += 1
+        index += 1
     return None
 
 

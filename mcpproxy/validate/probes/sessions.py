@@ -75,6 +75,7 @@ async def _session_deleted(context: ProbeContext) -> Conclusion:
     async with context.new_session("session-deleted", connected=True) as client:
         wire = _wire_with_session_id(context, client)
         deletion = await post(context, b"", wire.headers(), method="DELETE")
+        # A client that has no session id sends no DELETE when it is closed.
         if deletion.status >= 300:
             wire.session_id = "" if deletion.status == 404 else wire.session_id
             raise Skipped(f"clients cannot end sessions ({deletion.status})")
@@ -115,6 +116,7 @@ async def _request_with(
     headers = wire.headers(raw)
     for name, value in ((_SESSION_ID, id), (_VERSION_HEADER, version)):
         if value != "":
+            # ``with_headers`` removes a header that is given without a value.
             headers = [*with_headers(headers, name), *([(name, value)] if value is not None else [])]
     return await post(context, raw, headers)
 

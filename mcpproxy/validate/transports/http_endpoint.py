@@ -255,8 +255,8 @@ class HttpEndpoint:
 class _RecordingBackend(httpcore.AsyncNetworkBackend):
     """Opens connections as the HTTP library does, and records them."""
 
-    def __init__(self, server: HttpEndpoint) -> None:
-        self._server: Final = server
+    def __init__(self, endpoint: HttpEndpoint) -> None:
+        self._endpoint: Final = endpoint
         self._inner: Final = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
     async def connect_tcp(
@@ -268,7 +268,7 @@ class _RecordingBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         inner = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
-        return _RecordedStream(inner, self._server, self._server.record_connection(host, port))
+        return _RecordedStream(inner, self._endpoint, self._endpoint.record_connection(host, port))
 
     async def sleep(self, seconds: float) -> None:
         await self._inner.sleep(seconds)
@@ -277,20 +277,20 @@ class _RecordingBackend(httpcore.AsyncNetworkBackend):
 class _RecordedStream(httpcore.AsyncNetworkStream):
     """A connection whose bytes are recorded when they are read and written; with TLS, the decrypted bytes."""
 
-    def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpEndpoint, number: int) -> None:
+    def __init__(self, inner: httpcore.AsyncNetworkStream, endpoint: HttpEndpoint, number: int) -> None:
         self._inner: Final = inner
-        self._server: Final = server
+        self._endpoint: Final = endpoint
         self._number: Final = number
         self._is_closed = False
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await self._inner.read(max_bytes, timeout)
-        self._server.record_bytes(journal.SERVER if data else journal.SERVER_EOF, data, self._number)
+        self._endpoint.record_bytes(journal.SERVER if data else journal.SERVER_EOF, data, self._number)
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if buffer:
-            self._server.record_bytes(journal.CLIENT, buffer, self._number)
+            self._endpoint.record_bytes(journal.CLIENT, buffer, self._number)
         await self._inner.write(buffer, timeout)
         exchange = _current_exchange.get()
         if exchange is not None and exchange.is_request_recorded:
@@ -299,8 +299,8 @@ class _RecordedStream(httpcore.AsyncNetworkStream):
     async def aclose(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._server.record_bytes(journal.CLIENT_EOF, b"", self._number)
-            self._server.record_bytes(journal.SERVER_EOF, b"", self._number)
+            self._endpoint.record_bytes(journal.CLIENT_EOF, b"", self._number)
+            self._endpoint.record_bytes(journal.SERVER_EOF, b"", self._number)
         await self._inner.aclose()
 
     async def start_tls(
@@ -310,7 +310,7 @@ class _RecordedStream(httpcore.AsyncNetworkStream):
         timeout: float | None = None,
     ) -> httpcore.AsyncNetworkStream:
         inner = await self._inner.start_tls(ssl_context, server_hostname, timeout)
-        return _RecordedStream(inner, self._server, self._number)
+        return _RecordedStream(inner, self._endpoint, self._number)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

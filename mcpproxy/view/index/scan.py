@@ -319,6 +319,7 @@ class Scan(MessageScan):
         is_orphan = columns.kind[row] & ~FROM_SERVER == _EXCHANGE
         rows = [row] if is_orphan else exchange.requests
         for row in rows:
+            # A status below 400 does not say how a request of JSON-RPC ended; its answer does.
             if columns.outcome[row] != _NO_ANSWER or (status < 400 and not is_orphan):
                 continue
             columns.outcome[row] = _OK if status < 400 else _HTTP_ERROR

@@ -117,7 +117,7 @@ class MessageScan:
         self._is_acp = False
 
     def _message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
-        """Add a message, and return the row that it belongs to."""
+        """Add a message, and return the row that it belongs to. ``line`` is its record, or its own text."""
         method = message.get("method")
         id = message.get("id")
         if type(id) is not int and type(id) is not str and id is not None:
@@ -137,7 +137,7 @@ class MessageScan:
         columns, session, target, meta = self.columns, 0, None, None
         if exchange is not None:
             session = exchange.session
-        elif not self.sessions or self._is_acp:
+        elif not self.sessions or self._is_acp:  # MCP has only session 0 on stdio
             session = self._acp_session(params)
         if type(params) is dict:
             members = cast("dict[str, Any]", params)
