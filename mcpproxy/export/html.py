@@ -63,7 +63,8 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
     view.sort_parts()
     count = view.count()
     for first in range(1, count + 1, PER_CHUNK):
-        found = [view.parts(number) for number in range(first, min(first + PER_CHUNK, count + 1))]
+        numbers = range(first, min(first + PER_CHUNK, count + 1))
+        found = [view.parts(number, json_rows.MOST_RECORDS) for number in numbers]
         # The block of all calls comes first in the file, but a call is read only once: here.
         calls += [json_rows.call(each.call) for each in found]
         chunks.append(_block(f"chunk-{len(chunks)}", [json_rows.detail(each) for each in found]))

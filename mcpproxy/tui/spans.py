@@ -77,14 +77,19 @@ def wrapped(line: Line, width: int) -> Iterator[Line]:
     room = width
     for text, tone in line:
         position = 0
-        # Only a slice is measured: in a long text, measuring the whole rest each time would take too long.
-        while width_of(remainder := text[position : position + 2 * room + 1]) > room:
-            head = _head(remainder, room)
-            yield (*piece, Span(head, tone))
-            position += len(head)
-            piece, room = [Span(" " * indent)], width - indent
-        piece.append(Span(remainder, tone))
-        room -= width_of(remainder)
+        while True:
+            # Only a slice is measured: measuring the whole rest of a long text each time would take too long.
+            part = text[position : position + 2 * room + 1]
+            if (taken := width_of(part)) > room:
+                part = _head(part, room)
+                yield (*piece, Span(part, tone))
+                piece, room = [Span(" " * indent)], width - indent
+            else:
+                piece.append(Span(part, tone))
+                room -= taken
+                if position + len(part) == len(text):
+                    break
+            position += len(part)
     yield tuple(piece)
 
 

@@ -22,6 +22,9 @@ from mcpproxy.view.view import View
 WINDOW: Final = 500
 """The most rows in one answer."""
 
+MOST_RECORDS: Final = 10_000
+"""The most records that are sent with a call."""
+
 _FINDINGS_PER_RULE: Final = 20
 """The most findings of one rule that are sent."""
 
@@ -64,6 +67,7 @@ def detail(found: Detail) -> JSONObject:
         "parts": [part(each) for each in found.parts],
         "findings": [finding(each) for each in found.findings],
         "inner": list(found.inner),
+        "left_out": found.left_out,
     }
 
 

@@ -170,7 +170,7 @@ class PageApp:
         number = request.path_params["call"]
 
         def answer(view: View) -> JSONObject:
-            found = view.parts(number)
+            found = view.parts(number, json_rows.MOST_RECORDS)
             tool = view.definition(found.call.target) if found.call.method == "tools/call" else None
             return {**json_rows.detail(found), "tool": tool}
 

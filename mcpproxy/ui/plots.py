@@ -8,7 +8,7 @@ from mcpproxy.view.view import View
 
 
 def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
-    """Return the latencies of answered calls.
+    """Return the latencies of calls that were answered or cancelled.
 
     If there are more than ``limit``, successive calls form groups, and the slowest of each group is returned.
     """

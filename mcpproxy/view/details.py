@@ -17,6 +17,8 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Stderr,
 )  # fmt: skip
+from mcpproxy.trace.records import Record
+from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import FoundRule, Kind, Part, Role
 from mcpproxy.view.index.columns import Columns
@@ -120,6 +122,11 @@ _LINES_BEFORE: Final = 4096
 def part(columns: Columns, reader: CallReader, row: int, line: int) -> Iterator[Part]:
     """Yield the parts on a line that belongs to ``row`` or to a request within it."""
     record = reader.record(line)
+    for event in record.events() if isinstance(record, Lines) else (record,):
+        yield from _part(columns, row, line, event)
+
+
+def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Part]:
     owner = columns.line_row[line]
     is_inner = owner != row
     match record:

@@ -108,11 +108,7 @@ class StatisticsBuilder:
             group = group_of_name.get((kind, name))
             if group is None:
                 method, target = view.name(row)
-                key = (
-                    method,
-                    None if target is None else target,
-                    "server" if kind & FROM_SERVER else "client",
-                )
+                key = (method, target, "server" if kind & FROM_SERVER else "client")
                 group = self._groups.setdefault(key, _Group())
                 if name != columns.unnamed:
                     group_of_name[kind, name] = group

@@ -266,12 +266,11 @@ class View:
         columns = self.columns
         inner = self._places.inner_rows(number)
         parts: list[Part] = []
-        lines, left_out = self._places.lines(number, inner), 0
-        if limit is not None and len(lines) > limit:
-            left_out = len(lines) - limit
-            lines[limit // 2 : limit // 2 + left_out] = []
+        lines = self._places.lines(number, inner)
+        left_out = _leave_out_middle(lines, limit)
         for line in lines:
             parts += details.part(columns, self._index.reader, number, line)
+        left_out += _leave_out_middle(parts, limit)  # a line has many parts if it is a run of short lines
         findings = tuple(details.found_rule(f, number) for f in self._found.of_row(number))
         return Detail(call, tuple(parts), findings, tuple(inner), left_out)
 
@@ -428,6 +427,15 @@ class View:
 
 
 _KEPT_SEARCHES: Final = 8
+
+
+def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int:
+    """Shorten a list to ``limit`` items by removing those in the middle; return how many were removed."""
+    if limit is None or len(items) <= limit:
+        return 0
+    left_out = len(items) - limit
+    del items[limit // 2 : limit // 2 + left_out]
+    return left_out
 
 
 def open_view(path: str | os.PathLike[str], progress: Callable[[Progress], None] | None = None) -> View:

@@ -404,6 +404,12 @@ def never_content(site: Site) -> None:
 
 
 @flaw
+def insatiable(site: Site) -> None:
+    good = site.ask
+    site.ask = lambda params: good({name: params[name] for name in params if name != "inputResponses"})
+
+
+@flaw
 def empty_question(site: Site) -> None:
     good = site.asking
     site.asking = lambda declared: {"resultType": good(declared)["resultType"]}

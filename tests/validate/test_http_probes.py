@@ -131,6 +131,7 @@ CASES = (
     fails("caching-hints", "stateless", "odd-scope", "cacheScope", "CACHE-001"),
     # More than one answer
     warns("input-required", "stateless", "never-content", "refused it with -32602"),
+    warns("input-required", "stateless", "insatiable", "still asks for input after 5 rounds"),
     fails("input-required", "stateless", "empty-question", "without inputRequests", "MRTR-002"),
     fails("input-undeclared", "stateless", "asks-anyway", "declare", "MRTR-004"),
     fails("input-undeclared", "stateless", "needs-602", "not with -32021", "PROTO-009"),

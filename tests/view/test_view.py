@@ -219,6 +219,22 @@ def test_bytes_are_those_of_the_wire(tmp_path: Path) -> None:
             view.raw(99)
 
 
+def test_short_lines_in_one_record_are_parts_of_their_row(tmp_path: Path) -> None:
+    session = begun()
+    run = {"seq": 6, "count": 4, "from": "server", "text": "a\nb\n\nd"}
+    session.record("lines", 60, run)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        row = view.row_of(6)
+        assert [(part.seq, part.summary) for part in view.parts(row).parts] == [
+            (6, "a"),
+            (7, "b"),
+            (8, ""),
+            (9, "d"),
+        ]
+        few = view.parts(row, limit=3)
+        assert ([part.seq for part in few.parts], few.left_out) == ([6, 8, 9], 1)
+
+
 def test_stderr_between_calls_is_one_row(tmp_path: Path) -> None:
     session = begun()
     for line in ("ready", "steady"):

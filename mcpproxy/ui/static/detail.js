@@ -86,6 +86,7 @@ export function CallDetail({ summary, sessions, ended, live, place, go }) {
     ${isSending ? html`<${SendAgain} summary=${summary} detail=${detail} />` : null}
     ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} isAlone=${parts.length === 1} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
     ${parts.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(parts.length - count, "more record")}</button>` : null}
+    ${detail.left_out ? html`<p class="note">${plural(detail.left_out, "record")} in the middle not shown</p>` : null}
   </section>`;
 }
 

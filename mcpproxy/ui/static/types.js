@@ -56,6 +56,7 @@
  * @typedef {object} Detail
  * @property {Call} call
  * @property {Part[]} parts
+ * @property {number} left_out how many records in the middle of the parts are left out
  * @property {Finding[]} findings
  * @property {number[]} inner
  *

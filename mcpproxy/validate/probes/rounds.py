@@ -81,7 +81,10 @@ async def _complete_with_input(context: ProbeContext) -> Conclusion:
                 "no revision forbids it, but input that fits the form should be accepted",
                 last_answer.frames,
             )
-        outcomes.append(f"{name} after {rounds} {'round' if rounds == 1 else 'rounds'}")
+        after = f"after {rounds} {'round' if rounds == 1 else 'rounds'}"
+        if last_answer.members.get("resultType") == "input_required":
+            return warned(f"{name} still asks for input {after}", last_answer.frames)
+        outcomes.append(f"{name} {after}")
     return passed(f"completed: {', '.join(outcomes)}", tuple(frames))
 
 

@@ -29,7 +29,6 @@ from mcpproxy.view.index.source import Source
 KEPT_BYTES: Final = 1 << 30
 """How much all indexes may take; the oldest are deleted first."""
 
-_FACTS: Final = SessionFacts.__match_args__
 _SUFFIX: Final = ".index"
 _VERSION: Final = 2
 """Raise it when the columns change, or when ``Scan`` puts other values into them."""
