@@ -172,7 +172,8 @@ class TraceSink:
     def report_lag(self, latest_ns: int | None) -> None:
         """Tell the watcher the delay between traffic and trace, and whether the trace can be written.
 
-        ``latest_ns`` is the time of the last record that was written, ``None`` if there was none.
+        ``latest_ns`` is the time of the last record that was written since the previous report; ``None`` if
+        nothing was written since then.
         """
         if self._watcher is not None:
             fault = self._writer.fault

@@ -7,7 +7,9 @@ from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, Validate
 
 
 async def opens(client: Client) -> bool:
-    """Whether the server opens a session with ``client``, in the era of its revision.
+    """Whether the server supports the era of the client's revision.
+
+    It does if it answers ``server/discover`` (stateless) or ``initialize`` (handshake) with a valid result.
 
     Raises:
         CouldNotStartError: the server cannot be started or reached.

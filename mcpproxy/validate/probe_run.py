@@ -144,7 +144,8 @@ def _worse(
         return conclusion, path
     worst_path, worst = next((pair for pair in serious if pair[1].severity == "error"), serious[0])
     frames = tuple(number for number in (worst.frame, *worst.related) if number)
-    # If the probe failed without naming a rule or a source, use the rule, source and message of the finding.
+    # The finding replaces the conclusion. Only the status of a failed probe is kept: a warning does not
+    # weaken it.
     status = "failed" if conclusion.status == "failed" else STATUS_OF[worst.severity]
     message, rule, source = worst.message, worst.rule, worst.source
     return Conclusion(status, message, frames, rule, source, worst.requirement), worst_path

@@ -177,7 +177,8 @@ def _transport_fault(
             if is_undeclared
             else None
         )
-    # Version 1 does not define entries with an unknown type, so such an entry may be meant for stdio.
+    # Version 1 gives entries for stdio no type, and does not say what an entry with a type other than http
+    # and sse means. So such an entry may be meant for stdio.
     if version == acp.FIRST or transport == "acp" or transport.startswith("_"):
         return None
     return _UNKNOWN_TRANSPORT, "a transport that version 2 does not have"
