@@ -20,14 +20,15 @@ def table(
     painted: list[list[str]] = []  # by column
     last = len(rows[0]) - 1
     for column, cells in enumerate(zip(*rows, strict=True)):
-        cell_widths = [columns(cell) for cell in cells]
-        width = max(cell_widths)
+        width_of_cell = {cell: columns(cell) for cell in set(cells)}  # in many columns, most cells are equal
+        width = max(width_of_cell.values())
         if column in right:
-            padded = [" " * (width - taken) + cell for cell, taken in zip(cells, cell_widths, strict=True)]
+            padded_cell = {cell: " " * (width - taken) + cell for cell, taken in width_of_cell.items()}
         elif column == last:
-            padded = [cell.rstrip() for cell in cells]
+            padded_cell = {cell: cell.rstrip() for cell in width_of_cell}
         else:
-            padded = [cell + " " * (width - taken) for cell, taken in zip(cells, cell_widths, strict=True)]
+            padded_cell = {cell: cell + " " * (width - taken) for cell, taken in width_of_cell.items()}
+        padded = [padded_cell[cell] for cell in cells]
         below = padded[1:]
         if paint:
             below = [paint(column, cell, text) for cell, text in zip(cells[1:], below, strict=True)]
