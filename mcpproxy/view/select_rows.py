@@ -139,6 +139,7 @@ def _by_name(recording: Filterable, term: Term, rows: _Candidates) -> Iterable[b
     """Return for each row whether its name fits. Each pair of method and target is compared only once."""
     columns, fits = recording.columns, _name_test(term)
     numbers = {number for number, name in enumerate(columns.names) if fits(*name)}
+    # All pairs that are too long or too many for the index share the number ``unnamed``.
     if columns.unnamed < 0:
         return map(numbers.__contains__, _picked(columns.name, rows))
     return (

@@ -110,7 +110,7 @@ class StatisticsBuilder:
                 method, target = view.name(row)
                 key = (method, target, "server" if kind & FROM_SERVER else "client")
                 group = self._groups.setdefault(key, _Group())
-                if name != columns.unnamed:
+                if name != columns.unnamed:  # ``unnamed`` stands for many pairs of method and target
                     group_of_name[kind, name] = group
             group.outcomes[outcome] += 1
             group.bytes_in += size_in

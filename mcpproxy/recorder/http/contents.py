@@ -136,7 +136,8 @@ class Contents:
             for event in self._framed(owner, side.body.feed(part, at_ns)):
                 self._budget.decoded_left -= _RECORD_BYTES
                 yield event
-        # By now it is known whether masking has changed an event.
+        # Bytes that may contain credentials (``is_masked``) are not recorded, nor are any after masking has
+        # changed an event (``is_noted``). By now it is known whether it has.
         if is_stream and not side.is_masked and not side.is_noted:
             yield owner.encoded(data, at_ns)
         if why := why or decoder.why:

@@ -39,7 +39,8 @@ class Sink:
     ``put`` writes as many bytes as fit and returns their number. It raises ``BlockingIOError`` or returns 0
     when there is no room, and raises another ``OSError`` when nobody reads any more. ``number`` is the
     inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own. ``end_event`` is what ``poll`` has
-    to be asked for, so that it reports that nobody reads any more; 0 for what has no reader.
+    to be asked for, so that it reports that nobody reads any more; 0 for files and devices, because only
+    pipes and sockets have a reader.
     """
 
     __slots__ = ("close_fd", "end_event", "fd", "kind", "number", "open", "put", "read_ns", "rest")
@@ -142,7 +143,8 @@ def occupy_standard() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            # ``open`` returns the lowest free descriptor, which is ``fd`` itself.
+            # ``open`` returns the lowest free descriptor. That is ``fd`` itself, so ``dup2`` changes nothing,
+            # and there is no other descriptor to close.
             os.dup2(os.open(os.devnull, os.O_RDWR), fd)
 
 

@@ -53,10 +53,10 @@ async def _handshake(context: ProbeContext) -> Conclusion:
         # The errors that a server without support for the revision may cause.
         refusals = (UnsupportedVersionError, RefusedError, HttpStatusError)
         # A timeout does not count here: the server may only be slow.
-        failed_unseen = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
-        context.is_revision_refused = failed_unseen or isinstance(failure, refusals)
+        no_sign_of_server = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
+        context.is_revision_refused = no_sign_of_server or isinstance(failure, refusals)
         context.open_failure = f"there is no session: {failure}"
-        if failed_unseen and not context.is_optional:
+        if no_sign_of_server and not context.is_optional:
             await _check_presence(context, failure)
         raise
     context.server = client.server
