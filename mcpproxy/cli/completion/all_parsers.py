@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mcpproxy.cli.arguments import Parser, ParserDescription
 
-PARTS: Final = {"replay": ("server", "client"), "export": ("html", "otlp")}
+PARTS: Final = {"replay": ("server", "client"), "export": ("html", "har", "pcapng", "otlp")}
 """Command -> its parts. Each part has a parser of its own."""
 
 Groups = Mapping[str, Mapping[str, tuple[str, str]]]
