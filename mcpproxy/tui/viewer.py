@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import DescendantFocus, Key, Resize
+from textual.events import DescendantFocus, Event, InputEvent, Key, Resize
 from textual.timer import Timer
 from textual.worker import Worker
 
@@ -93,7 +93,7 @@ class Viewer(App[None]):
         return self._recording.rows
 
     def _is_held(self) -> bool:
-        """Whether no rows may be added now: the screen is paused, or a search goes through the present rows."""
+        """Whether no rows may be added: in a pause, and while a search goes through the present rows."""
         return self._is_paused or self._search is not None
 
     # The screen
@@ -149,6 +149,12 @@ class Viewer(App[None]):
     def _say(self, text: str, tone: str = "plain") -> None:
         self._message = (Span(f" {text}", "bad" if tone == "bad" else "plain"),)
         self._draw_bars()
+
+    async def on_event(self, event: Event) -> None:
+        """Handle an event; a key and the mouse are handled before more is read."""
+        if isinstance(event, InputEvent):
+            self._recording.key_pressed()
+        await super().on_event(event)
 
     def on_key(self, event: Key) -> None:
         """Remove the message in the last line when a key is pressed."""
