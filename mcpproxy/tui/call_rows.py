@@ -23,7 +23,7 @@ class CallRows:
         self.session: int | None = None
         self._kept: Final[dict[int, Call]] = {}
         self._combined = self.filter
-        self._had_unread = bool(view.unread)
+        self._state = self._state_now()
 
     def choose(self, filter: Filter, session: int | None) -> Iterator[Progress]:
         """Show the calls that pass a filter, of one session or all.
@@ -49,14 +49,17 @@ class CallRows:
         none.
         """
         refreshed = self.view.refresh(for_s)
+        before, self._state = self._state, self._state_now()
         # At the end, the words about a call without an answer change, although its row does not.
-        if refreshed.rebuilt or not refreshed.running or self._had_unread:
+        if refreshed.rebuilt or self._state != before:
             self._kept.clear()
         elif refreshed.first:
             for place in [place for place, call in self._kept.items() if call.number >= refreshed.first]:
                 del self._kept[place]
-        self._had_unread = bool(self.view.unread)
         return refreshed.first
+
+    def _state_now(self) -> tuple[bool, bool]:
+        return self.view.running, self.view.unread is not None
 
     @property
     def count(self) -> int:

@@ -18,7 +18,7 @@ from mcpproxy.view.view import View, open_view
 
 _FIRST_S: Final = 0.05
 _STEP_S: Final = 0.004
-_QUIET_S: Final = 0.05
+_QUIET_S: Final = 0.025
 """How long no key was pressed when the next step begins: a key takes several turns of the event loop."""
 
 
@@ -59,8 +59,15 @@ class OpenRecording:
 
     @property
     def may_change(self) -> bool:
-        """Whether ``refresh`` may find something new."""
-        return self.rows is not None and (self.rows.view.running or not self.is_settled)
+        """Whether ``refresh`` may find something new. While there are keys, it is not to look for more."""
+        if self.rows is None or (self.rows.view.unread and not self._is_quiet):
+            return False
+        return self.rows.view.running or not self.is_settled
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether the user has pressed no key for a while."""
+        return time.monotonic() - self._key_at >= _QUIET_S
 
     def open(self, path: str) -> None:
         """Open the recording at ``path`` in the place of the present one."""
@@ -121,7 +128,7 @@ class OpenRecording:
     async def _read(self, rows: CallRows) -> None:
         """Read the rest of a recording step by step."""
         while rows is self.rows and rows.view.unread:
-            if self._is_held() or time.monotonic() - self._key_at < _QUIET_S:
+            if self._is_held() or not self._is_quiet:
                 await asyncio.sleep(_QUIET_S)
                 continue
             self._has_read = True

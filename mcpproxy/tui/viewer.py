@@ -256,7 +256,7 @@ class Viewer(App[None]):
             return
         chosen, is_final = self.calls.chosen, not (rows.view.running or rows.view.unread)
         if first or is_final:
-            self.calls.grown(follow=self._follows)
+            self.calls.grown(0 if is_final else first, follow=self._follows)
             if not rows.view.unread:
                 self._show_sessions()
         if chosen and ((first and first <= chosen.number) or is_final or rows.waited_ns(chosen) is not None):
