@@ -5,12 +5,12 @@
 
 import os
 import tempfile
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
 
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, nearest
+from mcpproxy.cli.new_file import write_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.opening import open_trace
@@ -80,22 +80,8 @@ def _html(argv: list[str]) -> int:
             masked = recording(path)
             entry = {**entry, "label": masked.label, "client": masked.client, "server": masked.server}
         with open_view(path) as view:
-            _write(output, pieces(view, {**entry, "path": os.path.basename(named)}))
+            texts = pieces(view, {**entry, "path": os.path.basename(named)})
+            write_new(output, (text.encode() for text in texts))
             count = view.count()
     tell(f"{output}: {count} rows, {os.path.getsize(output) / 1e6:.1f} MB")
     return 0
-
-
-def _write(path: str, texts: Iterable[str]) -> None:
-    """Write a new file that only its owner can read. If writing fails, remove the file."""
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            try:
-                file.writelines(texts)
-            except BaseException:
-                os.unlink(path)
-                raise
-    except FileExistsError:
-        raise UsageError(path, "exists already", "name another file with -o") from None
-    except OSError as fault:
-        raise UsageError(path, (fault.strerror or str(fault)).lower(), "write to another place") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.new_file import write_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.otel import installed
 
@@ -89,7 +90,7 @@ def _send(reader: "SpanReader", url: str) -> int:
 
 
 def _write(reader: "SpanReader", path: str, *, as_json: bool) -> int:
-    """Write a new file, readable for its owner alone; an unfinished one is removed."""
+    """Write a new file, and return the number of spans in it."""
     from mcpproxy.otel.span_file import json_pieces, protobuf_pieces
 
     made = 0
@@ -100,18 +101,7 @@ def _write(reader: "SpanReader", path: str, *, as_json: bool) -> int:
             made += len(spans)
             yield spans
 
-    pieces = (json_pieces if as_json else protobuf_pieces)(counted())
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            try:
-                file.writelines(pieces)
-            except BaseException:
-                os.unlink(path)
-                raise
-    except FileExistsError:
-        raise UsageError(path, "exists already", "name another file with -o") from None
-    except OSError as fault:
-        raise UsageError(path, (fault.strerror or str(fault)).lower(), "write to another place") from None
+    write_new(path, (json_pieces if as_json else protobuf_pieces)(counted()))
     return made
 
 
