@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.probes.stdio import ends_of_pieces
 
@@ -9,7 +10,7 @@ from mcpproxy.validate.probes.stdio import ends_of_pieces
 @pytest.mark.parametrize("method", ["ping", "tools/list", "server/discover", "resources/templates/list"])
 @pytest.mark.parametrize("id", [1, 12, 1234567])
 def test_pieces_end_inside_a_name_an_escape_and_a_character(method: str, id: int) -> None:
-    params = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
+    params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
     raw = dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}) + b"\n"
     ends = ends_of_pieces(raw)
     assert raw.index(b'\\"') + 1 in ends
