@@ -43,6 +43,8 @@ class WrapRecord:
     upstream: str = ""
     """The address of a remote server that is reached through ``mcpproxy http`` at ``listen``."""
     listen: str = ""
+    former: "WrapRecord | None" = None
+    """The record that this one replaces, while the file is written: the file may still be so."""
 
     @property
     def place(self) -> tuple[str, Path]:
@@ -151,4 +153,7 @@ def _record(row: dict[str, Any]) -> WrapRecord:
     texts = {name: str(row[name]) for name in _TEXTS}
     # A file may have been moved since, and a link left in its place.
     texts["file"] = os.path.realpath(texts["file"])
-    return WrapRecord(**texts, at=tuple(row["at"]), changes=changes, state=cast("State", str(row["state"])))
+    former = _record(row["former"]) if row.get("former") else None
+    return WrapRecord(
+        **texts, at=tuple(row["at"]), changes=changes, state=cast("State", str(row["state"])), former=former
+    )

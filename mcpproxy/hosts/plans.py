@@ -222,7 +222,8 @@ def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
 def _write(plan: FilePlan, ledger: Ledger, state: State) -> None:
     remove_draft(plan.file.real_path)
     before = ledger.records
-    ledger.put(plan.records, state)
+    records = [replace(record, former=before.get(record.place)) for record in plan.records]
+    ledger.put(records if state == "wrapping" else plan.records, state)
     try:
         replace_content(plan.file, plan.content, next((s.entry.row.lock for s in plan.steps), ""))
     except HostFileError:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mcpproxy.hosts.config_writer import remove_draft
 from mcpproxy.hosts.document import quoted
@@ -10,6 +11,7 @@ from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.server_entries import Search, ServerEntry, entry_in, read_file
 from mcpproxy.hosts.text_nodes import find
 from mcpproxy.hosts.unreadable import HostFileError
+from mcpproxy.hosts.wrapping import are_made
 
 
 def add_recorded(search: Search, ledger: Ledger) -> None:
@@ -61,7 +63,17 @@ def recover(ledger: Ledger) -> None:
         except HostFileError:
             continue  # the record is corrected when the file can be read again
         entry = entry_in(file, record.at, host_of(record))
-        if entry is not None and is_wrapped(entry, record):
-            ledger.put([record], "wrapped")
+        if entry is not None and (wrap := wrap_of(entry, record)):
+            ledger.put([replace(wrap, former=None)], "wrapped")
         else:
             ledger.drop([record.place])
+
+
+def wrap_of(entry: ServerEntry, record: WrapRecord) -> WrapRecord | None:
+    """Return the record of the wrap that the entry has; ``None`` if the entry is not wrapped.
+
+    It is ``record``, or the former one if a process was killed before it wrote the file.
+    """
+    wraps = [each for each in (record, record.former) if each and is_wrapped(entry, each)]
+    exact = [each for each in wraps if are_made(entry.file.document, entry.node, each.changes)]
+    return next(iter([*exact, *wraps]), None)

@@ -173,6 +173,11 @@ def unwrap_edits(
     return [Edit(command.start, command.end, token), _removal(document, entry, shape.args, count)]
 
 
+def are_made(document: Document, entry: Node, changes: Sequence[EntryChange]) -> bool:
+    """Whether the entry has all of these changes, so that they can be undone exactly."""
+    return all(_undoing(document, entry, change) for change in changes)
+
+
 def _undoing(document: Document, entry: Node, change: EntryChange) -> Edit | None:
     """Return the edit that undoes ``change``; ``None`` if its new text is not at its place any more."""
     place = _place(entry, change)

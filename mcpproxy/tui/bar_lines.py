@@ -21,15 +21,15 @@ def hints() -> Line:
     return tuple(spans)
 
 
-def reading_title(progress: Progress | None) -> Line:
-    """Return the title over the calls while the recording is read."""
-    if progress is None or not progress.total_bytes:
+def percent(progress: Progress) -> str:
+    """Return how far something is: ``12 %``."""
+    return f"{progress.done_bytes * 100 // max(progress.total_bytes, 1)} %"
+
+
+def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:
+    """Return the title over the calls: how many of them are shown, which, and how much was read."""
+    if rows is None:
         return (Span(" Calls"),)
-    return (Span(f" Calls  reading, {progress.done_bytes * 100 // progress.total_bytes} %", "warning"),)
-
-
-def calls_title(rows: CallRows, shown: int, *, follows: bool) -> Line:
-    """Return the title over the calls: how many of them are shown, and which."""
     text = f" Calls {shown:,}" + (f" of {rows.view.count():,}" if rows.is_filtered else "")
     spans = [Span(text)]
     if rows.session is not None:
@@ -38,6 +38,8 @@ def calls_title(rows: CallRows, shown: int, *, follows: bool) -> Line:
         spans.append(Span(f"  {visible(rows.filter.text)}", "info"))
     if follows and rows.view.running:
         spans.append(Span("  following", "good"))
+    if rows.view.unread:
+        spans.append(Span(f"  reading, {percent(rows.view.unread)}", "warning"))
     return tuple(spans)
 
 

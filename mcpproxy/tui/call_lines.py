@@ -97,6 +97,8 @@ def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
         case Outcome.HTTP_ERROR:
             return "HTTP error", "bad"
         case Outcome.NO_ANSWER:
+            if call.waited_ns is None:
+                return "not read yet", "dim"
             return "waiting" if waits else "no answer", "warning"
         case Outcome.CANCELLED:
             return "cancelled", "warning"
@@ -116,9 +118,9 @@ def _finding_spans(call: Call) -> list[Span]:
 
 
 def _time_span(call: Call, waited_ns: int | None) -> Span:
-    if waited_ns is not None or call.outcome is Outcome.NO_ANSWER:
-        return Span(f"{duration(waited_ns or call.waited_ns or 0):>7}", "warning")
     ns = call.waited_ns if call.latency_ns is None else call.latency_ns
+    if waited_ns is not None or (ns is not None and call.outcome is Outcome.NO_ANSWER):
+        return Span(f"{duration(waited_ns or ns or 0):>7}", "warning")
     if ns is None:
         return Span(" " * 7)
     return Span(f"{duration(ns):>7}", "warning" if ns >= SLOW_NS else "dim")

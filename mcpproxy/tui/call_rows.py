@@ -23,6 +23,7 @@ class CallRows:
         self.session: int | None = None
         self._kept: Final[dict[int, Call]] = {}
         self._combined = self.filter
+        self._state = self._state_now()
 
     def choose(self, filter: Filter, session: int | None) -> Iterator[Progress]:
         """Show the calls that pass a filter, of one session or all.
@@ -41,19 +42,24 @@ class CallRows:
         """Return a pattern of a filter that matches the name of this session literally."""
         return "".join(f"[{c}]" if c in "*?[" else c for c in self.view.session_name(session))
 
-    def refresh(self) -> int:
-        """Read what was recorded since the last refresh.
+    def refresh(self, for_s: float) -> int:
+        """Read for about ``for_s`` seconds what is new.
 
-        Return the number of the first row that is new or has changed, 0 if there is none.
+        Return the number of the first row that is new or has changed since the last refresh, 0 if there is
+        none.
         """
-        refreshed = self.view.refresh()
-        # If the recording has ended, no call waits any more, even if its row has not changed.
-        if refreshed.rebuilt or not refreshed.running:
+        refreshed = self.view.refresh(for_s)
+        before, self._state = self._state, self._state_now()
+        # At the end, the words about a call without an answer change, although its row does not.
+        if refreshed.rebuilt or self._state != before:
             self._kept.clear()
         elif refreshed.first:
             for place in [place for place, call in self._kept.items() if call.number >= refreshed.first]:
                 del self._kept[place]
         return refreshed.first
+
+    def _state_now(self) -> tuple[bool, bool]:
+        return self.view.running, self.view.unread is not None
 
     @property
     def count(self) -> int:
@@ -80,7 +86,7 @@ class CallRows:
 
     def waited_ns(self, call: Call) -> int | None:
         """Return how long an open call of a running recording has waited; ``None`` for other calls."""
-        if call.outcome is not Outcome.NO_ANSWER or not self.view.running:
+        if call.outcome is not Outcome.NO_ANSWER or call.waited_ns is None or not self.view.running:
             return None
         return max(self.view.now_ns() - call.started_ns, 0)
 

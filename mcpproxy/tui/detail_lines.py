@@ -46,8 +46,8 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
     words, tone = outcome_words(call, waits=waited_ns is not None)
     mark, mark_tone = MARKS[call.outcome]
     facts: list[str] = []
-    if call.outcome is Outcome.NO_ANSWER:
-        facts.append(f"for {duration(waited_ns or call.waited_ns or 0)}")
+    if call.outcome is Outcome.NO_ANSWER and call.waited_ns is not None:
+        facts.append(f"for {duration(waited_ns or call.waited_ns)}")
     elif call.latency_ns is not None:
         facts.append(duration(call.latency_ns))
     if call.id:

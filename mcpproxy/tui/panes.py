@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
+from textual.geometry import Size
+
 from mcpproxy.tui.call_lines import call_line
 from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.line_panes import CursorPane, LinePane
@@ -61,6 +63,7 @@ class CallPane(CursorPane):
         super().__init__(id)
         self.rows: CallRows | None = None
         self.total_rows = 0
+        self._unfiltered_rows = 0
         self.message = ""
         """The text that says why there are no calls."""
 
@@ -72,7 +75,7 @@ class CallPane(CursorPane):
     @property
     def digits(self) -> int:
         """How many digits the largest number of a call has; at least 3."""
-        return max(len(str(self.rows.view.count())), 3) if self.rows else 3
+        return max(len(str(self._unfiltered_rows)), 3)
 
     def line(self, index: int, width: int) -> Line:
         """Return a call in ``width`` columns."""
@@ -89,20 +92,32 @@ class CallPane(CursorPane):
         """Show these rows, with the cursor on the call ``number``, or on the next one if it is not among
         them."""
         self.rows = rows
-        self.total_rows = rows.count if rows else 0
+        self._count()
         self.resized()
         self.go_to(rows.place(number) if rows and number else 0, tell=False)
 
-    def grown(self, *, follow: bool) -> None:
-        """Show new rows. With ``follow`` the cursor goes to the last one, else it stays on its call."""
+    def grown(self, first: int, *, follow: bool) -> None:
+        """Show new rows; those from the number ``first`` on are new or have changed.
+
+        With ``follow`` the cursor goes to the last one, else it stays on its call.
+        """
         assert self.rows is not None
         chosen = self.rows.call(self.cursor).number if self.cursor < min(self.total, self.rows.count) else 0
-        self.total_rows = self.rows.count
-        self.resized()
+        digits = self.digits
+        self._count()
+        bottom = self.scroll_offset.y + self.size.height
+        if first and not self.rows.is_filtered and self.digits == digits and first > bottom:
+            self.virtual_size = Size(0, self.total)  # nothing that is visible has changed
+        else:
+            self.resized()
         if follow:
             self.go_to(self.total - 1)
         elif chosen:
             self.go_to(self.rows.place(chosen), tell=False)
+
+    def _count(self) -> None:
+        self.total_rows = self.rows.count if self.rows else 0
+        self._unfiltered_rows = self.rows.view.count() if self.rows else 0
 
     def draw_waiting(self) -> None:
         """Draw the visible open calls again, because their timers have advanced."""

@@ -184,13 +184,16 @@ def _finding_groups(view: View) -> Iterator[Line]:
 
 
 def head_line(view: View) -> Line:
-    """Return the peers of a recording, the numbers of calls and findings, and how it ended."""
+    """Return the peers of a recording; if all of it was read, also the numbers of calls and findings, and how
+    it ended."""
     sessions = view.sessions
     first = sessions[0] if sessions else None
     client = f"{first.client} {first.client_version}".strip() if first else ""
     server = f"{first.server} {first.server_version}".strip() if first else ""
     peers = f"{client or 'a client'} → {server or visible(view.header.label) or 'a server'}"
     spans = [Span(peers, "strong")]
+    if view.unread:
+        return tuple(spans)
     if len(sessions) > 1:
         spans.append(Span(f" and {count(len(sessions) - 1, 'more session')}"))
     spans += [Span("  "), *_tally(sessions)]

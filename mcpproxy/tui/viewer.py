@@ -1,39 +1,33 @@
-"""``mcpproxy tui``: the application with its panes, its keys, and its timers for running recordings.
-
-A ``View`` is opened in a thread, because reading a large recording takes seconds. After that it is used only
-on the event loop, in short steps.
-"""
+"""``mcpproxy tui``: the application with its panes, its keys, and its timers for running recordings."""
 
 import asyncio
 import os
-from functools import partial
 from typing import ClassVar, Final
 
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import DescendantFocus, Key, Resize
+from textual.events import DescendantFocus, Event, InputEvent, Key, Resize
 from textual.timer import Timer
-from textual.widgets import Input
 from textual.worker import Worker
 
 from mcpproxy.base.style import count, size
 from mcpproxy.errors import McpProxyError
 from mcpproxy.tui import layout
-from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, hints, reading_title
+from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, hints, percent
 from mcpproxy.tui.call_lines import heading
 from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.detail_lines import detail_lines
+from mcpproxy.tui.filter_field import FilterField
 from mcpproxy.tui.help_screen import HelpScreen
 from mcpproxy.tui.line_panes import Bar, CursorPane
+from mcpproxy.tui.open_recording import OpenRecording
 from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
 from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_items
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view import folder
-from mcpproxy.view.calls import Progress
-from mcpproxy.view.filter import EXAMPLE, Filter, FilterError, parse_filter
+from mcpproxy.view.filter import Filter, parse_filter
 from mcpproxy.view.folder import RecordingEntry
-from mcpproxy.view.view import View, open_view
 
 _TICK_S: Final = 0.25
 _FOLDER_S: Final = 1.0
@@ -65,13 +59,11 @@ class Viewer(App[None]):
         self._body: Final = Vertical(id="body")
         self._left: Final = Vertical(id="left")
         self._bottom: Final = Vertical(id="bottom")
-        self._field: Final = Input(id="filter", placeholder=EXAMPLE)
+        self._field: Final = FilterField()
         self._entries: list[RecordingEntry] = []
-        self._opened = ""
-        """The path of the recording that is open, or that is being opened."""
-        self._rows: CallRows | None = None
-        self._opening_progress: Progress | None = None
-        self._is_opening = True
+        self._recording: Final = OpenRecording(
+            self, self._show, self._draw_new, self._not_read, self._is_held
+        )
         self.ticks = 0
         """How often the viewer has looked for new rows."""
         self._search: Worker[None] | None = None
@@ -79,6 +71,8 @@ class Viewer(App[None]):
         self._is_raw = False
         self._is_paused = False
         self._follows = True
+        self._wants_following = True
+        """Whether the user has not switched following off."""
         self._message: Line = ()
         self._head: Line = ()
 
@@ -86,12 +80,21 @@ class Viewer(App[None]):
     def is_settled(self) -> bool:
         """Whether the screen is up to date: nothing is being opened, searched or laid out."""
         waits = self._detail_timer is not None or self._search is not None
-        return not waits and (self._rows is not None or not self._is_opening)
+        return not waits and self._recording.is_settled
 
     @property
     def follows(self) -> bool:
         """Whether the cursor goes to new calls as they come."""
         return self._follows
+
+    @property
+    def _rows(self) -> CallRows | None:
+        """The rows of the open recording."""
+        return self._recording.rows
+
+    def _is_held(self) -> bool:
+        """Whether no rows may be added: in a pause, and while a search goes through the present rows."""
+        return self._is_paused or self._search is not None
 
     # The screen
 
@@ -136,11 +139,7 @@ class Viewer(App[None]):
         rows = self._rows
         self.bar("head").show(head_title(rows, self._head, is_paused=self._is_paused))
         self.bar("sessions-title").show([Span(f" Sessions {len(self.sessions.items)}")])
-        self.bar("calls-title").show(
-            calls_title(rows, self.calls.total, follows=self._follows)
-            if rows
-            else reading_title(self._opening_progress)
-        )
+        self.bar("calls-title").show(calls_title(rows, self.calls.total, follows=self._follows))
         chosen = self.calls.chosen
         number = chosen.number if chosen and not self.sessions.has_focus else None
         self.bar("detail-title").show(detail_title(number, is_raw=self._is_raw))
@@ -150,6 +149,12 @@ class Viewer(App[None]):
     def _say(self, text: str, tone: str = "plain") -> None:
         self._message = (Span(f" {text}", "bad" if tone == "bad" else "plain"),)
         self._draw_bars()
+
+    async def on_event(self, event: Event) -> None:
+        """Handle an event; a key and the mouse are handled before more is read."""
+        if isinstance(event, InputEvent):
+            self._recording.key_pressed()
+        await super().on_event(event)
 
     def on_key(self, event: Key) -> None:
         """Remove the message in the last line when a key is pressed."""
@@ -171,11 +176,11 @@ class Viewer(App[None]):
         self._show_sessions()
         items = self.sessions.items
         if not items:
-            self._is_opening = False
+            self._recording.is_opening = False
             next_step = "record one with mcpproxy -- SERVER"
             self.calls.message = f"Nothing recorded yet in {self._path}: {next_step}"
             self.detail.show(lambda _: [(Span(self.calls.message),)])
-        elif not self._opened:
+        elif not self._recording.path:
             self._open(items[0].entry.path)
         elif self._opens_next():
             running = [entry for entry in self._entries if entry.running]
@@ -193,87 +198,68 @@ class Viewer(App[None]):
 
     def _show_sessions(self) -> None:
         self._head = head_line(self._rows.view) if self._rows else ()
-        sessions = self._rows.view.sessions if self._rows else ()
-        items = session_items(self._entries, self._opened, sessions)
+        sessions = self._rows.view.sessions if self._rows and not self._rows.view.unread else ()
+        items = session_items(self._entries, self._recording.path, sessions)
         self.sessions.show(items)
         self._left.set_class(len(items) < 2 and not os.path.isdir(self._path), "alone")
         self._draw_bars()
 
     def _open(self, path: str) -> None:
-        """Open a recording in a thread and show its calls."""
-        self._opened, self._opening_progress, self._is_opening = path, None, True
-        self._close()
+        """Open a recording and show its calls."""
+        self._cancel_search()
+        self._recording.open(path)
         self.calls.message = ""
         self.calls.show(None)
         self.sessions.go_to(self.sessions.index_of(path), tell=False)
-        self.run_worker(partial(self._read, path), thread=True, group="open")
 
-    def _read(self, path: str) -> None:
-        """Open a recording and pass its view to the event loop. This runs in a thread."""
-        try:
-            view = open_view(path, partial(self._progress, path))
-        except McpProxyError as fault:
-            self.call_from_thread(self._not_opened, path, str(fault))
-        else:
-            self.call_from_thread(self._show, path, view)
+    def _not_read(self, fault: str) -> None:
+        """Say why the recording cannot be read."""
+        path = self._recording.path
+        entry = next((entry for entry in self._entries if entry.path == path), None)
+        if self._rows is None and entry is not None and entry.state == "starting":
+            self._recording.path = ""  # the next look tries again
+        self._say(fault, "bad")
+        self._show_detail()
 
-    def _progress(self, path: str, progress: Progress) -> None:
-        if path == self._opened:
-            self._opening_progress = progress
-
-    def _not_opened(self, path: str, fault: str) -> None:
-        if path == self._opened:
-            self._is_opening = False
-            entry = next((entry for entry in self._entries if entry.path == path), None)
-            if entry is not None and entry.state == "starting":
-                self._opened = ""  # the next look tries again
-            self._say(fault, "bad")
-            self._show_detail()
-
-    def _show(self, path: str, view: View) -> None:
-        if path != self._opened:  # another one was chosen in the meantime
-            view.close()
-            return
-        self._rows, self._is_opening = CallRows(view), False
-        self._follows = (self._follows and view.running) or view.running
-        self.calls.show(self._rows)
+    def _show(self, rows: CallRows) -> None:
+        """Show the first rows of a recording that was opened."""
+        self._follows = self._wants_following and rows.view.running
+        self.calls.show(rows)
         if self._follows:
             self.calls.action_last()
         self._show_sessions()
         self._show_detail()
 
-    def _close(self) -> None:
+    def _cancel_search(self) -> None:
         if self._search is not None:
             self._search.cancel()
-        if self._rows is not None:
-            self._rows.view.close()
-            self._rows = None
 
     def on_unmount(self) -> None:
         """Close the recording."""
-        self._close()
+        self._cancel_search()
+        self._recording.close()
 
     def _tick(self) -> None:
-        """Read what was recorded since the last tick, and draw the timers of open calls."""
+        """Show what was read and recorded since the last tick, and the timers of open calls."""
         self.ticks += 1
+        self._draw_new()
+
+    def _draw_new(self) -> None:
+        """Show the rows that are new or have changed."""
         rows = self._rows
-        if rows is None:
-            self._draw_bars()
-            return
-        if self._is_paused or self._search is not None or not rows.view.running:
+        if rows is None or self._is_held() or not self._recording.may_change:
             return
         try:
-            first = rows.refresh()
+            first = self._recording.refresh()
         except McpProxyError as fault:
             self._say(str(fault), "bad")
             return
-        chosen = self.calls.chosen
-        if first or not rows.view.running:
-            self.calls.grown(follow=self._follows)
-            self._show_sessions()
-        if chosen and (
-            (first and first <= chosen.number) or not rows.view.running or rows.waited_ns(chosen) is not None
-        ):
+        chosen, is_final = self.calls.chosen, not (rows.view.running or rows.view.unread)
+        if first or is_final:
+            self.calls.grown(0 if is_final else first, follow=self._follows)
+            if not rows.view.unread:
+                self._show_sessions()
+        if chosen and ((first and first <= chosen.number) or is_final or rows.waited_ns(chosen) is not None):
             self._show_detail(stay=True)
         self.calls.draw_waiting()
         self._draw_bars()
@@ -310,8 +296,7 @@ class Viewer(App[None]):
         if item is None:
             return
         number = item.session.number if item.session else None
-        if item.entry.path != self._opened:
-            self._follows = True
+        if item.entry.path != self._recording.path:
             self._open(item.entry.path)
         elif self._rows is not None:
             self._apply(self._rows.filter, number)
@@ -323,7 +308,8 @@ class Viewer(App[None]):
         rows, item, call = self._rows, self.sessions.chosen, self.calls.chosen
         if self.sessions.has_focus or call is None:
             if item is not None:
-                view = rows.view if rows and item.entry.path == self._opened else None
+                is_read = rows and item.entry.path == self._recording.path and not rows.view.unread
+                view = rows.view if rows and is_read else None
                 lines = list(overview_lines(item, view))
                 if rows is not None and rows.is_filtered and not self.calls.total:
                     lines.insert(0, (Span("No call passes the filter.", "warning"),))
@@ -339,8 +325,7 @@ class Viewer(App[None]):
     # The filter
 
     def _apply(self, filter: Filter, session: int | None) -> None:
-        if self._search is not None:
-            self._search.cancel()
+        self._cancel_search()
         self._search = self.run_worker(self._filter_rows(filter, session), group="filter")
 
     async def _filter_rows(self, filter: Filter, session: int | None) -> None:
@@ -350,8 +335,7 @@ class Viewer(App[None]):
         chosen = self.calls.chosen
         try:
             for progress in rows.choose(filter, session):
-                share = progress.done_bytes * 100 // max(progress.total_bytes, 1)
-                self._say(f"searching, {share} % read, {progress.found:,} lines found (Esc: stop)")
+                self._say(f"searching, {percent(progress)} read, {progress.found:,} lines found (Esc: stop)")
                 await asyncio.sleep(0)
             self._message = ()
             self.calls.show(rows, chosen.number if chosen else 0)
@@ -359,29 +343,22 @@ class Viewer(App[None]):
         finally:
             self._search = None
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Say what is wrong with a filter while the user types it."""
-        try:
-            parse_filter(event.value)
-        except FilterError as fault:
-            self._say(str(fault), "bad")
+    def on_filter_field_checked(self, event: FilterField.Checked) -> None:
+        """Say what is wrong with the filter that is typed."""
+        if event.fault:
+            self._say(event.fault, "bad")
         else:
             self._message = ()
             self._draw_bars()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def on_filter_field_entered(self, event: FilterField.Entered) -> None:
         """Apply the filter that the user typed."""
-        try:
-            filter = parse_filter(event.value)
-        except FilterError as fault:
-            self._say(str(fault), "bad")
-            return
         self._close_filter()
         if self._rows is not None:
-            self._apply(filter, self._rows.session)
+            self._apply(event.filter, self._rows.session)
 
     def _close_filter(self) -> None:
-        self._field.remove_class("open")
+        self._field.close()
         self.calls.focus()
         self._message = ()
         self._draw_bars()
@@ -390,15 +367,12 @@ class Viewer(App[None]):
 
     def action_filter(self) -> None:
         """Open the field for the filter."""
-        field = self._field
-        field.add_class("open")
-        field.value = self._rows.filter.text if self._rows else ""
-        field.focus()
+        self._field.open(self._rows.filter.text if self._rows else "")
 
     def action_leave(self) -> None:
         """Go back: close what was opened last, clear the filter, or go to the previous pane."""
         body = self._body
-        if self._field.has_class("open"):
+        if self._field.is_open:
             self._close_filter()
         elif self._search is not None:
             self._search.cancel()
@@ -421,7 +395,7 @@ class Viewer(App[None]):
 
     def action_follow(self) -> None:
         """Start or stop following new calls."""
-        self._follows = not self._follows
+        self._follows = self._wants_following = not self._follows
         if self._follows:
             self.calls.action_last()
         self._say("following new calls" if self._follows else "not following")

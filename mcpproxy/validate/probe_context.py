@@ -86,7 +86,10 @@ class ProbeContext:
         self.outlives_stdin = False
         """Whether a process kept running after its stdin was closed; later ones get less time to exit."""
         self.never_answers = False
-        """Whether a process answered nothing in a whole session; later ones get no extra time to start."""
+        """Whether a process answered no request of a whole session, whatever else it sent.
+
+        Later ones get no extra time to start.
+        """
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON, which is then not sent again."""
         self.server: JSONObject = {}
@@ -263,7 +266,7 @@ class ProbeContext:
         """Close the shared session without waiting for a server that may hang."""
         client = self._client
         if client is not None and isinstance(client.wire, StdioWire):
-            self._note_silence(client)
+            self._note_answers(client)
             await client.wire.kill()
         await self.close_session()
 
@@ -306,15 +309,15 @@ class ProbeContext:
         ]
 
     async def _end(self, client: Client) -> None:
-        self._note_silence(client)
+        self._note_answers(client)
         await client.close()
         if isinstance(client.wire, StdioWire):
             self.outlives_stdin = self.outlives_stdin or client.wire.outlived_stdin
 
-    def _note_silence(self, client: Client) -> None:
-        """Set ``never_answers`` if the server ran and answered no message of this client."""
-        is_silent = not (client.has_answered or client.gone)
-        if is_silent and client.wire.recording.tally.frames[CLIENT]:
+    def _note_answers(self, client: Client) -> None:
+        """Set ``never_answers`` if the server ran and answered no request of this client."""
+        is_unanswered = not (client.has_answered or client.gone)
+        if is_unanswered and client.wire.recording.tally.frames[CLIENT]:
             self.never_answers = True
 
     def _new_recording(self, name: str) -> SessionRecording:

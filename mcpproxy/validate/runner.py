@@ -87,6 +87,8 @@ class Run:
         self._untested = ""
         self._is_dual: bool | None = None
         self._never_answers = False
+        self._has_opened = False
+        """Whether a session was opened in any revision so far."""
 
     async def test(self, revision: str = "auto") -> None:
         """Run all probes in one ``revision``, in ``all``, or once for each era of the server (``auto``).
@@ -160,7 +162,7 @@ class Run:
         """
         context = self._new_context(revision, is_exact=is_exact)
         # A server has to support at least one revision. So if no earlier revision worked, the last one must.
-        context.is_optional = is_one_of_all and (bool(self._checks.server) or revision != REVISIONS[-1])
+        context.is_optional = is_one_of_all and (self._has_opened or revision != REVISIONS[-1])
         claimed: set[int] = set()  # the id() of each finding that belongs to a probe
         self._checks.begin_revision()
         try:
@@ -192,6 +194,7 @@ class Run:
                 self._faults.append(run.fault)
             is_excused = context.is_revision_refused and context.is_optional
             self._checks.add(_excused(run.result) if is_excused else run.result)
+            self._has_opened = self._has_opened or bool(context.server)
             if context.server or context.open_failure:
                 self._checks.server = self._checks.server or context.server_info
                 self._checks.settle(context.revision)

@@ -61,7 +61,8 @@ class Call:
 
     ``latency_ns`` is the time from the request to its answer. A request without an answer has ``None``
     there, and ``waited_ns`` says how long it waited: until it was cancelled, until the end of the
-    recording, or until now if the recording is running. ``parent`` is the row of the call during which the
+    recording, or until now if the recording is running. It is ``None`` while the answer may be in a part of
+    the recording that was not read yet. ``parent`` is the row of the call during which the
     server sent this request; 0 if there is no such call, or if it is not certain which one it is.
 
     Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;

@@ -4,6 +4,7 @@ The file of a ``View`` may still grow; ``refresh`` reads what was added. A ``Vie
 at a time. A filter is a text in the language of ``mcpproxy.view.filter``, or what ``parse_filter`` returned.
 """
 
+import math
 import os
 import time
 from bisect import bisect_left
@@ -43,7 +44,6 @@ from mcpproxy.view.summaries import summaries
 if TYPE_CHECKING:
     from mcpproxy.checks.opt_in.pins import Pins
     from mcpproxy.view.drift import Drift
-    from mcpproxy.view.search import TextSearch
     from mcpproxy.view.select_rows import Rows
 
 AnyFilter = Filter | str | None
@@ -55,33 +55,30 @@ class View:
     ``header`` is the first record of the trace.
     """
 
-    def __init__(self, growing: GrowingTrace, progress: Callable[[Progress], None] | None = None) -> None:
+    def __init__(self, growing: GrowingTrace, for_s: float = math.inf) -> None:
         self._growing: Final = growing
         trace = growing.open()
         self.path: Final = trace.path
-        self._progress: Final = progress
         self.header: Final[Header] = trace.header
-        self._open(trace)
+        self._open(trace, for_s)
 
-    def _open(self, trace: Trace) -> None:
-        self._index = index = IndexedTrace(trace, self._progress)
+    def _open(self, trace: Trace, for_s: float) -> None:
+        self._index = index = IndexedTrace(trace)
         self.columns = index.columns
-        self._places = details.CallPlaces(index.columns)
         self._found = RecordedFindings(index)
         self._filtered = FilteredRows(self)
         self._summaries: tuple[SessionSummary, ...] | None = None
-        self._searches: dict[tuple[str, ...], TextSearch] = {}
         try:
-            self._read()
+            self.read_on(for_s)
         except BaseException:
             self.close()
             raise
-        if not index.is_loaded:
-            index.save()
         index.scan.first_changed = 0
 
-    def _read(self) -> None:
-        self._index.read()
+    def read_on(self, for_s: float = math.inf) -> None:
+        """Read for about ``for_s`` seconds what was not read yet. ``refresh`` says afterwards what is new."""
+        self._index.read(for_s)
+        self._places = details.CallPlaces(self.columns)
         self._found.with_rows()  # counts them in the columns
 
     def close(self) -> None:
@@ -100,6 +97,14 @@ class View:
     def running(self) -> bool:
         """Whether the recording was still being written when it was read last."""
         return self._index.running
+
+    @property
+    def unread(self) -> Progress | None:
+        """How far the reading of the recording is; ``None`` if it was read to its end.
+
+        Until then the answer to a request may not have been read yet, and what is missing is not known.
+        """
+        return self._index.unread
 
     @property
     def transport(self) -> str:
@@ -234,7 +239,11 @@ class View:
 
     def _call(self, row: int, now_ns: int) -> Call:
         call = self._index.reader.call(row, now_ns)
-        if call.outcome is Outcome.NO_ANSWER and call.kind is Kind.REQUEST:
+        if call.outcome is not Outcome.NO_ANSWER:
+            return call
+        if self.unread:
+            call = replace(call, waited_ns=None)
+        if call.kind is Kind.REQUEST:
             return replace(call, progress=details.progress_of(self.columns, self._index.reader, row))
         return call
 
@@ -359,30 +368,39 @@ class View:
 
     # A recording that goes on
 
-    def refresh(self) -> Refreshed:
-        """Read what was recorded since the last call, and say which rows are new or have changed.
+    def refresh(self, for_s: float = math.inf) -> Refreshed:
+        """Read what was not read yet, or was recorded since, and say which rows are new or have changed.
+
+        After about ``for_s`` seconds it stops, and the next call goes on from there.
 
         Raises:
             TraceError: the recording does not exist any more, or cannot be read.
         """
-        if not self.running:
-            return Refreshed(0, self.columns.rows, running=False)
-        trace = self._growing.open()
-        rebuilt = not self._index.is_continued_by(trace)
-        if rebuilt:  # the file was completed from its journal, or replaced
-            self.close()
-            self._open(trace)
-        else:
-            self._index.read_on(trace)
-            self._places = details.CallPlaces(self.columns)
-            self._found.with_rows()
-            self._index.save()
+        rebuilt = False
+        if self.unread:
+            self.read_on(for_s)
+        elif self.running:
+            trace = self._growing.open()
+            rebuilt = not self._index.is_continued_by(trace)
+            if rebuilt:  # the file was completed from its journal, or replaced
+                self.close()
+                self._open(trace, for_s)
+            else:
+                self._index.follow(trace)
+                self.read_on(for_s)
         first = 1 if rebuilt else self._index.scan.first_changed
         if first:
             self._summaries = None
         self._index.scan.first_changed = 0
         self._filtered.mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
+
+    def prepare_save(self) -> Callable[[], None] | None:
+        """Return a function that saves the index, perhaps in another thread; ``None`` if none is needed.
+
+        ``open_view`` and ``refresh`` save it themselves, unless their time is limited.
+        """
+        return self._index.prepare_save()
 
     def now_ns(self) -> int:
         """Return until when an open request has waited: now, or the end of the recording."""
@@ -414,19 +432,7 @@ class View:
 
         Bytes that were searched before are not searched again.
         """
-        from mcpproxy.view.search import TextSearch
-
-        search = self._searches.pop(texts, None) or TextSearch(texts)
-        while len(self._searches) >= _KEPT_SEARCHES:
-            del self._searches[next(iter(self._searches))]
-        self._searches[texts] = search
-        yield from search.go_on(
-            self.columns, self._index.scan.odd_lines, self._index.source, self._index.scan.end_offset
-        )
-        return search.rows(self.columns)
-
-
-_KEPT_SEARCHES: Final = 8
+        return (yield from self._index.rows_with_text(texts))
 
 
 def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int:
@@ -438,12 +444,13 @@ def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int
     return left_out
 
 
-def open_view(path: str | os.PathLike[str], progress: Callable[[Progress], None] | None = None) -> View:
+def open_view(path: str | os.PathLike[str], for_s: float = math.inf) -> View:
     """Open a recording: a trace, finished or still running, or a recording of another program.
 
-    A million calls without a saved index take some seconds, during which ``progress`` is called.
+    A million calls without a saved index take some seconds. After about ``for_s`` seconds the view has the
+    first rows, and each ``refresh`` reads on, until nothing is ``unread``.
 
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.
     """
-    return View(GrowingTrace(path), progress)
+    return View(GrowingTrace(path), for_s)

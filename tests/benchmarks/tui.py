@@ -44,6 +44,16 @@ class Terminal:
             command, cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
         )
         os.close(theirs)
+        self._output = b""
+
+    def _read(self) -> bytes:
+        output = os.read(self._fd, 1 << 16)
+        self._output += output
+        return output
+
+    def has_shown(self, text: bytes) -> bool:
+        """Whether the screen was ever given ``text``."""
+        return text in _ESCAPE.sub(b"", self._output)
 
     def shows(self, text: bytes) -> float:
         """Wait until the screen was given ``text``, and return the time of that."""
@@ -51,13 +61,13 @@ class Terminal:
         while text not in _ESCAPE.sub(b"", seen):
             if not select.select([self._fd], [], [], max(end - time.perf_counter(), 0))[0]:
                 raise WrongBytesError(f"tui: {text!r} is not shown; the last was {seen[-300:]!r}")
-            seen += os.read(self._fd, 1 << 16)
+            seen += self._read()
         return time.perf_counter()
 
     def pressed(self, keys: bytes, text: bytes) -> float:
         """Press keys and return how many milliseconds it takes until ``text`` is shown."""
         while select.select([self._fd], [], [], 0.1)[0]:  # what the key before has brought
-            os.read(self._fd, 1 << 16)
+            self._read()
         began = time.perf_counter()
         os.write(self._fd, keys)
         return (self.shows(text) - began) * 1e3
@@ -104,6 +114,13 @@ def measure(path: str, calls: int) -> dict[str, float]:
     began = time.perf_counter()
     unread = Terminal(command, {**environment, "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"] + "-other"})
     found["start of the command until the first rows, ms"] = (unread.shows(b"item 3 of") - began) * 1e3
+    whole = f" {calls:,} calls".encode()  # in the line at the top, when all is read
+    reading: list[float] = []
+    while not unread.has_shown(whole):
+        reading.append(unread.pressed(b"j", b"search%d" % ((len(reading) + 1) % TOOLS)))
+    found["j while the rest is read, p50, ms"] = sorted(reading)[len(reading) // 2]
+    found["j while the rest is read, the longest, ms"] = max(reading)
+    found["keys until all is read"] = len(reading)
     unread.end()
 
     began = time.perf_counter()

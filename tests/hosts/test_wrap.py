@@ -90,6 +90,31 @@ def test_an_older_path_of_ours_is_refreshed(
     assert cursor.read_text() == FILES
 
 
+class KilledError(BaseException):
+    """Nothing of the program runs after it, as after a kill."""
+
+
+def killed(*args: object) -> None:
+    raise KilledError
+
+
+def test_a_refresh_that_is_killed_before_the_file_is_written_is_undone_exactly(
+    mcpproxy: Mcpproxy, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = '{"mcpServers": {"files": {"command": "n\\u0070x"}}}\n'  # without args, and with an escape
+    path = write(home / ".cursor/mcp.json", plain)
+    mcpproxy("wrap", "files")
+    wrapped = path.read_text(encoding="utf-8")
+    with monkeypatch.context() as patched:
+        patched.setattr(plans, "own_program", lambda: ["/new/mcpproxy"])
+        patched.setattr(plans, "replace_content", killed)
+        with pytest.raises(KilledError):
+            mcpproxy("wrap", "files")
+    assert path.read_text(encoding="utf-8") == wrapped
+    assert mcpproxy("unwrap", "files").code == 0
+    assert path.read_text(encoding="utf-8") == plain
+
+
 def test_a_wrap_by_hand_is_recognised_and_taken_out(mcpproxy: Mcpproxy, home: Path) -> None:
     by_hand = FILES.replace('"npx", "args": [', '"mcpproxy", "args": ["--quiet", "--", "npx", ')
     cursor = write(home / ".cursor/mcp.json", by_hand)

@@ -53,6 +53,23 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("url", "path", "query"),
+    [
+        ("http://a", "", ""),
+        ("http://a/", "", ""),
+        ("http://a/mcp", "/mcp", ""),
+        ("http://a/mcp?key=1", "/mcp", "key=1"),
+        ("http://a/?key=1", "/", "key=1"),
+        ("http://a?key=1", "/", "key=1"),
+    ],
+)
+def test_path_and_query_of_upstream(url: str, path: str, query: str) -> None:
+    upstream = http.parse([url]).upstream
+    assert upstream is not None
+    assert (upstream.path, upstream.query) == (path, query)
+
+
 @pytest.mark.parametrize(("argv", "fact"), REFUSED.values(), ids=REFUSED)
 def test_refused(argv: list[str], fact: str) -> None:
     with pytest.raises(McpProxyError, match=r"^http: ") as refusal:

@@ -204,6 +204,19 @@ def test_a_server_that_misbehaves_ends_the_play_and_nothing_is_left(
     assert processes_with(str(tmp_path)) == []
 
 
+def test_why_nothing_could_be_compared_is_told_with_what_came_before(tmp_path: Path) -> None:
+    gap = {"type": "gap", "t": 50, "reason": "the disk was full", "client": 0, "server": 5, "stderr": 0}
+    recorded = trace(tmp_path / "t.jsonl", HELLO)
+    lines = recorded.read_text(encoding="utf-8").splitlines()
+    lines.insert(len(lines) - 1, json.dumps(gap))
+    recorded.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = replay(recorded, "--", "false")
+    assert (done.returncode, done.stdout) == (2, "")
+    *earlier, last = done.stderr.splitlines()
+    assert "the server ended (exit code 1); no answer to initialize" in last
+    assert any("the disk was full" in line for line in earlier)
+
+
 def processes_with(word: str) -> list[str]:
     """The command lines of running processes that hold ``word``."""
     found: list[str] = []

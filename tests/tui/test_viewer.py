@@ -277,6 +277,36 @@ def test_a_recording_that_goes_on_is_followed(tmp_path: Path, monkeypatch: pytes
     sit(scene)
 
 
+def test_who_switched_following_off_stays_off_in_another_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trace, "is_recording", property(lambda _: True))
+    for name in ("one", "two"):
+        write(tmp_path / f"{name}.jsonl", tuple(begun().records))
+
+    async def scene() -> None:
+        async with sitting(tmp_path) as person:
+            viewer = person.viewer
+
+            async def goes(key: str) -> None:
+                before = viewer.sessions.cursor
+                await person.presses(key)
+                await person.waits(lambda: viewer.sessions.cursor != before and viewer.is_settled, "another")
+                await person.sees(" Calls 3")
+
+            assert viewer.follows
+            await goes("]")
+            assert viewer.follows
+            await person.presses("f")
+            await goes("[")
+            assert not viewer.follows
+            await person.presses("f")
+            await goes("]")
+            assert viewer.follows
+
+    sit(scene)
+
+
 def test_a_call_that_waits_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = SITUATIONS["progress"]
     path = tmp_path / "session.jsonl"

@@ -20,6 +20,15 @@ def declares_nothing(server: Server) -> None:
 
 
 @flaw
+def older_without_a_name(server: Server) -> None:
+    """It speaks no revision without a handshake, and its ``serverInfo`` is empty."""
+    initialize = server.methods["initialize"]
+    server.methods["initialize"] = lambda params: {**initialize(params), "serverInfo": {}}
+    del server.methods["server/discover"]
+    server.is_modern = lambda params: False
+
+
+@flaw
 def takes_json_without_line_feed(server: Server) -> None:
     """As decoders of a stream of JSON values do: a message is complete with its last bracket."""
 

@@ -84,6 +84,13 @@ def test_a_server_that_dies_at_once_is_not_judged(tmp_path: Path) -> None:
             tried(target("dies-at-start"), tmp_path, (), revision)
 
 
+def test_a_server_without_a_name_need_not_speak_every_revision(tmp_path: Path) -> None:
+    result = tried(target("older-without-a-name"), tmp_path, ("handshake",), "all")
+    status = {one.revision: one.status for one in result.checks if one.name == "handshake"}
+    assert status["2025-11-25"] == "passed"
+    assert status["2026-07-28"] == "skipped"
+
+
 class JumpingLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock can be put forward."""
 

@@ -295,7 +295,9 @@ def _upstream(url: str) -> Upstream:
     if not _PLAIN.fullmatch(parts.path + parts.query + parts.netloc):
         _refuse(f"{url} holds characters that are not allowed in a URL", "write them as %XX")
     is_tls = parts.scheme == "https"
-    path = "" if parts.path == "/" and not parts.query else parts.path
+    path = parts.path or "/"
+    if path == "/" and not parts.query:
+        path = ""  # the same path as that of the proxy's endpoint
     return Upstream(parts.hostname, port or (443 if is_tls else 80), is_tls, path, parts.query)
 
 

@@ -82,7 +82,10 @@ def _play_all(
         is_complete = is_complete and not player.is_stopped
         comparison_options.compare(comparison, session, player.live, comparison_rules, player.pairing)
     if not received:
-        why = "; ".join(dict.fromkeys(comparison.notes[-1:])) or "the server said nothing"
+        why = comparison.notes[-1] if comparison.notes else "the server said nothing"
+        for note in dict.fromkeys(comparison.notes):
+            if note != why:
+                tell(note)
         raise McpProxyError(f"{comparison.found}: {why}; nothing could be compared")
     return is_complete
 

@@ -61,12 +61,9 @@ async def _split_writes(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
     method = await answered_method(context)
     id = client.new_id()
-    # The pieces end inside a name, an escape sequence, and a three-byte character. The last piece contains
-    # the end of the JSON and the line feed, because a server may answer without waiting for the line feed.
     params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
     raw = dumps(client.request_object(method, params, id)) + b"\n"
-    splits = [*range(0, len(raw) - 2, max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1]
-    ends = [*sorted(set(splits) - {0}), len(raw)]
+    ends = ends_of_pieces(raw)
     pending = client.expect(id, method)
     start = 0
     async with wire.write_lock:
@@ -78,6 +75,17 @@ async def _split_writes(context: ProbeContext) -> Conclusion:
     if answer.is_error:
         return warned("a message in pieces was refused, and whole ones are not", answer.frames)
     return passed(f"one message in {len(ends)} writes was answered", answer.frames)
+
+
+def ends_of_pieces(raw: bytes) -> list[int]:
+    """Return where the pieces of the message of ``split-writes`` end.
+
+    Pieces end inside a name, an escape sequence, and a three-byte character. The last piece contains the
+    end of the JSON and the line feed, because a server may answer without waiting for the line feed.
+    """
+    inside = {raw.index(part) + 1 for part in (b'method"', b'\\"', "\u2603".encode())}
+    splits = inside.union(range(0, len(raw) - 2, max(len(raw) // 12, 1)))
+    return [*sorted(splits - {0}), len(raw)]
 
 
 async def _messages_in_one_write(context: ProbeContext) -> Conclusion:

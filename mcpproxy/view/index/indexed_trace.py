@@ -3,10 +3,12 @@
 A running recording is read on from where the index ends.
 """
 
+import math
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import Gap
@@ -19,31 +21,36 @@ from mcpproxy.view.index.columns import Columns
 from mcpproxy.view.index.scan import Scan
 from mcpproxy.view.index.source import Source
 
+if TYPE_CHECKING:
+    from mcpproxy.view.search import TextSearch
+
+_KEPT_SEARCHES: Final = 8
 SMALLEST_SAVED_BYTES: Final = 16 << 20
 """The index of a smaller recording is not saved: it is read in less than half a second."""
 
-_STEP_LINES: Final = 20_000
-"""How many lines are read between two reports of progress."""
+_STEP_LINES: Final = 250
+"""How many lines are read between two looks at the clock: about a millisecond's."""
 
 
 class IndexedTrace:
     """``trace`` as it was opened last, with the index of its lines.
 
-    ``running`` is whether the recording was still being written then. ``is_loaded`` is whether the index is
-    a saved one.
+    ``running`` is whether the recording was still being written then. ``unread`` is how far ``read`` is;
+    ``None`` if it has come to the end.
     """
 
-    def __init__(self, trace: Trace, progress: Callable[[Progress], None] | None) -> None:
+    def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.running = trace.is_recording
         self.source: Final = Source(trace)
-        self._progress: Final = progress
+        self.unread: Progress | None = None
         saved = None if self.running else self._load()
-        self.is_loaded: Final = saved is not None
+        self._is_loaded: Final = saved is not None
         self.scan: Final = saved or Scan(Columns())
         self.columns: Final = self.scan.columns
         self.reader: Final = CallReader(self.columns, self.source)
         self._last_line = (0, b"")
+        self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._fault: tuple[int, str, str] | None = None
         self._torn = ""
 
@@ -55,28 +62,39 @@ class IndexedTrace:
 
         return saved_index.load(self.source)
 
-    def save(self) -> None:
-        """Save the index of a large recording that has ended."""
-        if not self.running and not self._fault and self.source.size >= SMALLEST_SAVED_BYTES:
-            from mcpproxy.view.index import saved_index
+    def prepare_save(self) -> Callable[[], None] | None:
+        """Return a function that saves the index, perhaps in another thread.
 
-            saved_index.save(self.source, self.scan)
+        It is ``None`` unless this is the new index of a large recording that has ended.
+        """
+        is_whole = not (self.running or self.unread or self._fault)
+        if self._is_loaded or not is_whole or self.source.size < SMALLEST_SAVED_BYTES:
+            return None
+        from mcpproxy.view.index import saved_index
 
-    def read(self) -> None:
-        """Add the lines to the index that are not in it."""
+        return saved_index.prepare_save(self.source, self.scan)
+
+    def read(self, for_s: float = math.inf) -> None:
+        """Add the lines to the index that are not in it, and save the index if it is then whole.
+
+        With ``for_s``, stop after about so many seconds, and leave the saving to the caller.
+        """
         columns, scan, source = self.columns, self.scan, self.source
-        lines = source.lines(scan.end_offset)
+        lines, until = source.lines(scan.end_offset), time.monotonic() + for_s
+        self.unread = None
         try:
             while scan.feed(islice(lines, _STEP_LINES)):
-                if self._progress:
-                    self._progress(Progress(scan.end_offset, source.size, columns.rows))
+                if time.monotonic() >= until and scan.end_offset < (size := source.size):
+                    self.unread = Progress(scan.end_offset, size, columns.rows)
+                    break
         except NotARecordError as fault:
             self._fault = (
                 columns.lines + 1,
                 str(fault),
                 f"the {columns.lines} records before it are whole",
             )
-        if not self.running and not self._fault and (last_line := source.line_at(scan.end_offset)):
+        is_at_end = not (self.running or self.unread or self._fault)
+        if is_at_end and (last_line := source.line_at(scan.end_offset)):
             try:  # perhaps the last record is whole, and lacks only its line feed
                 scan.feed([last_line + b"\n"])
             except NotARecordError:
@@ -84,17 +102,32 @@ class IndexedTrace:
                 self._torn = f"line {number}: cut off mid-record; {columns.lines} records read"
         offset = columns.line_offset[-1]
         self._last_line = offset, source.line_at(offset)
+        if for_s == math.inf and (save := self.prepare_save()):
+            save()
 
     def is_continued_by(self, trace: Trace) -> bool:
         """Whether ``trace`` is the same file, and its lines up to the end of the index are the same."""
         offset, line = self._last_line
         return self.source.is_still(trace) and self.source.line_at(offset) == line
 
-    def read_on(self, trace: Trace) -> None:
-        """Read what ``trace``, which continues this one, has more."""
+    def follow(self, trace: Trace) -> None:
+        """Take ``trace``, which continues this one, in its place; ``read`` reads what it has more."""
         self.source.add_files(trace.readable_files)
         self.trace, self.running = trace, trace.is_recording
-        self.read()
+
+    def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
+        """Return the rows that have one of ``texts``.
+
+        Bytes that were searched before are not searched again.
+        """
+        from mcpproxy.view.search import TextSearch
+
+        search = self._searches.pop(texts, None) or TextSearch(texts)
+        while len(self._searches) >= _KEPT_SEARCHES:
+            del self._searches[next(iter(self._searches))]
+        self._searches[texts] = search
+        yield from search.go_on(self.columns, self.scan.odd_lines, self.source, self.scan.end_offset)
+        return search.rows(self.columns)
 
     def refuse_damage(self) -> None:
         """Check that every line of the recording is a record, and that its files, each of which names the
@@ -121,7 +154,7 @@ class IndexedTrace:
         if self._fault:
             number, fact, next_step = self._fault
             notes.append(f"line {number}: {fact}; {next_step}")
-        else:
+        elif not self.unread:
             notes += [self._torn] if self._torn else []
             notes += self.trace.notes_at_end(self.scan.last, self.scan.frames)
         return notes

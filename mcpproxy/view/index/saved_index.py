@@ -10,7 +10,8 @@ import os
 import sys
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, cast
 
 import orjson
@@ -71,18 +72,27 @@ def load(source: Source) -> Scan | None:
         return None
 
 
-def save(source: Source, scan: Scan) -> None:
-    """Save the index of a finished recording. Failures are ignored: the recording is then read again."""
+def prepare_save(source: Source, scan: Scan) -> Callable[[], None] | None:
+    """Return a function that saves the index of a finished recording; ``None`` if it is not to be saved.
+
+    The function reads nothing of the recording, so it may run in another thread. If it fails it does nothing:
+    the recording is then read again.
+    """
     if not isinstance(scan.last, CloseRecord) or source.trace.is_copy:
-        return
+        return None
+    try:
+        head = orjson.dumps(_head(source, scan), option=orjson.OPT_NON_STR_KEYS)
+    except (OSError, TypeError):  # TypeError: a lone surrogate in a name
+        return None
+    return partial(_save, _name(source), head, scan.columns)
+
+
+def _save(name: str, head: bytes, columns: Columns) -> None:
     try:
         paths.make_private(cache_dir())
         folder = Folder(cache_dir())
         if not _is_private(folder):
             return
-        columns = scan.columns
-        head = orjson.dumps(_head(source, scan), option=orjson.OPT_NON_STR_KEYS)
-        name = _name(source)
         draft = f"{name}.{os.getpid()}.partial"
         with open(folder.create(draft), "wb") as file:
             file.write(len(head).to_bytes(8, "little") + head)
@@ -90,7 +100,7 @@ def save(source: Source, scan: Scan) -> None:
                 getattr(columns, column).tofile(file)
         folder.replace(draft, name)
         _prune(folder)
-    except (OSError, TypeError):  # TypeError: a lone surrogate in a name
+    except OSError:
         return
 
 

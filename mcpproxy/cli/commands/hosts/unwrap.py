@@ -12,7 +12,7 @@ from mcpproxy.hosts.choosing import differences, look, named, short
 from mcpproxy.hosts.config_writer import sha256
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import FilePlan, file_plan, unwrap_file, unwrap_step
-from mcpproxy.hosts.recorded import add_recorded, is_wrapped, lost, recover
+from mcpproxy.hosts.recorded import add_recorded, is_wrapped, lost, recover, wrap_of
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 
@@ -93,8 +93,9 @@ def _plans(chosen: Sequence[ServerEntry], records: Ledger, *, goes_on: bool) -> 
     code = 0
     for entries in by_file.values():
         try:
+            found = [(entry, records.records.get(entry.place)) for entry in entries]
             plans.append(
-                file_plan([unwrap_step(entry, records.records.get(entry.place)) for entry in entries])
+                file_plan([unwrap_step(entry, record and wrap_of(entry, record)) for entry, record in found])
             )
         except HostFileError as problem:
             if not goes_on:

@@ -18,7 +18,7 @@ from mcpproxy.hosts.choosing import differences, look, named, short
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import EntryPlan, FilePlan, file_plan, http_step, wrap_file, wrap_step
-from mcpproxy.hosts.recorded import is_wrapped, recover
+from mcpproxy.hosts.recorded import is_wrapped, recover, wrap_of
 from mcpproxy.hosts.remote import address_of, proxy_command
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
@@ -51,6 +51,7 @@ def run(argv: list[str]) -> int:
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
         record = records.records.get(entry.place)
+        record = record and (wrap_of(entry, record) or record)
         try:
             if entry.url_at is None:
                 step = wrap_step(entry, command, record)

@@ -1,0 +1,64 @@
+"""The field in which the user types a filter. It is hidden until it is needed."""
+
+from typing import Final
+
+from textual.message import Message
+from textual.widgets import Input
+
+from mcpproxy.view.filter import EXAMPLE, Filter, FilterError, parse_filter
+
+
+class FilterField(Input):
+    """The field of the filter. It stays open until the filter can be read."""
+
+    class Checked(Message):
+        """The user has typed something; ``fault`` says why it is not a filter, and is empty if it is one."""
+
+        def __init__(self, fault: str) -> None:
+            super().__init__()
+            self.fault: Final = fault
+
+    class Entered(Message):
+        """The user has entered a filter."""
+
+        def __init__(self, filter: Filter) -> None:
+            super().__init__()
+            self.filter: Final = filter
+
+    def __init__(self) -> None:
+        super().__init__(id="filter", placeholder=EXAMPLE)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the field is shown."""
+        return self.has_class("open")
+
+    def open(self, text: str) -> None:
+        """Show the field, with this text in it."""
+        self.add_class("open")
+        self.value = text
+        self.focus()
+
+    def close(self) -> None:
+        """Hide the field."""
+        self.remove_class("open")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Check the filter while the user types it."""
+        event.stop()
+        try:
+            parse_filter(event.value)
+        except FilterError as fault:
+            self.post_message(self.Checked(str(fault)))
+        else:
+            self.post_message(self.Checked(""))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Hand over the filter, or say why it is none."""
+        event.stop()
+        try:
+            filter = parse_filter(event.value)
+        except FilterError as fault:
+            self.post_message(self.Checked(str(fault)))
+        else:
+            self.post_message(self.Entered(filter))

@@ -1,0 +1,142 @@
+"""A large recording: its first rows are shown, and keys work, while the rest is read."""
+
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.tui import open_recording
+from mcpproxy.tui.viewer import Viewer
+from mcpproxy.view.index import indexed_trace
+from mcpproxy.view.view import View
+from tests.tui.sitting import Person, sit, sitting
+from tests.view.situations import begun, forecast, text, write
+
+CALLS = 60
+FIRST_LINES = 47
+"""Ends within a call: its request was read, and its answer was not."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    session = begun()
+    for number in range(CALLS):
+        session.asks(number + 2, "tools/call", forecast(f"place {number}"), ms=100 + number)
+        session.answers(number + 2, text("sunny", isError=number % 20 == 3), ms=100.5 + number)
+    return Path(write(tmp_path / "large.jsonl", session.closes(ms=900)))
+
+
+class Reading:
+    """Lets a recording be opened, but the rest of it be read only when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(indexed_trace, "_STEP_LINES", FIRST_LINES)
+        monkeypatch.setattr(open_recording, "_FIRST_S", 0)
+        monkeypatch.setattr(open_recording, "_STEP_S", 0)
+        self.goes_on = False
+        read_on = View.read_on
+
+        def held(view: View, for_s: float) -> None:
+            if self.goes_on or not view.columns.rows:
+                read_on(view, for_s)
+
+        monkeypatch.setattr(View, "read_on", held)
+
+
+def test_the_first_rows_are_there_and_keys_work(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+
+    async def scene() -> None:
+        viewer = Viewer(str(path))
+        async with viewer.run_test(size=(80, 24)) as pilot:
+            person = Person(viewer, pilot)
+            await person.sees(
+                " Calls 24  reading, 3", '  4 ✓ → forecast {"city":"place 0"}', " desk 2.1 → weather 1.4"
+            )
+            assert "calls" not in person.screen().split("\n")[0]
+            await person.presses("G")
+            await person.sees(' 24 … → forecast {"city":"place 20"} ⇒ not read yet')
+            assert "no answer" not in person.screen()
+            await person.presses("/")
+            await person.types("status:error")
+            await person.presses("enter")
+            await person.sees(" Calls 1 of 24  status:error  reading")
+            await person.presses("escape", "G")
+            await person.sees(" Calls 24  reading")
+            reading.goes_on = True
+            await person.sees(f" Calls {CALLS + 3}", f"{CALLS + 3} calls, 3 errors")
+            await person.waits(lambda: viewer.is_settled, "the whole recording")
+            await person.sees(' 24 ✓ → forecast {"city":"place 20"} ⇒ sunny')
+            assert "read" not in person.screen()
+            await person.presses("g")
+            await person.sees('  4 ✓ → forecast {"city":"place 0"}')
+            read_in_steps = person.screen()
+        monkeypatch.undo()
+        async with sitting(path) as other:
+            await other.sees(f" Calls {CALLS + 3}")
+            await other.presses("j", "g")
+            await other.waits(lambda: other.screen() == read_in_steps, "the same")
+
+    sit(scene)
+
+
+def test_a_filter_takes_in_what_is_read_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+
+    async def scene() -> None:
+        viewer = Viewer(str(path))
+        async with viewer.run_test(size=(80, 24)) as pilot:
+            person = Person(viewer, pilot)
+            await person.sees(" Calls 24  reading")
+            await person.presses("/")
+            await person.types('status:no-answer,error "place"')
+            await person.presses("enter")
+            await person.sees(" Calls 2 of 24", "not read yet")
+            reading.goes_on = True
+            await person.sees(f" Calls 3 of {CALLS + 3}", "place 43")
+            assert "not read yet" not in person.screen()
+
+    sit(scene)
+
+
+def test_a_pause_stops_the_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+
+    async def scene() -> None:
+        viewer = Viewer(str(path))
+        async with viewer.run_test(size=(80, 24)) as pilot:
+            person = Person(viewer, pilot)
+            await person.sees(" Calls 24  reading")
+            await person.presses("p")
+            reading.goes_on = True
+            ticks = viewer.ticks
+            await person.waits(lambda: viewer.ticks > ticks + 1, "two looks at the recording")
+            assert " Calls 24  reading" in person.screen()
+            await person.presses("p")
+            await person.sees(f" Calls {CALLS + 3}", f"{CALLS + 3} calls, 3 errors")
+
+    sit(scene)
+
+
+def test_another_recording_may_be_opened_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path.parent / "small.jsonl", begun().closes(ms=200))
+    reading = Reading(monkeypatch)
+
+    async def scene() -> None:
+        viewer = Viewer(str(path.parent))
+        async with viewer.run_test(size=(80, 24)) as pilot:
+            person = Person(viewer, pilot)
+            await person.sees(" Sessions 2", " Calls ")
+            before = viewer.sessions.cursor
+            await person.presses("]" if before == 0 else "[")
+            await person.waits(
+                lambda: viewer.sessions.cursor != before and viewer.calls.total > 0, "the other"
+            )
+            reading.goes_on = True
+            await person.waits(lambda: viewer.is_settled, "the other one, whole")
+            await person.sees(" Calls 3" if viewer.calls.total == 3 else f" Calls {CALLS + 3}")
+            await person.presses("[" if before == 0 else "]")
+            await person.waits(
+                lambda: viewer.sessions.cursor == before and viewer.is_settled, "the first again"
+            )
+
+    sit(scene)
