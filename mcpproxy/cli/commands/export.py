@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, nearest
-from mcpproxy.cli.new_file import write_new
+from mcpproxy.cli.output import write_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.opening import open_trace
