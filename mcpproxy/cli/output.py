@@ -1,4 +1,4 @@
-"""Write reports and exports to files. A report replaces its file as a whole, so a failure keeps the old one."""
+"""Write reports and exports to files. A report replaces its file as a whole: a failure keeps the old one."""
 
 import os
 import stat
