@@ -1,4 +1,4 @@
-"""Write reports to files. A file is replaced as a whole, so a failure leaves its previous content."""
+"""Write reports and exports to files. A report replaces its file as a whole: a failure keeps the old one."""
 
 import os
 import stat
@@ -118,3 +118,22 @@ def _refused(path: str, fault: OSError | ValueError) -> UsageError:
     """Return the error to raise because ``path`` cannot be written."""
     reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
     return UsageError(path, reason.lower(), _NEXT_STEP)
+
+
+def write_new(path: str, pieces: Iterable[bytes]) -> None:
+    """Write a new file that only its owner can read. If writing fails, remove the file.
+
+    Raises:
+        UsageError: there is a file at ``path``, or none can be written there.
+    """
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            try:
+                file.writelines(pieces)
+            except BaseException:
+                os.unlink(path)
+                raise
+    except FileExistsError:
+        raise UsageError(path, "exists already", "name another file with -o") from None
+    except OSError as fault:
+        raise UsageError(path, (fault.strerror or str(fault)).lower(), "write to another place") from None

@@ -21,9 +21,9 @@ from mcpproxy.tui.detail_lines import detail_lines
 from mcpproxy.tui.filter_field import FilterField
 from mcpproxy.tui.help_screen import HelpScreen
 from mcpproxy.tui.line_panes import Bar, CursorPane
-from mcpproxy.tui.open_recording import OpenRecording
 from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
 from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_items
+from mcpproxy.tui.shown_recording import ShownRecording
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view import folder
 from mcpproxy.view.filter import Filter, parse_filter
@@ -61,7 +61,7 @@ class Viewer(App[None]):
         self._bottom: Final = Vertical(id="bottom")
         self._field: Final = FilterField()
         self._entries: list[RecordingEntry] = []
-        self._recording: Final = OpenRecording(
+        self._recording: Final = ShownRecording(
             self, self._show, self._draw_new, self._not_read, self._is_held
         )
         self.ticks = 0

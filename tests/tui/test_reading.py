@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.tui import open_recording
+from mcpproxy.tui import shown_recording
 from mcpproxy.tui.viewer import Viewer
 from mcpproxy.view.index import indexed_trace
 from mcpproxy.view.view import View
@@ -30,8 +30,8 @@ class Reading:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(indexed_trace, "_STEP_LINES", FIRST_LINES)
-        monkeypatch.setattr(open_recording, "_FIRST_S", 0)
-        monkeypatch.setattr(open_recording, "_STEP_S", 0)
+        monkeypatch.setattr(shown_recording, "_FIRST_S", 0)
+        monkeypatch.setattr(shown_recording, "_STEP_S", 0)
         self.goes_on = False
         read_on = View.read_on
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.commands.export.new_file import write_new
+from mcpproxy.cli.output import write_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.opening import open_trace
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.commands.export.new_file import write_new
+from mcpproxy.cli.output import write_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.otel import installed
 

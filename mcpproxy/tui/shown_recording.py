@@ -22,7 +22,7 @@ _QUIET_S: Final = 0.025
 """How long no key was pressed when the next step begins: a key takes several turns of the event loop."""
 
 
-class OpenRecording:
+class ShownRecording:
     """The open recording. ``rows`` is ``None`` while it is being opened, or if none can be opened.
 
     ``opened`` is called when it has its first rows, ``read`` when all of it was read, ``failed`` with the
