@@ -114,7 +114,9 @@ def test_an_exchange_has_its_times_and_bodies(tmp_path: Path) -> None:
     session.responds(1, 200, ms=40)
     session.answers(1, text("Oslo: sunny"), ms=45, exchange=1, connection=1)
     session.ends(1, ms=46)
-    (entry,) = of(session.closes(ms=100), tmp_path)["entries"]
+    log = of(session.closes(ms=100), tmp_path)
+    assert log["pages"] == []  # Firefox imports no archive without this
+    (entry,) = log["entries"]
     assert entry["startedDateTime"] == "2026-11-21T10:20:30.133456Z"
     assert entry["time"] == 36
     times = {name: entry["timings"][name] for name in ("send", "wait", "receive")}
@@ -241,6 +243,10 @@ def test_the_address_is_the_one_that_the_client_used(tmp_path: Path) -> None:
     assert url(headers=[["Host", "mcp.example:81"]]) == "http://mcp.example:81/mcp"
     assert url(headers=[["Host", "a b\u202e"]]) == "http://127.0.0.1:3001/mcp"
     assert url(target="https://a.example/mcp?x=1") == "https://a.example/mcp?x=1"
+    assert url(target="https://[31m/mcp") == "http://127.0.0.1:3001/https://[31m/mcp"
+    assert url(target="/a://b") == "http://127.0.0.1:3001/a://b"
+    assert url(headers=[["Host", "[31m"]]) == "http://127.0.0.1:3001/mcp"
+    assert url(headers=[["Host", "[::1]:80"]]) == "http://[::1]:80/mcp"
     assert url(target="/a\u00e4 b") == "http://127.0.0.1:3001/a%E4%20b"
 
 
