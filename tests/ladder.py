@@ -44,7 +44,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("demo", "a small client and server to watch"),
     ("ui", "recordings in a browser"),
     ("tui", "recordings in the terminal, to move about in"),
-    ("export", "a recording as a file to send"),
+    ("export", "a recording as a file for other programs"),
     ("cli", "one command in each file"),
 )
 

@@ -1,1 +1,1 @@
-"""A recording as one HTML file to send."""
+"""Recordings as files for other programs."""

@@ -18,7 +18,9 @@ from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Header
 
-_HOST: Final = re.compile(r"[A-Za-z0-9._~:\[\]-]{1,255}")
+_AUTHORITY: Final = r"(?:[A-Za-z0-9._~-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?"
+_HOST: Final = re.compile(_AUTHORITY)
+_ABSOLUTE: Final = re.compile(rf"https?://{_AUTHORITY}(?:[/?].*)?", re.IGNORECASE)
 _URL_CHARACTERS: Final = "!#$%&'()*+,/:;=?@[]~"
 _NOT_JUDGED: Final = "it was recorded by another program and not judged; mcpproxy check judges it"
 
@@ -88,13 +90,14 @@ def place_url(header: Header, request: RequestHead) -> str:
     An imported recording has no such address; there the URL of the server is used.
     """
     target = quote(request.target, safe=_URL_CHARACTERS, encoding="latin-1", errors="replace")
-    if "://" in target.partition("?")[0]:
+    if _ABSOLUTE.fullmatch(target):
         return target
     scheme, _, place = (header.listen or header.upstream or "http://").partition("://")
     host = Fields(request.headers).get("host") or ""
     if not _HOST.fullmatch(host):
         host = place.partition("/")[0]
-    return f"{scheme}://{host}{target}"
+    # Other programs open no archive in which one URL cannot be read.
+    return f"{scheme}://{host}{'' if target.startswith('/') else '/'}{target}"
 
 
 def finding_text(finding: Finding) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 from jsonschema import Draft6Validator
+from playwright.sync_api import Browser
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT6
 
@@ -14,6 +15,7 @@ from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from tests.peers.fixtures import Peers
 from tests.peers.install import HAR_SCHEMAS
+from tests.ui.browser import browser
 from tests.view.situations import (
     INITIALIZE,
     INITIALIZED,
@@ -25,6 +27,8 @@ from tests.view.situations import (
     text,
     write,
 )
+
+__all__ = ["browser"]
 
 RECORDINGS: Final = sorted((Path(__file__).parents[2] / "recordings").glob("*-*http-*.jsonl")) + sorted(
     (Path(__file__).parents[2] / "recordings").glob("*-sse-*.jsonl")
@@ -64,6 +68,32 @@ def test_archives_are_valid(recording: Path, peers: Peers, tmp_path: Path) -> No
     assert not validator.is_valid({"log": log | {"entries": [{}]}})
 
 
+DEVTOOLS: Final = """\
+async archive => {
+    const har = await import("devtools://devtools/bundled/models/har/har.js");
+    const requests = har.Importer.Importer.requestsFromHARLog(new har.HARFormat.HARRoot({log: archive}).log);
+    return JSON.parse(JSON.stringify(await har.Log.Log.build(requests, {sanitize: false})));
+}"""
+"""Imports an archive into the developer tools of Chromium, and exports it again."""
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+def test_the_developer_tools_of_chromium_open_an_archive(
+    recording: Path, browser: Browser, tmp_path: Path
+) -> None:
+    log = exported(recording, tmp_path / "s.har")
+    page = browser.new_page()
+    page.goto("devtools://devtools/bundled/devtools_app.html")
+    read = page.evaluate(DEVTOOLS, log)
+    page.close()
+    for entry, ours in zip(read["entries"], log["entries"], strict=True):
+        for name in ("_eventSourceMessages", "_resourceType", "connection"):
+            assert entry.get(name) == ours.get(name)
+        assert entry["request"]["url"] == ours["request"]["url"]
+        assert entry["response"]["status"] == ours["response"]["status"]
+        assert entry["time"] == pytest.approx(ours["time"], abs=0.01)
+
+
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 def test_an_archive_has_every_message_and_head(recording: Path, tmp_path: Path) -> None:
     exported(recording, tmp_path / "s.har", "--keep-secrets")
@@ -84,7 +114,9 @@ def test_an_exchange_has_its_times_and_bodies(tmp_path: Path) -> None:
     session.responds(1, 200, ms=40)
     session.answers(1, text("Oslo: sunny"), ms=45, exchange=1, connection=1)
     session.ends(1, ms=46)
-    (entry,) = of(session.closes(ms=100), tmp_path)["entries"]
+    log = of(session.closes(ms=100), tmp_path)
+    assert log["pages"] == []  # Firefox imports no archive without this
+    (entry,) = log["entries"]
     assert entry["startedDateTime"] == "2026-11-21T10:20:30.133456Z"
     assert entry["time"] == 36
     times = {name: entry["timings"][name] for name in ("send", "wait", "receive")}
@@ -159,6 +191,14 @@ def test_an_exchange_without_an_answer_says_why(tmp_path: Path, capsys: pytest.C
     assert "no close record: the recording was cut off" in capsys.readouterr().err
 
 
+def test_a_killed_recording_says_so(tmp_path: Path) -> None:
+    session = call()
+    session.record("close", 30, {"ending": "cut", "exit_code": None, "signal": None})
+    log = of(tuple(session.records), tmp_path)
+    assert log["comment"] == "the recording was cut: mcpproxy was killed before the session ended"
+    assert log["entries"][0]["response"]["_error"] == "the recording ends before the exchange"
+
+
 def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = call()
     session.record("gap", 20, {"reason": "the disk was full", "client": 0, "server": 77, "stderr": 0})
@@ -203,6 +243,10 @@ def test_the_address_is_the_one_that_the_client_used(tmp_path: Path) -> None:
     assert url(headers=[["Host", "mcp.example:81"]]) == "http://mcp.example:81/mcp"
     assert url(headers=[["Host", "a b\u202e"]]) == "http://127.0.0.1:3001/mcp"
     assert url(target="https://a.example/mcp?x=1") == "https://a.example/mcp?x=1"
+    assert url(target="https://[31m/mcp") == "http://127.0.0.1:3001/https://[31m/mcp"
+    assert url(target="/a://b") == "http://127.0.0.1:3001/a://b"
+    assert url(headers=[["Host", "[31m"]]) == "http://127.0.0.1:3001/mcp"
+    assert url(headers=[["Host", "[::1]:80"]]) == "http://[::1]:80/mcp"
     assert url(target="/a\u00e4 b") == "http://127.0.0.1:3001/a%E4%20b"
 
 
